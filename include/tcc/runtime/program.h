@@ -1,0 +1,159 @@
+// The binary program inside every library that tcc makes: what to launch, on which buffers. The compiler writes it
+// (src/link/program_writer), the launcher stub reads it in place (src/runtime).
+//
+// Plain data, little endian, no pointers: a Table or Text holds an offset in bytes from the start of the program, so it works
+// wherever it is mapped and two compiles of one model give the same bytes. Layout: the Header, then the tables in the order
+// in which the header names them, each aligned to 8 bytes, then the texts.
+//
+//   Header ── inputs, outputs, weights                       what the model takes, gives and knows
+//          └─ targets: cpu, cuda ── buffers                  every operand: where its bytes are at run time
+//                                ├─ kernels ── images        code: a function per CPU level, or an entry in PTX or cubin images
+//                                └─ launches ── arguments    the steps, in order: kernel, copy, fill
+//
+// Each target has its own plan, since schedules, scratch buffers and fusion differ. Control flow (if, while) comes as new kinds of
+// launch whose `body` spans the launches that belong to it; the reader refuses kinds it does not know.
+#pragma once
+
+#include <cstdint>
+
+namespace tcc::program {
+
+inline constexpr char kMagic[8] = {'t', 'c', 'c', 'p', 'r', 'o', 'g', '\0'};
+inline constexpr uint32_t kVersion = 1;
+
+struct Table {
+  uint64_t offset;   ///< of the first row
+  uint32_t count;    ///< rows
+  uint32_t stride;   ///< bytes per row; sizeof of the row's type in this version
+};
+struct Text {
+  uint64_t offset;   ///< of the first character; a NUL follows the last
+  uint32_t size;
+  uint32_t reserved;
+};
+/// Rows [first, first + count) of a table.
+struct Span {
+  uint32_t first;
+  uint32_t count;
+};
+
+struct Header {
+  char magic[8];
+  uint32_t version;
+  uint32_t header_bytes;       ///< sizeof(Header)
+  uint64_t program_bytes;      ///< all of it
+  Text model_name;
+  Text compiler;               ///< "tcc 0.1.0"
+  uint64_t weights_bytes;      ///< of the blob that weights point into
+  uint64_t weights_hash;       ///< of the blob; a weights file apart must carry the same
+  uint32_t weights_embedded;   ///< 0: the blob is a file of its own, see WeightsFileHeader
+  uint32_t reserved;
+  Table inputs, outputs;       ///< of Tensor
+  Table weights;               ///< of Tensor
+  Table extents;               ///< of int64_t: the shapes of all tensors
+  Table targets;               ///< of Target
+};
+
+struct Tensor {
+  Text name;
+  uint32_t dtype;          ///< tcc_dtype
+  Span shape;              ///< in Header::extents
+  uint32_t reserved;
+  uint64_t offset;         ///< weights: in the blob; a multiple of 64
+  uint64_t size_bytes;
+};
+
+enum class TargetKind : uint32_t { cpu = 1, cuda = 2 };
+
+struct Target {
+  TargetKind kind;
+  uint32_t io_alignment;        ///< what the kernels rely on for the addresses of inputs and outputs
+  uint64_t arena_bytes;         ///< planned peak of all arena buffers
+  uint64_t sum_of_buffers;      ///< what the same buffers would take without reuse
+  uint32_t arena_alignment;
+  uint32_t num_levels;          ///< cpu: levels with code, see CpuLevel
+  Table levels;                 ///< of CpuLevel, lowest first
+  Table buffers;                ///< of Buffer
+  Table kernels;                ///< of Kernel
+  Table images;                 ///< of Image
+  Table image_choices;          ///< of uint32_t: indices into images, what Kernel::images spans
+  Table launches;               ///< of Launch
+  Table arguments;              ///< of uint32_t: indices into buffers, what Launch::arguments spans
+};
+
+enum class BufferKind : uint32_t {
+  input = 1,    ///< the caller's tensor `index`
+  output = 2,   ///< the caller's tensor `index`
+  weight = 3,   ///< weight `index`; never written
+  arena = 4,    ///< at `offset` in the workspace
+  alias = 5,    ///< at `offset` in buffer `index`, which comes earlier in the table and is no alias itself
+};
+
+struct Buffer {
+  BufferKind kind;
+  uint32_t index;
+  uint64_t offset;
+  uint64_t size_bytes;
+};
+
+/// Instruction set levels of x86-64, as the psABI numbers them. The highest one that the CPU has and the library holds is used.
+enum class CpuLevel : uint32_t { v1 = 1, v2 = 2, v3 = 3, v4 = 4 };
+
+/// cpu:  void kernel(void* const* buffers, int64_t begin, int64_t end): items [begin, end) of the grid, on any thread.
+///       The function for level l (row of Target::levels) is element l * kernels.count + k of the library's function table.
+/// cuda: one pointer parameter per buffer, a one-dimensional grid.
+struct Kernel {
+  Text name;               ///< cpu: of the body; cuda: the entry
+  uint32_t num_buffers;
+  uint32_t threads;        ///< cuda: per block
+  uint32_t shared_bytes;   ///< cuda: dynamic shared memory
+  uint32_t cluster;        ///< cuda: blocks per cluster; 1
+  Span images;             ///< cuda: in Target::image_choices, any order; the loader takes the best that fits the chip
+  uint64_t reserved;
+};
+
+enum class ImageKind : uint32_t { ptx = 1, cubin = 2 };
+
+/// Device code of one or more kernels. PTX ends with a NUL, which size_bytes counts.
+struct Image {
+  ImageKind kind;
+  uint32_t arch;            ///< 80 for sm_80
+  uint32_t arch_specific;   ///< 1 for sm_90a: runs on that chip only
+  uint32_t reserved;
+  uint64_t offset;          ///< in the library's image blob; a multiple of 64
+  uint64_t size_bytes;
+};
+
+enum class LaunchKind : uint32_t {
+  kernel = 1,
+  copy = 2,   ///< arguments: destination, source; `size_bytes` bytes
+  fill = 3,   ///< arguments: destination; `pattern`, `pattern_bytes` wide, repeated over `size_bytes` bytes
+};
+
+struct Launch {
+  LaunchKind kind;
+  uint32_t kernel;           ///< row of Target::kernels
+  Text label;                ///< the model's own node names
+  uint64_t grid;             ///< cuda: blocks; cpu: parallel items
+  Span arguments;            ///< in Target::arguments
+  Span body;                 ///< launches of a region; none yet
+  uint64_t size_bytes;
+  uint32_t pattern;
+  uint32_t pattern_bytes;    ///< 1, 2 or 4
+  uint64_t cost_ns;          ///< cpu: estimate for the whole launch on one thread; decides how many threads take part
+};
+
+inline constexpr uint64_t kWeightAlignment = 64;
+inline constexpr uint64_t kWeightsFileHeaderBytes = 4096;   ///< so that the blob behind it can be mapped page-aligned
+
+/// Begins a weights file that is kept apart from its library (--weights=file).
+struct WeightsFileHeader {
+  char magic[8];             ///< "tccwght\0"
+  uint32_t version;
+  uint32_t reserved;
+  uint64_t weights_bytes;
+  uint64_t weights_hash;
+};
+inline constexpr char kWeightsMagic[8] = {'t', 'c', 'c', 'w', 'g', 'h', 't', '\0'};
+
+}  // namespace tcc::program
