@@ -1,0 +1,283 @@
+// The graph IR: one data structure for stages 1 to 5 (import, graph passes, autograd, prims, grouping).
+//
+//   graph @net(%x: f32[32, 784]) -> (%z: f32[32, 10]) {
+//     %h: f32[32, 64] = gemm(%x, @fc1.weight, @fc1.bias) {alpha=1, beta=1, transpose_a=false, transpose_b=true}   loc("fc1/Gemm")
+//     %z: f32[32, 10] = relu(%h)                                                                                  loc("relu/Relu")
+//   }
+//
+// Rules for all nodes
+// - Pure values: a node reads its operands and makes new values; nothing is written in place. Order in a region is topological.
+// - Every value has a type. Before shapes are resolved it may be unranked or hold symbols; afterwards every dimension is constant (or bounded).
+// - Floats are IEEE: NaN, infinities and signed zeros are kept; integer arithmetic wraps. Reductions and contractions may re-associate.
+//   f16/bf16 sums and products accumulate in f32; each op rounds its result to its dtype unless fused (inputs.md section 9, precision).
+// - Weights are read as `@name` values. The graph owns all values, nodes and weights; pointers stay valid while it lives.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tcc/support/dtype.h"
+#include "tcc/support/tensor.h"
+
+namespace tcc {
+
+// ---------------------------------------------------------------------------------------------------------------- ops
+
+enum class Op : uint16_t {
+#define TCC_PRIM(name, ...) name##_,
+#define TCC_COMPOSITE(name, ...) name##_,
+#define TCC_RESOLVED(name, ...) name##_,
+#include "tcc/graph/ops.def"
+  // Enumerators carry a trailing underscore because `and`, `or`, `not` and `xor` are C++ words.
+};
+
+enum class OpKind : uint8_t { prim, composite, resolved };
+
+/// How grouping and loop lowering treat a prim; composites and resolved ops have `none`.
+enum class Lowering : uint8_t { none, pointwise, create, view, concat, reduce, scan, window, contract, indexed, scatter, sort };
+
+struct OpInfo {
+  std::string_view name;
+  OpKind kind;
+  int min_operands, max_operands;   ///< max -1: any
+  int results;                      ///< -1: as the node says
+  Lowering lowering;
+  std::string_view attributes;      ///< the schema column of ops.def
+};
+const OpInfo& info(Op op);
+inline std::string_view name_of(Op op) { return info(op).name; }
+std::optional<Op> parse_op(std::string_view name);
+int num_ops();
+
+// -------------------------------------------------------------------------------------------------------------- types
+
+/// A dimension: a constant, `name<=bound` (a run-time i64 with a bound), or `name` alone (a symbol, until shapes are bound).
+struct Dim {
+  int64_t bound = -1;      ///< the constant, or the bound; -1: a symbol without a bound
+  std::string symbol;      ///< empty: constant
+  Dim() = default;
+  Dim(int64_t constant) : bound(constant) {}                                        // NOLINT: a constant is a dimension
+  explicit Dim(std::string name, int64_t upper = -1) : bound(upper), symbol(std::move(name)) {}
+  bool is_constant() const { return symbol.empty(); }
+  bool operator==(const Dim&) const = default;
+};
+
+/// How a tensor lies in memory when not row-major: `order` lists axes from slowest to fastest; an axis may be tiled (the tile becomes
+/// the fastest axes, in the order given) and padded up to a multiple. Most types have none.
+struct Layout {
+  std::vector<int> order;
+  struct Tile { int axis; int64_t size; };
+  std::vector<Tile> tiles;
+  std::vector<int64_t> padded;   ///< extent of each axis in memory; empty: as the type
+  bool operator==(const Layout&) const = default;
+};
+inline bool operator==(const Layout::Tile& a, const Layout::Tile& b) { return a.axis == b.axis && a.size == b.size; }
+
+struct Type {
+  DType dtype = DType::f32;
+  bool ranked = true;
+  std::vector<Dim> dims;
+  std::shared_ptr<const Layout> layout;
+
+  Type() = default;
+  Type(DType dtype, Shape shape);
+  static Type unranked(DType dtype);
+  int rank() const { return static_cast<int>(dims.size()); }
+  bool is_static() const;                 ///< ranked, every dimension constant
+  Shape shape() const;                    ///< requires is_static()
+  int64_t count() const;                  ///< requires is_static()
+  int64_t size_bytes() const;
+  bool operator==(const Type& other) const;
+};
+std::string to_string(const Type& type);  ///< "f32[2, n<=8, m]"; "f32[*]" when unranked
+
+// --------------------------------------------------------------------------------------------------------- attributes
+
+using AttrValue = std::variant<bool, int64_t, double, std::string, DType, std::vector<int64_t>, std::vector<double>>;
+
+/// Attributes of a node, sorted by name. Getters throw an internal error when the attribute is missing or of another kind.
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string, AttrValue>> list);
+  void set(std::string_view name, AttrValue value);
+  void erase(std::string_view name);
+  const AttrValue* find(std::string_view name) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  bool get_bool(std::string_view name) const;
+  int64_t get_int(std::string_view name) const;
+  double get_float(std::string_view name) const;            ///< also from int
+  const std::string& get_string(std::string_view name) const;
+  DType get_dtype(std::string_view name) const;
+  const std::vector<int64_t>& get_ints(std::string_view name) const;
+  const std::vector<double>& get_floats(std::string_view name) const;
+  const std::vector<std::pair<std::string, AttrValue>>& all() const { return list_; }
+  bool operator==(const Attrs&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, AttrValue>> list_;
+};
+
+// -------------------------------------------------------------------------------------------- values, nodes, regions
+
+struct Node;
+struct Region;
+class Graph;
+
+/// Where a node came from. `node` is the model's own name ("layer3/conv/Conv"); `file` the model file. `phase`: "", "grad" or "update".
+struct Location {
+  std::string file;
+  std::string node;
+  std::string phase;
+  bool operator==(const Location&) const = default;
+};
+
+/// A named constant tensor of the model (an initializer or parameter) or one that a pass made.
+struct Weight {
+  std::string name;
+  Tensor tensor;
+  bool from_model = true;          ///< false: made by a pass
+};
+
+struct Value {
+  enum class Kind : uint8_t { input, result, region_arg, weight };
+  Kind kind = Kind::result;
+  int id = 0;                      ///< unique in its graph, in creation order
+  std::string name;                ///< unique in its graph; for weights, the weight's name
+  Type type;
+  Node* producer = nullptr;        ///< for results
+  int index = 0;                   ///< which result, input or argument
+  Weight* weight = nullptr;        ///< for weights
+};
+
+struct Node {
+  Op op;
+  std::vector<Value*> operands;    ///< nullptr: an absent optional operand
+  std::vector<Value*> results;
+  Attrs attrs;
+  std::vector<std::unique_ptr<Region>> regions;   ///< if, while, scan, call; values from outside are captured by name
+  Location loc;
+  int id = 0;
+  Value* result(int i = 0) const { return results[static_cast<size_t>(i)]; }
+  Value* operand(int i) const { return i < static_cast<int>(operands.size()) ? operands[static_cast<size_t>(i)] : nullptr; }
+};
+
+struct Region {
+  std::vector<Value*> args;
+  std::vector<Node*> nodes;        ///< topological order
+  std::vector<Value*> results;
+};
+
+/// What `state(...)` of a step graph returns: the new value of a weight.
+struct StateUpdate { Weight* weight; Value* value; };
+
+class Graph {
+ public:
+  explicit Graph(std::string graph_name = "model");
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  std::string name;
+  std::string file;                ///< the model file, for messages
+  Region body;                     ///< args: the inputs; results: the outputs
+  std::vector<std::string> output_names;   ///< names the outside sees; as many as body.results
+  std::vector<StateUpdate> state_updates;
+
+  Value* add_input(std::string_view name, Type type);
+  /// Appends to the outputs. The same value may be returned twice; an input or weight may be an output.
+  void add_output(Value* value, std::string_view name);
+  /// The value that reads a weight; made on first use. `name` is made unique if another tensor has it.
+  Value* add_weight(std::string_view name, Tensor tensor, bool from_model = true);
+  Value* find_weight(std::string_view name) const;          ///< nullptr when there is none
+
+  /// A node with results of the given types, not yet in any region. Result names are made unique from `name_hint`.
+  Node* make_node(Op op, std::vector<Value*> operands, Attrs attrs, std::vector<Type> result_types, Location loc,
+                  std::string_view name_hint = "");
+  Value* make_value(Value::Kind kind, Type type, std::string_view name_hint);
+
+  const std::deque<std::unique_ptr<Weight>>& weights() const { return weights_; }
+  /// Drops weights that nothing reads (body, outputs, regions, state).
+  void remove_unused_weights();
+  int num_values() const { return static_cast<int>(values_.size()); }   ///< ids are below this
+
+  std::unique_ptr<Graph> clone() const;
+
+ private:
+  std::string unique_name(std::string_view hint);
+  std::deque<std::unique_ptr<Value>> values_;
+  std::deque<std::unique_ptr<Node>> nodes_;
+  std::deque<std::unique_ptr<Weight>> weights_;
+  std::unordered_map<std::string, Value*> weight_values_;
+  std::unordered_map<std::string, int> names_;
+  int next_node_id_ = 0;
+};
+
+/// Replaces operands, outputs and state values by what `map` gives for them (following chains), in the whole graph.
+void replace_values(Graph& graph, const std::unordered_map<Value*, Value*>& map);
+/// For each value id: how many operands, outputs and state updates read it.
+std::vector<int> count_uses(const Graph& graph);
+
+// --------------------------------------------------------------------------------------------------- rules (ops.def)
+
+/// What a shape rule sees. Operand types may be null for absent operands.
+struct InferInput {
+  Op op;
+  std::span<const Type* const> operands;
+  const Attrs& attrs;
+  int num_results;
+  const Type& operand(int i) const { return *operands[static_cast<size_t>(i)]; }
+};
+/// Thrown by shape rules and decompositions with a message that says found and expected ("`axis` is 4, rank is 3"); turned into a Diagnostic
+/// that names the node by who called.
+struct RuleError {
+  std::string kind;      ///< a row of diagnostics.def: "type-error", "unsupported-attribute", ...
+  std::string message;
+};
+std::vector<Type> infer_types(const InferInput& input);
+/// Checks the operand count and the attribute schema of ops.def, then infers; RuleError as above.
+std::vector<Type> infer_node_types(const Node& node);
+
+/// Evaluates one prim. `f64`: floats are held and computed in f64 whatever the type says (the oracle). Operands are row-major.
+std::vector<Tensor> evaluate_prim(const Node& node, std::span<const Tensor> operands, bool f64);
+
+// ------------------------------------------------------------------------------------------------------------- text
+
+struct PrintOptions {
+  bool locations = true;
+  std::string weights_file;        ///< writes `weights "<file>"` first when not empty
+};
+std::string print(const Graph& graph, const PrintOptions& options = {});
+std::string print(const Node& node);          ///< one line, as inside a graph
+/// Parses what print wrote. Weights get their tensors from `weights` (by name); a missing one is an error unless `types_only`, which gives
+/// each weight a tensor of zeros with the type of its declaration.
+std::unique_ptr<Graph> parse_graph(std::string_view text, const std::string& file, const std::map<std::string, Tensor>& weights,
+                                   bool types_only = false);
+/// Structural equality: names of inner values, locations and spacing don't matter; names of inputs, outputs and weights do.
+/// On a difference `why` says where.
+bool equal(const Graph& a, const Graph& b, std::string* why = nullptr);
+
+// ---------------------------------------------------------------------------------------------------------- verifier
+
+enum class GraphStage { imported, resolved, prims };
+/// Checks order, types (recomputed by the rules), operand counts, attributes, unique names, outputs; stage `resolved`: static shapes and no
+/// resolved op; `prims`: prims only, no implicit broadcast. Returns every fault, with the node printed; empty when well formed.
+std::vector<std::string> verify(const Graph& graph, GraphStage stage);
+
+// ------------------------------------------------------------------------------------------------------- interpreter
+
+/// Runs a resolved or prims graph on `inputs` (in order; dtypes and shapes must match). Composites run through their decomposition.
+/// `f64`: floats in f64; outputs of float type are then f64 tensors. `observe` (may be null) sees every value computed, in order.
+std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs, bool f64,
+                              const std::function<void(const Value&, const Tensor&)>& observe = nullptr);
+
+}  // namespace tcc

@@ -1,0 +1,43 @@
+// Passes on the graph (stage 2) and the decomposition to prims (stage 4). Each is one file named after it, takes a graph, leaves it verified.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tcc/graph/graph.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc {
+
+class Builder;
+
+/// What the command line binds before shapes are resolved.
+struct Bindings {
+  std::map<std::string, Shape> shapes;         ///< --shapes: input name -> sizes
+  std::map<std::string, Tensor> inputs;        ///< --bind: input name -> constant (the input leaves the signature)
+  std::map<std::string, int64_t> symbols;      ///< --bind name=value where name is a dimension symbol
+};
+
+/// bind-shapes: applies the bindings to the inputs; a symbol fixed by one input is fixed everywhere. Unknown names: Error usage;
+/// disagreement with a declared size: Error model.
+void bind_shapes(Graph& graph, const Bindings& bindings);
+/// resolve: one forward sweep that infers types, evaluates constant nodes (small or shape-like ones; large ones are left to fold-constants)
+/// and replaces resolved ops by prims and composites. Afterwards every type is static. Unbound sizes are one error that lists them all;
+/// an op whose sizes depend on data is an error naming the operand. Linear in nodes.
+void resolve(Graph& graph, Diagnostics& diagnostics);
+/// fold-constants: evaluates nodes whose operands are all weights, when the result is not larger than what it replaces (or is small).
+/// With `keep_parameters` (training, --weights=none) weights of the model are not folded into others.
+void fold_constants(Graph& graph, bool keep_parameters = false);
+/// canonicalize: local rewrites to the form later stages expect (identities gone, x*1, transpose of transpose, reshape of reshape, cast chains that
+/// lose nothing, slice of all, concat of one, ...). Running it twice changes nothing more.
+void canonicalize(Graph& graph);
+void eliminate_common_subexpressions(Graph& graph);   ///< eliminate-common-subexpressions
+void eliminate_dead_code(Graph& graph);               ///< eliminate-dead-code
+/// decompose: composites to prims, implicit broadcasts explicit. Reports each node that has a fault.
+void decompose(Graph& graph, Diagnostics& diagnostics);
+
+/// Decomposes one composite node with a builder; returns its results. RuleError on unsupported forms.
+std::vector<Value*> decompose_node(Builder& builder, const Node& node);
+
+}  // namespace tcc

@@ -1,0 +1,44 @@
+// Reading and writing files: mapped input, and output that appears whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tcc {
+
+/// A file mapped read-only. Errors (missing, directory, unreadable): tcc::Error with ExitCode::environment, naming the path.
+class MappedFile {
+ public:
+  static std::shared_ptr<const MappedFile> open(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  MappedFile() = default;
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// Reads all of stdin or of a path.
+std::string read_text_file(const std::string& path);
+std::string read_stdin();
+
+/// Writes a temporary file beside `path`, then renames it; on any failure (full disk, no permission, a directory in its place)
+/// removes the temporary and throws tcc::Error with ExitCode::environment. `mode` is the final permission, less the umask.
+void write_file_atomically(const std::string& path, std::span<const std::byte> bytes, unsigned mode = 0666);
+void write_file_atomically(const std::string& path, std::string_view text, unsigned mode = 0666);
+
+/// The temporary name beside `path` that the two above use, for writers that need a name (lld): unique in this process.
+std::string temporary_name_beside(const std::string& path);
+/// Renames temporary to path; on failure removes the temporary and throws as above.
+void commit_file(const std::string& temporary, const std::string& path);
+
+}  // namespace tcc

@@ -1,0 +1,16 @@
+// Threads of the compiler itself (evaluators, per-kernel code generation). The number is `-j` or the cores of the machine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace tcc {
+
+void set_num_threads(int threads);   ///< 1 or more; called once by the driver
+int num_threads();
+
+/// Calls body(begin, end) over disjoint chunks that cover [0, count), at least `grain` each, possibly on several threads; returns when
+/// all are done. The first exception of a chunk is rethrown. A call from inside a body runs serially.
+void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
+
+}  // namespace tcc
