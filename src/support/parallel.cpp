@@ -1,0 +1,168 @@
+// A pool of threads that waits for parallel_for calls.
+//
+// A call is a Job: its chunks are handed out in order by a counter, to the caller and to whichever threads are idle. Every chunk writes its
+// own part of the result, so neither the number of threads nor the order of chunks is seen in it. Since chunks start in order, the failed
+// chunk with the lowest index is the same in every run, and its exception is the one rethrown.
+
+#include "tcc/support/parallel.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "tcc/support/diagnostics.h"
+
+namespace tcc {
+namespace {
+
+thread_local bool inside_body = false;
+
+struct Job {
+  const std::function<void(int64_t, int64_t)>* body = nullptr;
+  int64_t count = 0, chunk_size = 0, num_chunks = 0;
+  std::atomic<int64_t> next_chunk{0};
+  std::atomic<bool> failed{false};
+
+  std::mutex mutex;   // guards what follows
+  std::condition_variable done;
+  int64_t chunks_left = 0;
+  int64_t failed_chunk = std::numeric_limits<int64_t>::max();
+  std::exception_ptr exception;
+
+  bool exhausted() const { return next_chunk.load() >= num_chunks; }
+
+  /// Runs chunks until none is left to start.
+  void work() {
+    int64_t finished = 0;
+    while (true) {
+      const int64_t chunk = next_chunk.fetch_add(1);
+      if (chunk >= num_chunks) break;
+      if (!failed.load()) run(chunk);
+      ++finished;
+    }
+    if (finished == 0) return;
+    std::lock_guard lock(mutex);
+    chunks_left -= finished;
+    if (chunks_left == 0) done.notify_all();
+  }
+
+  void run(int64_t chunk) {
+    inside_body = true;
+    try {
+      const int64_t begin = chunk * chunk_size;
+      (*body)(begin, std::min(count, begin + chunk_size));
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      failed.store(true);
+      if (chunk < failed_chunk) {
+        failed_chunk = chunk;
+        exception = std::current_exception();
+      }
+    }
+    inside_body = false;
+  }
+
+  void wait() {
+    std::unique_lock lock(mutex);
+    done.wait(lock, [&] { return chunks_left == 0; });
+  }
+};
+
+class Pool {
+ public:
+  /// Never destroyed: its threads wait until the process ends.
+  static Pool& get() {
+    static Pool& pool = *new Pool;
+    return pool;
+  }
+
+  void submit(const std::shared_ptr<Job>& job, int helpers) {
+    {
+      std::lock_guard lock(mutex_);
+      for (; num_workers_ < helpers; ++num_workers_) std::thread([this] { serve(); }).detach();
+      jobs_.push_back(job);
+    }
+    wake_.notify_all();
+  }
+
+  void remove(const std::shared_ptr<Job>& job) {
+    std::lock_guard lock(mutex_);
+    std::erase(jobs_, job);
+  }
+
+ private:
+  void serve() {
+    while (true) {
+      std::shared_ptr<Job> job;
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [&] {
+          while (!jobs_.empty() && jobs_.front()->exhausted()) jobs_.pop_front();
+          return !jobs_.empty();
+        });
+        job = jobs_.front();
+      }
+      job->work();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::shared_ptr<Job>> jobs_;
+  int num_workers_ = 0;
+};
+
+/// The cores that this process may use.
+int available_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+std::atomic<int> configured_threads{0};   // 0: not set
+
+}  // namespace
+
+void set_num_threads(int threads) {
+  check(threads >= 1, "the number of threads is less than 1");
+  configured_threads = threads;
+}
+
+int num_threads() {
+  static const int cores = available_cores();
+  const int configured = configured_threads;
+  return configured != 0 ? configured : cores;
+}
+
+void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body) {
+  if (count <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  const int threads = num_threads();
+  if (inside_body || threads == 1 || count <= grain) return body(0, count);
+
+  auto job = std::make_shared<Job>();
+  job->body = &body;
+  job->count = count;
+  // Four chunks a thread even out chunks of unequal cost. Rounding the number of chunks down keeps each of them (but the last) at the grain.
+  const int64_t wanted = std::min<int64_t>(static_cast<int64_t>(threads) * 4, count / grain);
+  job->chunk_size = (count + wanted - 1) / wanted;
+  job->num_chunks = (count + job->chunk_size - 1) / job->chunk_size;
+  job->chunks_left = job->num_chunks;
+  if (job->num_chunks == 1) return body(0, count);
+  Pool& pool = Pool::get();
+  pool.submit(job, threads - 1);
+  job->work();
+  job->wait();
+  pool.remove(job);
+  if (job->exception) std::rethrow_exception(job->exception);
+}
+
+}  // namespace tcc
