@@ -45,7 +45,7 @@ endfunction()
 #   TCC_EXECUTABLE                   the tcc program of this build
 #   TCC_MODELS_DIR                   the models of models/models.tar.xz, unpacked (see MODELS)
 #   TCC_TEST_DATA_DIR                the folder given as DATA; the test's own folder otherwise
-# MODELS: the test reads TCC_MODELS_DIR, so it runs after the archive is unpacked.
+# MODELS: the test reads TCC_MODELS_DIR, so building it unpacks the archive.
 # NEEDS_TCC: building the test builds tcc as well.
 # OWN_MAIN: the sources bring their own main().
 # LABELS: `gpu` needs a CUDA device, `performance` is timed; both are left out of the usual run.
@@ -75,6 +75,9 @@ function(tcc_add_test name)
   if(arg_NEEDS_TCC AND TARGET tcc)
     add_dependencies(${target} tcc)
   endif()
+  if(arg_MODELS)
+    add_dependencies(${target} tcc_models)
+  endif()
 
   add_test(NAME ${name} COMMAND ${target})
   set(properties ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
@@ -85,11 +88,32 @@ function(tcc_add_test name)
     set(arg_TIMEOUT 300)
   endif()
   list(APPEND properties TIMEOUT ${arg_TIMEOUT})
-  if(arg_MODELS)
-    list(APPEND properties FIXTURES_REQUIRED models)
-  endif()
   if("performance" IN_LIST arg_LABELS)
     list(APPEND properties RUN_SERIAL TRUE)
   endif()
   set_tests_properties(${name} PROPERTIES ${properties})
+endfunction()
+
+# Registers every file below `folder` that has a `// RUN:` line, one ctest entry each; tests/tools/text_test.cpp says
+# what such a file may hold. A file that is new is seen when CMake runs next.
+function(tcc_add_text_tests folder)
+  get_filename_component(folder ${folder} ABSOLUTE)
+  if(NOT TARGET tcc)
+    return()   # nothing to run them with: src/cli is not there
+  endif()
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${folder}/*)
+  foreach(file IN LISTS files)
+    if(file MATCHES "\\.(cpp|h|txt|md|npy|npz|pb|onnx)$")
+      continue()
+    endif()
+    file(STRINGS ${file} run_lines REGEX "^(//|#) RUN:" LIMIT_COUNT 1)
+    if(NOT run_lines)
+      continue()
+    endif()
+    file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR}/tests ${file})
+    add_test(NAME ${name}
+      COMMAND tcc_text_test --tcc=$<TARGET_FILE:tcc> --models=${CMAKE_BINARY_DIR}/models
+              --scratch=${CMAKE_BINARY_DIR}/tests/scratch ${file})
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS text)
+  endforeach()
 endfunction()

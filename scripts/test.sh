@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# test.sh [dev|release|asan|tsan] [ctest option...]: sets up, builds, and runs the tests that need no GPU and no quiet machine.
+# The others: ctest --test-dir build/dev -L gpu, and -L performance.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+kind=dev
+case ${1:-} in dev|release|asan|tsan) kind=$1; shift ;; esac
+
+scripts/setup.sh --tests
+scripts/build.sh "$kind"
+ctest --test-dir "build/$kind" --label-exclude '^(gpu|performance)$' --parallel "$(nproc)" --output-on-failure \
+  --no-tests=error "$@"

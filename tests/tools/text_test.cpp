@@ -1,0 +1,443 @@
+// Runs one test that is a text file (or several), as lit would, and compares IR by its structure.
+//
+//   text_test --tcc=PATH [--models=DIR] [--scratch=DIR] [--update] FILE...
+//
+// Directives stand in comments, `//` or `#`:
+//   RUN: command      a shell line; all of them have to succeed. %tcc the program, %s the text, %S the test's folder,
+//                     %models the unpacked models, %t a path to write to. FileCheck and not are in the PATH.
+//   EXIT: 2           the RUN lines are to end with this code instead of 0
+//   REQUIRES: ptxas   the test is skipped (exit 77) where no such program is in the PATH
+//   COUNT: kernel 1, load 2      so many lines of the output hold that word
+//   READ: command     see below
+//
+// With EXPECT the file is a list of cases, split by lines `// ---`, each a text, `// EXPECT`, and what becomes of it,
+// or the word `unchanged`. RUN is done for each case, with %s a file that holds that case alone:
+//
+//   // RUN: %tcc --from=loop --pass=hoist-invariants --emit=loop %s
+//   map %i in N { ... }
+//   // EXPECT
+//   ...
+//   // ---
+//   ...
+//
+// Two texts are the same when they differ only in spacing, comments, the names of %values, `;` for a line's end, and
+// `loc(...)` when the expected text has none. With READ, the expected text goes through that command first (a parser
+// and printer), so that it may also leave out what printing adds. Where EXIT is not 0 the output is a message, and
+// every character counts, but for the case's own path, which is written %s.
+//
+// --update puts what came in place of what was expected; the difference is then read before it is committed.
+#include <sys/wait.h>
+
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int skipped = 77;
+
+struct Options {
+  std::string tcc = "tcc";
+  std::string models;
+  std::string scratch = ".";
+  bool update = false;
+  std::vector<std::string> files;
+};
+
+/// A text and what should become of it; a file without EXPECT is one case without `expected`.
+struct Case {
+  std::string before;
+  std::optional<std::string> expected;
+  std::vector<std::string> counts;
+};
+
+struct Test {
+  fs::path path;
+  std::vector<std::string> runs;
+  std::string read;
+  std::vector<std::string> required;
+  int exit_code = 0;
+  std::vector<Case> cases;
+  bool has_expectations = false;
+};
+
+struct Result {
+  int exit_code = 0;
+  std::string output;
+};
+
+std::string trim(std::string_view text) {
+  size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1));
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) {
+    std::cerr << "error: cannot read " << path.string() << "\n";
+    std::exit(2);
+  }
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+void write_file(const fs::path& path, const std::string& text) {
+  std::ofstream stream(path, std::ios::binary);
+  stream << text;
+  if (!stream.flush()) {
+    std::cerr << "error: cannot write " << path.string() << "\n";
+    std::exit(2);
+  }
+}
+
+std::string replace_all(std::string text, std::string_view from, std::string_view to) {
+  if (from.empty()) return text;
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+  return text;
+}
+
+/// What follows `// NAME:` on a line, if that is what the line is.
+std::optional<std::string> directive(const std::string& line, std::string_view name) {
+  std::string text = trim(line);
+  size_t skip = text.rfind("//", 0) == 0 ? 2 : text.rfind("#", 0) == 0 ? 1 : 0;
+  if (skip == 0) return std::nullopt;
+  text = trim(std::string_view(text).substr(skip));
+  if (text.compare(0, name.size(), name) != 0 || text.size() <= name.size() || text[name.size()] != ':') return std::nullopt;
+  return trim(std::string_view(text).substr(name.size() + 1));
+}
+
+bool is_marker(const std::string& line, std::string_view mark) {
+  std::string text = trim(line);
+  return text == "// " + std::string(mark) || text == "# " + std::string(mark);
+}
+
+Test parse(const fs::path& path) {
+  Test test;
+  test.path = path;
+  test.cases.emplace_back();
+  bool continued = false;
+  for (const std::string& line : lines_of(read_file(path))) {
+    if (is_marker(line, "---")) {
+      test.cases.emplace_back();
+      continue;
+    }
+    Case& current = test.cases.back();
+    if (is_marker(line, "EXPECT")) {
+      current.expected = "";
+      test.has_expectations = true;
+      continue;
+    }
+    if (auto run = directive(line, "RUN")) {
+      if (continued) {
+        test.runs.back() += " " + *run;
+      } else {
+        test.runs.push_back(*run);
+      }
+      continued = !run->empty() && run->back() == '\\';
+      if (continued) test.runs.back().pop_back();
+    }
+    if (auto read = directive(line, "READ")) test.read = *read;
+    if (auto program = directive(line, "REQUIRES")) test.required.push_back(*program);
+    if (auto code = directive(line, "EXIT")) test.exit_code = std::atoi(code->c_str());
+    if (auto counts = directive(line, "COUNT")) current.counts.push_back(*counts);
+    (current.expected ? *current.expected : current.before) += line + "\n";
+  }
+  return test;
+}
+
+std::string quoted(const std::string& text) { return "'" + replace_all(text, "'", "'\\''") + "'"; }
+
+Result run_command(const std::string& command) {
+  Result result;
+  FILE* pipe = popen(("bash -o pipefail -c " + quoted(command)).c_str(), "r");
+  if (!pipe) {
+    std::cerr << "error: cannot start bash\n";
+    std::exit(2);
+  }
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.output.append(buffer, n);
+  int status = pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+std::string substitute(std::string command, const Options& options, const Test& test, const fs::path& text, const fs::path& scratch) {
+  command = replace_all(command, "%tcc", options.tcc);
+  command = replace_all(command, "%models", options.models);
+  command = replace_all(command, "%S", test.path.parent_path().string());
+  command = replace_all(command, "%s", text.string());
+  return replace_all(command, "%t", scratch.string());
+}
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+/// The line without its comment; `//` inside a string is no comment.
+std::string without_comment(const std::string& line) {
+  bool in_string = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (in_string && line[i] == '\\') {
+      ++i;
+    } else if (line[i] == '"') {
+      in_string = !in_string;
+    } else if (!in_string && line.compare(i, 2, "//") == 0) {
+      return line.substr(0, i);
+    }
+  }
+  return line;
+}
+
+std::string without_location(const std::string& line) {
+  size_t begin = line.find("loc(\"");
+  if (begin == std::string::npos) return line;
+  size_t end = begin + 5;
+  while (end < line.size() && line[end] != '"') end += line[end] == '\\' ? 2 : 1;
+  return line.substr(0, begin) + (end + 2 < line.size() ? line.substr(end + 2) : "");
+}
+
+/// Lines that are equal exactly when the texts are, up to what the file header lists.
+std::vector<std::string> normalized(const std::string& text, bool keep_locations) {
+  std::vector<std::string> result;
+  std::map<std::string, std::string> names;
+  for (const std::string& source : lines_of(text)) {
+    std::string line = without_comment(source);
+    if (!keep_locations) line = without_location(line);
+    line = trim(line);
+    if (line.rfind("weights \"", 0) == 0) continue;  // the name of a file beside the text
+    std::string out;
+    for (size_t i = 0; i < line.size();) {
+      char c = line[i];
+      if (c == '"' || (c == '%' && i + 1 < line.size() && (is_word(line[i + 1]) || line[i + 1] == '"'))) {
+        size_t end = i + 1;
+        bool is_quoted = c == '"' || line[end] == '"';
+        if (is_quoted) {
+          if (c == '%') ++end;
+          while (end < line.size() && line[end] != '"') end += line[end] == '\\' ? 2 : 1;
+          end = std::min(end + 1, line.size());
+        } else {
+          while (end < line.size() && (is_word(line[end]) || line[end] == '.')) ++end;
+        }
+        std::string token = line.substr(i, end - i);
+        if (c == '%') token = names.emplace(token, "%" + std::to_string(names.size())).first->second;
+        out += token;
+        i = end;
+      } else if (c == ';') {
+        if (!out.empty()) result.push_back(out);
+        out.clear();
+        ++i;
+      } else if (std::isspace(static_cast<unsigned char>(c))) {
+        size_t next = line.find_first_not_of(" \t", i);
+        if (!out.empty() && next != std::string::npos && is_word(out.back()) && is_word(line[next])) out += ' ';
+        i = next == std::string::npos ? line.size() : next;
+      } else {
+        out += c;
+        ++i;
+      }
+    }
+    if (!out.empty()) result.push_back(out);
+  }
+  return result;
+}
+
+/// The lines of `text` in which `word` stands as a word of its own, comments left out.
+int count_lines_with(const std::string& text, const std::string& word) {
+  int count = 0;
+  for (const std::string& source : lines_of(text)) {
+    std::string line = without_comment(source);
+    for (size_t at = 0; (at = line.find(word, at)) != std::string::npos; at += word.size()) {
+      bool starts = at == 0 || !is_word(line[at - 1]);
+      bool ends = at + word.size() == line.size() || !is_word(line[at + word.size()]);
+      if (starts && ends) {
+        ++count;
+        break;
+      }
+    }
+  }
+  return count;
+}
+
+bool check_counts(const std::string& list, const std::string& output) {
+  bool passed = true;
+  std::istringstream stream(list);
+  for (std::string item; std::getline(stream, item, ',');) {
+    std::istringstream parts(item);
+    std::string word;
+    int expected = -1;
+    if (!(parts >> word >> expected)) {
+      std::cerr << "error: COUNT is a list of `word number`, not `" << trim(item) << "`\n";
+      return false;
+    }
+    int found = count_lines_with(output, word);
+    if (found == expected) continue;
+    std::cerr << "COUNT: " << found << " lines with `" << word << "`, expected " << expected << "\n";
+    passed = false;
+  }
+  return passed;
+}
+
+std::string without_locations(const std::string& text) {
+  std::string result;
+  for (const std::string& line : lines_of(text)) {
+    std::string kept = without_location(line);
+    result += kept.substr(0, kept.find_last_not_of(" \t") + 1) + "\n";
+  }
+  return result;
+}
+
+void print_difference(const fs::path& scratch, const std::string& expected, const std::string& found) {
+  write_file(scratch.string() + ".expected", expected);
+  write_file(scratch.string() + ".found", found);
+  std::cerr << run_command("diff -u -w -B " + quoted(scratch.string() + ".expected") + " " + quoted(scratch.string() + ".found")).output;
+}
+
+/// Runs one case. `updated` becomes the text that --update writes after EXPECT.
+bool run_case(const Options& options, const Test& test, const Case& item, const fs::path& scratch, std::string& updated) {
+  fs::path text = test.path;
+  if (test.has_expectations) {
+    text = scratch.string() + test.path.extension().string();
+    write_file(text, item.before);
+  }
+  std::string output;
+  for (const std::string& run : test.runs) {
+    std::string command = substitute(run, options, test, text, scratch);
+    Result result = run_command(command);
+    output += result.output;
+    if (result.exit_code != test.exit_code) {
+      std::cerr << "exit code " << result.exit_code << ", expected " << test.exit_code << ": " << command << "\n" << result.output;
+      return false;
+    }
+  }
+
+  bool passed = true;
+  for (const std::string& counts : item.counts) passed = check_counts(counts, output) && passed;
+  if (!passed) std::cerr << output;
+  if (!item.expected) return passed;
+
+  bool unchanged = trim(*item.expected) == "unchanged";
+  std::string expected = unchanged ? item.before : *item.expected;
+  if (test.exit_code != 0) {
+    output = replace_all(output, text.string(), "%s");
+    updated = output;
+    if (trim(output) == trim(expected)) return passed;
+    print_difference(scratch, expected, output);
+    return false;
+  }
+
+  if (!test.read.empty()) {
+    fs::path file = scratch.string() + ".read" + test.path.extension().string();
+    write_file(file, expected);
+    std::string command = substitute(test.read, options, test, file, scratch);
+    Result result = run_command(command);
+    if (result.exit_code != 0) {
+      std::cerr << "the expected text cannot be read: " << command << "\n" << result.output;
+      updated = output;
+      return false;
+    }
+    expected = result.output;
+  }
+  bool keep_locations = !unchanged && item.expected->find("loc(\"") != std::string::npos;
+  if (normalized(output, keep_locations) == normalized(expected, keep_locations)) {
+    updated = *item.expected;
+    return passed;
+  }
+  updated = keep_locations ? output : without_locations(output);
+  print_difference(scratch, expected, output);
+  return false;
+}
+
+bool on_path(const std::string& program) { return run_command("command -v " + quoted(program)).exit_code == 0; }
+
+/// 0, 1 or `skipped`.
+int run_test(const Options& options, const std::string& file) {
+  Test test = parse(fs::absolute(file));
+  if (test.runs.empty()) {
+    std::cerr << file << ": error: no RUN line\n";
+    return 1;
+  }
+  for (const std::string& program : test.required) {
+    if (on_path(program)) continue;
+    std::cerr << file << ": skipped: no " << program << " here\n";
+    return skipped;
+  }
+
+  std::string name = replace_all(replace_all(test.path.string(), "/", "_"), " ", "_");
+  std::string rewritten;
+  bool passed = true;
+  for (size_t i = 0; i < test.cases.size(); ++i) {
+    const Case& item = test.cases[i];
+    bool says_something = !test.has_expectations || item.expected || !item.counts.empty();
+    fs::path scratch = fs::absolute(fs::path(options.scratch) / (name + "." + std::to_string(i + 1)));
+    std::string updated = item.expected.value_or("");
+    if (!says_something || !run_case(options, test, item, scratch, updated)) {
+      std::cerr << file << ": case " << i + 1 << (says_something ? " failed\n" : " has neither EXPECT nor COUNT\n");
+      passed = false;
+    }
+    if (i > 0) rewritten += "// ---\n";
+    rewritten += item.before;
+    if (item.expected) rewritten += "// EXPECT\n" + updated + (updated.empty() || updated.back() == '\n' ? "" : "\n");
+  }
+  if (!passed && options.update && test.has_expectations) {
+    write_file(test.path, rewritten);
+    std::cerr << file << ": rewritten\n";
+  }
+  return passed ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    auto value_of = [&](std::string_view flag) { return argument.rfind(flag, 0) == 0 ? argument.substr(flag.size()) : ""; };
+    if (std::string tcc = value_of("--tcc="); !tcc.empty()) {
+      options.tcc = tcc;
+    } else if (std::string models = value_of("--models="); !models.empty()) {
+      options.models = models;
+    } else if (std::string scratch = value_of("--scratch="); !scratch.empty()) {
+      options.scratch = scratch;
+    } else if (argument == "--update") {
+      options.update = true;
+    } else if (argument.rfind("--", 0) == 0) {
+      std::cerr << "usage: text_test --tcc=PATH [--models=DIR] [--scratch=DIR] [--update] FILE...\n";
+      return 2;
+    } else {
+      options.files.push_back(argument);
+    }
+  }
+  fs::create_directories(options.scratch);
+  const char* path = std::getenv("PATH");
+  setenv("PATH", (std::string(TCC_LLVM_TOOLS) + ":" + (path ? path : "")).c_str(), 1);
+
+  int worst = 0;
+  int num_skipped = 0;
+  for (const std::string& file : options.files) {
+    int code = run_test(options, file);
+    if (code == skipped) {
+      ++num_skipped;
+    } else if (code != 0) {
+      worst = code;
+    }
+  }
+  if (worst == 0 && num_skipped > 0 && num_skipped == static_cast<int>(options.files.size())) return skipped;
+  return worst;
+}
