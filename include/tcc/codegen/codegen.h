@@ -1,0 +1,39 @@
+// Code for kernels: the scheduled loop IR to LLVM IR, then to PTX text or an x86-64 object.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tcc/loop/loop.h"
+
+namespace tcc::codegen {
+
+struct NamedKernel {
+  std::string name;                  ///< symbol: "k0", ...
+  const loop::Kernel* kernel;
+};
+
+/// What one module gives at each step; later texts are made only when asked for (asm_text) or when they are the product.
+struct Products {
+  std::string llvm_ir;               ///< filled when want_llvm
+  std::string assembly;              ///< PTX text (nvptx: always), or x86 assembly when want_asm
+  std::string object;                ///< x86: ELF relocatable bytes
+};
+struct Options {
+  int optimization = 2;              ///< 0..3; NVPTX is never below 2
+  bool want_llvm = false, want_asm = false;
+  std::string target;                ///< "sm_80", "sm_90a", "x86-64-v3", "x86-64-v4"
+};
+
+/// x86-64: each kernel is `void name(void* const* buffers, int64_t begin, int64_t end)`, the parallel items [begin, end) of its grid; buffers in
+/// parameter order. No libm calls: math functions are emitted. memcpy/memset may be called.
+Products emit_x86(const std::vector<NamedKernel>& kernels, const Options& options);
+/// PTX: each kernel is an entry `name` with one global pointer per parameter, 1-D grid and block. `tcc_shared` dynamic shared memory.
+Products emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& options);
+
+/// Finds ptxas ($TCC_PTXAS, PATH, /usr/local/cuda/bin); empty when there is none.
+std::string find_ptxas();
+/// Assembles PTX to a cubin for `arch`; Error (internal) with ptxas's message on failure. `report` receives the -v text (registers, spills).
+std::string assemble_ptx(const std::string& ptx, const std::string& arch, std::string* report = nullptr);
+
+}  // namespace tcc::codegen

@@ -1,0 +1,51 @@
+// Groups: which prims share a unit of work (fusion), and each unit's first-form loops.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tcc/graph/graph.h"
+#include "tcc/loop/loop.h"
+
+namespace tcc::group {
+
+/// What shapes a unit's loops. map: pointwise over its results. rows: pointwise and reductions over the same rows. contract: dot or conv with its
+/// epilogue. window, scan, scatter, sort: that op with what fused into it.
+enum class UnitKind : uint8_t { map, rows, contract, window, scan, scatter, sort };
+
+struct Unit {
+  int id = 0;
+  UnitKind kind = UnitKind::map;
+  std::string label;                 ///< the model's own node names, "fc1/Gemm + relu/Relu"
+  std::vector<Node*> nodes;          ///< in graph order; views and creates may be in several units, all others in one
+  std::vector<Value*> inputs;        ///< values it reads that are materialised elsewhere (inputs, weights, results of other units)
+  std::vector<Value*> outputs;       ///< values it materialises
+  Node* anchor = nullptr;            ///< contract, window, scan, scatter, sort
+};
+
+/// A value that is materialised by being (part of) another: a reshape of it, or a contiguous piece of a concat's result. Costs nothing at run time.
+struct Alias {
+  Value* value;
+  Value* base;
+  int64_t byte_offset = 0;
+};
+
+struct Groups {
+  const Graph* graph = nullptr;
+  std::vector<Unit> units;           ///< in an order that respects their dependences
+  std::vector<Alias> aliases;
+};
+
+/// Groups the prims of a verified prims graph. `fuse` false: one unit per prim that is not free (for measurements and tests).
+Groups form_groups(const Graph& graph, bool fuse = true);
+std::string print(const Groups& groups);                 ///< after the graph's text; node results name the members
+Groups parse_groups(std::string_view text, const std::string& file, const Graph& graph);
+bool equal(const Groups& a, const Groups& b, std::string* why = nullptr);
+std::vector<std::string> verify(const Groups& groups);   ///< every needed value materialised once, acyclic, kinds hold
+
+/// First-form loops of one unit. Parameters: unit.inputs, then unit.outputs, in order.
+loop::Unit lower(const Graph& graph, const Unit& unit);
+
+}  // namespace tcc::group

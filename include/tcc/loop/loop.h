@@ -1,0 +1,292 @@
+// The loop IR, in both forms. The first form says what a unit computes; the scheduled form says where each loop runs and where each buffer lives.
+//
+//   unit (%a: f32[R=8192, 8192]) -> (%b: f32[8192, 8192]) {          // first form: softmax
+//     map %i in 8192 {
+//       %m: f32 = reduce max %j in 8192 { %x: f32 = load %a[%i, %j];  yield %x }
+//       %s: f32 = reduce sum %j1 in 8192 { %x1: f32 = load %a[%i, %j1];  yield exp(sub(%x1, %m)) }
+//       map %j2 in 8192 { %x2: f32 = load %a[%i, %j2];  store div(exp(sub(%x2, %m)), %s), %b[%i, %j2] }
+//     }
+//   }
+//
+// Rules for all statements
+// - Loops say what they are. `map`: iterations are independent and each element of a buffer is written by one iteration only. `for`: in order, with
+//   state in buffers. `reduce`: state = combine(state, value), a monoid, any order (re-association is allowed for floats). `scan`: as reduce in order,
+//   the running state visible in `after`.
+// - A loop may have several dims: a perfect nest, the first outermost. `where`: iterations for which it is false are skipped (a reduce
+//   skips the combine, whose value is then the identity).
+// - Scalars are assigned once and seen by the statements after them in their block and by inner blocks.
+// - Loads and stores are in bounds, except `load ... else c`, which gives c when any index is outside the buffer's extents (nothing is read then).
+// - Arithmetic: each op works in the dtype of its operands (16-bit floats are cast to f32 by lowering before arithmetic, and back for stores), as in graph.h.
+// - Buffers never alias, except parameters that the plan proves equal in place (same index read before written by the same iteration).
+// - First form: every bind is `none`, spaces are `global` or (for allocs) `local`. Scheduled: every dim is bound, every alloc has a space.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tcc/graph/graph.h"
+#include "tcc/loop/index.h"
+
+namespace tcc::loop {
+
+// ------------------------------------------------------------------------------------------------------------ buffers
+
+/// Where a buffer lives. `local`: per iteration of the enclosing loops, place not chosen yet (first form). `registers`: per thread (CUDA) or stack
+/// that LLVM promotes (CPU). `scratch`: host memory of one pool thread (CPU packing panels). `shared`: of a block.
+enum class Space : uint8_t { global, local, registers, scratch, shared };
+
+/// Byte-address permutation of a shared buffer: offset ^ (((offset >> (base + shift)) & (2^bits - 1)) << base). bits 0: none.
+/// {3, 4, 3} is the 128-byte swizzle; {2, 4, 3} suits rows of 64 bytes.
+struct Swizzle {
+  int bits = 0, base = 4, shift = 3;
+  bool operator==(const Swizzle&) const = default;
+};
+
+/// Layout of a register tile: a coordinate along an axis is the sum of digit * stride over the digits of that axis. Digits of one level are mixed-radix,
+/// the last the fastest: register number, lane of the warp, warp of the block (later: warpgroup).
+///   mma_d for m16n8: registers {axis 0 extent 2 stride 8}, {axis 1 extent 2 stride 1}; lanes {axis 0 extent 8 stride 1}, {axis 1 extent 4 stride 2}
+struct TileDigit {
+  enum class Level : uint8_t { reg, lane, warp };
+  Level level;
+  int axis;
+  int64_t extent, stride;
+  bool operator==(const TileDigit&) const = default;
+};
+struct TileLayout {
+  std::vector<TileDigit> digits;
+  bool operator==(const TileLayout&) const = default;
+};
+
+struct Buffer {
+  int id = 0;
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<int64_t> extents;
+  std::vector<int64_t> strides;                 ///< in elements; empty: row-major
+  Space space = Space::global;
+  Swizzle swizzle;                              ///< shared only
+  std::shared_ptr<const TileLayout> tile;       ///< registers only: a tile spread over the threads of a block; null: each thread its own copy...
+  /// ...except that along these axes element k belongs to thread (lane) k: the index there is the variable bound to thread (lane, warp).
+  std::vector<int> distributed;
+  int64_t count() const;
+  std::vector<int64_t> element_strides() const; ///< strides, or row-major ones
+};
+using BufferRef = std::shared_ptr<const Buffer>;
+BufferRef make_buffer(std::string name, DType dtype, std::vector<int64_t> extents, Space space);
+BufferRef make_buffer(Buffer prototype);        ///< fresh id
+
+// -------------------------------------------------------------------------------------------------------- expressions
+
+struct Expr;
+using ExprPtr = std::shared_ptr<const Expr>;
+
+struct Expr {
+  enum class Kind : uint8_t { constant, index, scalar, load, op };
+  Kind kind = Kind::constant;
+  DType dtype = DType::f32;
+  double float_value = 0;          ///< constant of float dtype
+  int64_t int_value = 0;           ///< constant of integer or bool dtype
+  Index index;                     ///< index: its value as i64
+  ScalarRef scalar;
+  BufferRef buffer;                ///< load
+  std::vector<Index> indices;
+  ExprPtr otherwise;               ///< load ... else (null: in bounds always)
+  Op op = Op::add_;                ///< op: a pointwise prim (cast and bitcast: to `dtype`; compares give boolean)
+  std::vector<ExprPtr> args;
+};
+ExprPtr constant_float(DType dtype, double value);
+ExprPtr constant_int(DType dtype, int64_t value);
+ExprPtr index_value(const Index& index);                            ///< i64
+ExprPtr scalar_value(const ScalarRef& scalar);
+ExprPtr load(const BufferRef& buffer, std::vector<Index> indices, ExprPtr otherwise = nullptr);
+/// Checked: operand count and dtypes; result dtype derived. Folds constants of index and integer arithmetic only.
+ExprPtr apply(Op op, std::vector<ExprPtr> args);
+ExprPtr cast_to(const ExprPtr& value, DType dtype);                 ///< value itself when it has that dtype
+/// low <= index < high as bool, `true` left out where ranges prove it; null when nothing is left to test.
+ExprPtr in_range(const Index& index, int64_t low, int64_t high);
+ExprPtr logical_and(const ExprPtr& a, const ExprPtr& b);            ///< null operands mean true
+bool equal(const ExprPtr& a, const ExprPtr& b);
+
+// --------------------------------------------------------------------------------------------------------- statements
+
+/// Where the iterations of a dim run.
+///   none     not chosen (first form)
+///   serial, unroll, vector   one thread; vector: the lanes of SIMD registers (CPU) or one wide access (CUDA)
+///   block    CUDA: digits of blockIdx.x, first dim slowest         threads  CPU: digits of the parallel item number, first dim slowest
+///   thread   digits of threadIdx.x (all threads of the block); nested thread dims are mixed-radix, outermost slowest
+///   warp, lane   digits of threadIdx.x / 32 and of threadIdx.x % 32. A kernel uses `thread` or `warp`/`lane`, not both
+///   tile     the coordinates of the register tile named by Loop::tile
+/// A thread (warp, lane) dim with an extent below the number available idles the rest.
+enum class Bind : uint8_t { none, serial, unroll, vector, block, threads, thread, warp, lane, tile };
+std::string_view name_of(Bind bind);
+
+struct Dim {
+  VarRef var;
+  Bind bind = Bind::none;
+};
+
+struct Stmt;
+using Block = std::vector<Stmt>;
+
+struct Loop {
+  enum class Kind : uint8_t { map, for_ };
+  Kind kind = Kind::map;
+  std::vector<Dim> dims;
+  ExprPtr where;
+  BufferRef tile;                  ///< with bind tile
+  Block body;
+};
+
+/// How the states of a tuple combine when they are not independent (argmax, online softmax). `left` and `right` are bound in `body` and `results`.
+struct Combine {
+  std::vector<ScalarRef> left, right;
+  Block body;                      ///< lets only
+  std::vector<ExprPtr> results;
+};
+
+/// Op::reduce_sum_, reduce_prod_, reduce_max_, reduce_min_, reduce_and_, reduce_or_ for independent states.
+struct State {
+  ScalarRef result;                ///< visible after the statement (in scans also within `after`)
+  Op combiner = Op::reduce_sum_;
+  ExprPtr init;                    ///< null: the identity of the combiner; required with a custom Combine
+  ExprPtr value;                   ///< of one iteration, may use scalars of `body`
+};
+
+struct Reduce {
+  std::vector<Dim> dims;
+  ExprPtr where;
+  Block body;                      ///< lets (and inner reduces) that the values use
+  std::vector<State> states;
+  std::shared_ptr<const Combine> combine;   ///< null: each state by its combiner
+  /// Dims bound to lane/thread: the result is combined across them and every thread of the block (lane: of the warp) has it.
+};
+
+struct Scan {
+  std::vector<Dim> dims;
+  Block body;
+  std::vector<State> states;
+  std::shared_ptr<const Combine> combine;
+  bool exclusive = false;          ///< `after` sees the state before this iteration's value
+  Block after;
+};
+
+struct Let { ScalarRef scalar; ExprPtr value; };
+struct Store { BufferRef buffer; std::vector<Index> indices; ExprPtr value; };
+/// buffer[indices] = combine(buffer[indices], value); iterations may collide (then in any order). combiner: Op::add_, mul_, max_, min_, or identity_ for assign.
+/// Outside the extents nothing is written.
+struct Scatter { BufferRef buffer; std::vector<Index> indices; Op combiner; ExprPtr value; };
+struct If { ExprPtr condition; Block then; Block otherwise; };
+/// Makes a buffer for the rest of the block. In first form at the top of a unit: a temporary between nests.
+struct Alloc { BufferRef buffer; };
+struct Barrier {};                 ///< all threads of the block
+
+/// A box of elements moved by all threads of the block together: destination[to + x] = source[from + x] for x in `extents`
+/// (trailing axes of the box match trailing axes of both buffers). Source elements outside its extents give zero.
+struct Copy {
+  enum class Kind : uint8_t { plain, async };   ///< async: cp.async, complete after commit and wait. Later: tma, im2col, bulk
+  Kind kind = Kind::plain;
+  BufferRef source, destination;
+  std::vector<Index> from, to;
+  std::vector<int64_t> extents;
+  int vector_bytes = 4;            ///< of one access, 4, 8 or 16 (async), 2 too (plain)
+};
+
+/// A ring of `stages` copies of each buffer, filled by copies and read by mma. Later: producer and consumer counts for mbarriers.
+struct Pipe {
+  int id = 0;
+  std::string name;
+  int stages = 1;
+  std::vector<BufferRef> buffers;  ///< one stage of each; shared. A Copy or Mma that names one means the current stage of its side
+};
+using PipeRef = std::shared_ptr<const Pipe>;
+PipeRef make_pipe(std::string name, int stages, std::vector<BufferRef> buffers);
+struct PipeDecl { PipeRef pipe; };
+/// acquire: the producer waits for a free stage; commit: its copies are grouped, producer moves on; wait: the consumer waits for the oldest
+/// committed stage to be filled (for the whole block); release: the consumer gives it back and moves on.
+struct PipeOp {
+  enum class Kind : uint8_t { acquire, commit, wait, release };
+  Kind kind = Kind::acquire;
+  PipeRef pipe;
+};
+
+/// accumulator[m, n] += sum over k of a[m, k] * b[k, n], by all warps of the block as the accumulator's tile layout says.
+/// a: rows m, columns k of a shared buffer at `a_from` (transpose_a: stored [k, m]); b: stored [n, k] unless transpose_b says [k, n].
+struct Mma {
+  BufferRef accumulator, a, b;
+  std::vector<Index> a_from, b_from;
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  std::string shape = "m16n8k16";  ///< instruction: m16n8k16 (f16, bf16), m16n8k8 (tf32)
+};
+
+struct Stmt {
+  std::variant<Loop, Reduce, Scan, Let, Store, Scatter, If, Alloc, Barrier, Copy, PipeDecl, PipeOp, Mma> node;
+};
+
+// -------------------------------------------------------------------------------------------------------------- units
+
+struct Param {
+  BufferRef buffer;                ///< space global
+  bool written = false;            ///< result; otherwise only read
+};
+
+/// One unit. Parameters: what is read, then what is written; names are canonical (%a0, %a1, ... %r0, ...), loops %i, %j, ..., so that units that compute
+/// the same have the same text, whatever model they come from.
+struct Unit {
+  std::vector<Param> params;
+  Block body;
+};
+
+/// One launch's code: a top-level statement of a scheduled unit (with the allocs and lets it needs).
+struct Kernel {
+  std::string target;              ///< "sm_80", "sm_90a", "x86-64-v3", ...
+  std::vector<Param> params;       ///< in the order of the launch's arguments; temporaries between kernels of a unit are among them
+  int64_t grid = 1;                ///< product of the block (threads) dims
+  int threads = 1;                 ///< CUDA: threads of a block
+  int64_t shared_bytes = 0;
+  Block body;
+};
+
+// --------------------------------------------------------------------------------------------------- text, checks, runs
+
+std::string print(const Unit& unit);
+std::string print(const Kernel& kernel, const std::string& name);    ///< `kernel #name target ... {`
+std::string print(const Block& block, int indent);
+std::string print(const Stmt& stmt);
+std::string print(const ExprPtr& expr);
+Unit parse_unit(std::string_view text, const std::string& file);
+/// Parses what print(Kernel) wrote; the name goes to *name.
+Kernel parse_kernel(std::string_view text, const std::string& file, std::string* name = nullptr);
+bool equal(const Unit& a, const Unit& b, std::string* why = nullptr);        ///< by structure: names don't matter
+bool equal(const Kernel& a, const Kernel& b, std::string* why = nullptr);
+
+/// First form: scalars and buffers defined before use, dtypes agree, indices in bounds by range (or `else`/where), writes of a map disjoint where
+/// that can be decided, nothing bound. Scheduled: every dim bound, binds legal for the target and nested rightly, extents of thread dims within the block,
+/// spaces chosen, distributed axes indexed by their variable, barriers between shared writes and reads, pipes balanced, register and shared estimates.
+std::vector<std::string> verify_first_form(const Unit& unit);
+std::vector<std::string> verify_kernel(const Kernel& kernel);
+
+/// Runs a unit: tensors for each parameter, in order; the written ones are filled. Plain loops.
+void interpret(const Unit& unit, std::vector<Tensor>& params);
+/// Runs a scheduled kernel, all blocks and threads (in lock step between barriers), with a check of pipe states and of shared races.
+void interpret(const Kernel& kernel, std::vector<Tensor>& params);
+
+// ------------------------------------------------------------------------------------------------------ rewriting help
+
+/// Renames: replaces variables by indices, scalars by scalars or expressions, buffers by buffers, everywhere in a copy.
+struct Substitution {
+  std::function<std::optional<Index>(const VarRef&)> var;
+  std::function<ExprPtr(const ScalarRef&)> scalar;                 ///< null result: keep
+  std::function<BufferRef(const BufferRef&)> buffer;               ///< null result: keep
+};
+ExprPtr substitute(const ExprPtr& expr, const Substitution& substitution);
+Block substitute(const Block& block, const Substitution& substitution);
+/// A copy of the block with fresh scalars, variables and local buffers for all that it defines. `names` gives suffixes that keep names unique.
+Block clone_fresh(const Block& block, const std::function<std::string(const std::string&)>& rename);
+/// Calls f on every statement (pre-order), on every expression.
+void walk(const Block& block, const std::function<void(const Stmt&)>& f);
+void walk_exprs(const Block& block, const std::function<void(const Expr&)>& f);
+
+}  // namespace tcc::loop

@@ -1,0 +1,61 @@
+// The schedule of a unit: a list of primitives that name its loops and scalars. `choose` writes it, `apply` obeys, one loop pass per primitive.
+//
+//   split(i, 4) bind(i0, block) bind(i1, warp) split(j, 4) bind(j0, lane) vectorize(j1) keep(x, registers)
+//
+// The text is what `--emit=schedule` prints, tests contain and a tuning record holds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "tcc/loop/loop.h"
+
+namespace tcc::schedule {
+
+/// Names of the vocabulary: split fuse reorder tile bind vectorize unroll online keep stage pipeline reduce_across split_reduce compute_at tensorize epilogue.
+/// Arguments in order: names (of loop variables, scalars, buffers, or words such as `block`), integers, or key=value.
+struct Argument {
+  std::string key;                               ///< empty: positional
+  std::variant<std::string, int64_t> value;
+  bool operator==(const Argument&) const = default;
+};
+struct Primitive {
+  std::string name;
+  std::vector<Argument> arguments;
+  bool operator==(const Primitive&) const = default;
+};
+using Schedule = std::vector<Primitive>;
+
+std::string print(const Schedule& schedule);                     ///< one line
+Schedule parse_schedule(std::string_view text, const std::string& file);
+
+/// What the cost model knows of a target.
+struct Target {
+  enum class Kind : uint8_t { cpu, cuda };
+  Kind kind = Kind::cpu;
+  std::string name;                 ///< "x86-64-v3", "sm_80", "sm_90a"
+  int vector_bytes = 32;            ///< CPU: SIMD register; CUDA: widest access (16)
+  int vector_registers = 16;
+  int cores = 1;                    ///< CPU: cores assumed; CUDA: multiprocessors
+  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20;
+  int64_t shared_bytes = 0;         ///< per block, CUDA
+  double bytes_per_ns = 20;         ///< memory bandwidth
+  double flops_per_ns = 50;         ///< f32 fused multiply-adds x 2, whole chip
+  static Target cpu_v3();
+  static Target cuda_sm80();        ///< constants of an H200-class chip with sm_80 code
+};
+
+/// Chooses the primitives for a unit by the cost model of the target. Deterministic.
+Schedule choose(const loop::Unit& unit, const Target& target);
+/// Applies them in order; the result is in scheduled form. Error (internal) naming the primitive when one doesn't fit.
+loop::Unit apply(const loop::Unit& unit, const Schedule& schedule, const Target& target);
+/// Cuts a scheduled unit into kernels: one per top-level loop; temporaries of the unit that pass between kernels become parameters.
+/// `temporaries` receives those buffers (each is a parameter of at least two kernels).
+std::vector<loop::Kernel> split_kernels(const loop::Unit& unit, const Target& target, std::vector<loop::BufferRef>* temporaries);
+/// Estimated time of one kernel in ns on the target (what the pool and the plan use).
+double estimate_ns(const loop::Kernel& kernel, const Target& target);
+
+}  // namespace tcc::schedule
