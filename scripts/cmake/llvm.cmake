@@ -8,13 +8,11 @@
 #  - lld initializes every target that LLVM was configured with; those that tcc leaves out get an empty function;
 #  - 22.1 has to be asked for: LLVM's version file refuses a plain 22.
 find_package(LLVM 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22)
-find_library(TCC_ZLIB libz.a REQUIRED)
-find_library(TCC_ZSTD libzstd.a REQUIRED)
 
 get_target_property(support_libraries LLVMSupport INTERFACE_LINK_LIBRARIES)
 list(FILTER support_libraries EXCLUDE REGEX "z3|ZLIB|zstd")
 set_target_properties(LLVMSupport PROPERTIES
-  INTERFACE_LINK_LIBRARIES "${support_libraries};${TCC_ZLIB};${TCC_ZSTD}")
+  INTERFACE_LINK_LIBRARIES "${support_libraries};tcc_zlib;tcc_zstd")
 
 llvm_map_components_to_libnames(tcc_llvm_libraries
   NVPTXCodeGen X86CodeGen X86AsmParser Passes Target IRReader LTO DTLTO Option DebugInfoDWARF)

@@ -6,6 +6,14 @@ find_package(CLI11 REQUIRED)                 # CLI11::CLI11, headers only
 find_library(TCC_PROTOBUF_LITE libprotobuf-lite.a REQUIRED)
 find_program(TCC_PROTOC protoc REQUIRED)
 
+# tcc_zlib and tcc_zstd: LLVM needs both, and an .npz file is a deflated zip.
+find_library(TCC_ZLIB libz.a REQUIRED)
+find_library(TCC_ZSTD libzstd.a REQUIRED)
+add_library(tcc_zlib INTERFACE)
+target_link_libraries(tcc_zlib INTERFACE ${TCC_ZLIB})
+add_library(tcc_zstd INTERFACE)
+target_link_libraries(tcc_zstd INTERFACE ${TCC_ZSTD})
+
 option(TCC_TESTS "build the tests" ON)
 if(TCC_TESTS)
   find_package(GTest REQUIRED)               # GTest::gtest and GTest::gtest_main, static libraries

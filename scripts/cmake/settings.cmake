@@ -20,6 +20,7 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "${TCC_OPT} -g1")
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "${TCC_OPT} -g1")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
+add_link_options($<$<CONFIG:Release>:-s>)
 
 add_compile_options(-Wall -Wextra -ffunction-sections -fdata-sections)
 # A designated initializer that leaves fields at their defaults is the normal way to fill an options struct here.

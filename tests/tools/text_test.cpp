@@ -4,7 +4,7 @@
 //
 // Directives stand in comments, `//` or `#`:
 //   RUN: command      a shell line; all of them have to succeed. %tcc the program, %s the text, %S the test's folder,
-//                     %models the unpacked models, %t a path to write to. FileCheck and not are in the PATH.
+//                     %models the unpacked models, %t a path to write to, %% a percent. FileCheck and not are in the PATH.
 //   EXIT: 2           the RUN lines are to end with this code instead of 0
 //   REQUIRES: ptxas   the test is skipped (exit 77) where no such program is in the PATH
 //   COUNT: kernel 1, load 2      so many lines of the output hold that word
@@ -147,6 +147,10 @@ Test parse(const fs::path& path) {
       test.has_expectations = true;
       continue;
     }
+    if (current.expected) {  // what tcc prints may itself hold comments
+      *current.expected += line + "\n";
+      continue;
+    }
     if (auto run = directive(line, "RUN")) {
       if (continued) {
         test.runs.back() += " " + *run;
@@ -160,7 +164,7 @@ Test parse(const fs::path& path) {
     if (auto program = directive(line, "REQUIRES")) test.required.push_back(*program);
     if (auto code = directive(line, "EXIT")) test.exit_code = std::atoi(code->c_str());
     if (auto counts = directive(line, "COUNT")) current.counts.push_back(*counts);
-    (current.expected ? *current.expected : current.before) += line + "\n";
+    current.before += line + "\n";
   }
   return test;
 }
@@ -181,12 +185,29 @@ Result run_command(const std::string& command) {
   return result;
 }
 
-std::string substitute(std::string command, const Options& options, const Test& test, const fs::path& text, const fs::path& scratch) {
-  command = replace_all(command, "%tcc", options.tcc);
-  command = replace_all(command, "%models", options.models);
-  command = replace_all(command, "%S", test.path.parent_path().string());
-  command = replace_all(command, "%s", text.string());
-  return replace_all(command, "%t", scratch.string());
+std::string substitute(const std::string& command, const Options& options, const Test& test, const fs::path& text,
+                       const fs::path& scratch) {
+  const std::pair<std::string_view, std::string> replacements[] = {
+      {"%%", "%"},
+      {"%tcc", options.tcc},  // before %t
+      {"%models", options.models},
+      {"%S", test.path.parent_path().string()},
+      {"%s", text.string()},
+      {"%t", scratch.string()},
+  };
+  std::string result;
+  for (size_t i = 0; i < command.size();) {
+    bool replaced = false;
+    for (const auto& [from, to] : replacements) {
+      if (command.compare(i, from.size(), from) != 0) continue;
+      result += to;
+      i += from.size();
+      replaced = true;
+      break;
+    }
+    if (!replaced) result += command[i++];
+  }
+  return result;
 }
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
