@@ -22,7 +22,7 @@ using DecomposeRule = std::vector<Value*> (*)(Builder& builder, const Node& node
   std::vector<Value*> decompose_rule(Builder& builder, const Node& node);
 #include "tcc/graph/ops.def"
 
-/// Null for an op of another kind.
+/// The rule of an op, null for an op of another kind. The tables stand in src/graph/op_rules.cpp, with those of the shape and resolve rules.
 EvalRule eval_rule(Op op);
 DecomposeRule decompose_rule(Op op);
 
