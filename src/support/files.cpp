@@ -82,13 +82,17 @@ std::string read_all(int fd, const std::string& path) {
   return text;
 }
 
+using Pieces = std::span<const std::span<const std::byte>>;
+
 /// 0 or the error.
-int write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    bytes = bytes.subspan(static_cast<size_t>(written));
+int write_all(int fd, Pieces pieces) {
+  for (std::span<const std::byte> bytes : pieces) {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return errno;
+      bytes = bytes.subspan(static_cast<size_t>(written));
+    }
   }
   return 0;
 }
@@ -128,10 +132,10 @@ std::string temporary_for(const Target& target) {
   return slash == std::string::npos ? name : target.path.substr(0, slash + 1) + name;
 }
 
-void write_directly(const std::string& path, std::span<const std::byte> bytes) {
+void write_directly(const std::string& path, Pieces pieces) {
   Descriptor file(open_retrying(path.c_str(), O_WRONLY));
   if (file.get() < 0) fail_writing(path, describe(errno));
-  if (const int error = write_all(file.get(), bytes)) fail_writing(path, describe(error));
+  if (const int error = write_all(file.get(), pieces)) fail_writing(path, describe(error));
   if (const int error = file.close()) fail_writing(path, describe(error));
 }
 
@@ -185,19 +189,23 @@ std::string read_text_file(const std::string& path) {
 
 std::string read_stdin() { return read_all(STDIN_FILENO, "<stdin>"); }
 
-void write_file_atomically(const std::string& path, std::span<const std::byte> bytes, unsigned mode) {
+void write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> pieces, unsigned mode) {
   const Target target = find_target(path);
-  if (!target.replaceable) return write_directly(path, bytes);
+  if (!target.replaceable) return write_directly(path, pieces);
   const std::string temporary = temporary_for(target);
   Descriptor file(open_retrying(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL, static_cast<mode_t>(mode)));
   if (file.get() < 0) fail_writing(path, describe(errno));
-  int error = write_all(file.get(), bytes);
+  int error = write_all(file.get(), pieces);
   if (const int close_error = file.close(); error == 0) error = close_error;
   if (error != 0) {
     ::unlink(temporary.c_str());
     fail_writing(path, describe(error));
   }
   rename_or_remove(temporary, target.path, path);
+}
+
+void write_file_atomically(const std::string& path, std::span<const std::byte> bytes, unsigned mode) {
+  write_file_atomically(path, Pieces(&bytes, 1), mode);
 }
 
 void write_file_atomically(const std::string& path, std::string_view text, unsigned mode) {
@@ -210,7 +218,9 @@ void commit_file(const std::string& temporary, const std::string& path) {
   try {
     const Target target = find_target(path);
     if (target.replaceable) return rename_or_remove(temporary, target.path, path);
-    write_directly(path, MappedFile::open(temporary)->bytes());
+    const auto contents = MappedFile::open(temporary);
+    const std::span<const std::byte> bytes = contents->bytes();
+    write_directly(path, Pieces(&bytes, 1));
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;

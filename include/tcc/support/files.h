@@ -33,10 +33,13 @@ std::string read_stdin();
 
 /// Writes a temporary file beside `path`, then renames it; on any failure (full disk, no permission, a directory in its place)
 /// removes the temporary and throws tcc::Error with ExitCode::environment. `mode` is the final permission, less the umask.
+/// A symbolic link at `path` is followed; a device or pipe there is written directly.
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes, unsigned mode = 0666);
 void write_file_atomically(const std::string& path, std::string_view text, unsigned mode = 0666);
+/// The same for contents that lie in several places, one after the other.
+void write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> pieces, unsigned mode = 0666);
 
-/// The temporary name beside `path` that the two above use, for writers that need a name (lld): unique in this process.
+/// The temporary name beside `path` that those above use, for writers that need a name (lld): unique in this process.
 std::string temporary_name_beside(const std::string& path);
 /// Renames temporary to path; on failure removes the temporary and throws as above.
 void commit_file(const std::string& temporary, const std::string& path);

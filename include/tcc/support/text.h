@@ -7,22 +7,26 @@
 
 namespace tcc {
 
-/// Tokens: identifiers (letters, digits, `_`, `.`, `-` inside), %value, @global, #body, numbers, "strings", punctuation.
-/// `//` comments run to the end of the line... except directives, which are comments too. A name after % or @ that holds other
-/// characters is written quoted: %"a b/c:0".
+/// Tokens: identifiers, %value, @global, #body, numbers, "strings", punctuation; `//` comments (directives of tests among them) run to
+/// the end of the line.
+/// - A name is letters, digits, `_`, and inside it single `.` and `-`; one with other characters is quoted after its sigil: %"a b/c:0".
+///   So `%i-1` is one name: a minus between operands needs blanks around it.
+/// - A number is decimal, `_` allowed between digits, or 0x...; a `-` directly before a digit is its sign. `0..4` is a range: 0, `..`, 4.
+/// - Quoted texts know the escapes \" \\ \n \t \r \x00 and end on their line.
+/// - Punctuation is single characters and `->` `=>` `..` `...` `+:` `<=` `>=` `==` `!=` `&&` `||`.
 enum class TokenKind : uint8_t { end, identifier, value, global, body, integer, floating, string, punctuation };
 
 struct Token {
   TokenKind kind = TokenKind::end;
   std::string text;        ///< without the sigil, unquoted and unescaped; punctuation: the characters
-  int64_t integer = 0;     ///< for integer
+  int64_t integer = 0;     ///< for integer (one beyond i64 is floating instead)
   double floating = 0;     ///< for floating and integer
   int line = 0, column = 0;
 };
 
 class Lexer {
  public:
-  /// `file` only names the text in errors.
+  /// `text` must outlive the lexer; `file` only names it in errors.
   Lexer(std::string_view text, std::string file);
   const Token& peek() const { return token_; }
   Token next();                                   ///< returns the current token and moves on
@@ -34,8 +38,8 @@ class Lexer {
   std::string expect_global();     ///< @name -> name
   std::string expect_string();
   int64_t expect_integer();
-  double expect_number();          ///< also inf, -inf, nan, and bits as 0x... for NaN payloads
-  [[noreturn]] void fail(const std::string& message) const;   ///< Error(model, "syntax", "file:line:column", message)
+  double expect_number();          ///< also inf, -inf, nan, and bits as 0x... for NaN payloads: 8 digits f32, 16 f64
+  [[noreturn]] void fail(const std::string& message) const;   ///< Error(model, "syntax", "file:line:column", message), with the line
   int line() const { return token_.line; }
 
  private:
@@ -47,7 +51,8 @@ class Lexer {
   Token token_;
 };
 
-/// Shortest text that reads back to the same bits: "0.5", "1e-05", "inf", "nan". The second keeps f32 values short.
+/// Shortest text that reads back to the same bits: "0.5", "1e-05", "inf", "nan", "1". The second keeps f32 values short. A NaN other than
+/// the two of arithmetic is printed by its bits.
 std::string print_float(double value);
 std::string print_float32(float value);
 /// %name or %"quoted", @name or @"quoted", and "quoted" with escapes.
