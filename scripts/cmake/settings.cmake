@@ -29,7 +29,8 @@ if(TCC_WERROR)
   add_compile_options(-Werror)
 endif()
 if(TCC_SANITIZE)
-  add_compile_options(-fsanitize=${TCC_SANITIZE} -fno-omit-frame-pointer)
+  # vptr is left out: it takes objects that LLVM's libraries made for damaged ones.
+  add_compile_options(-fsanitize=${TCC_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${TCC_SANITIZE})
 endif()
 
