@@ -15,7 +15,7 @@ case ${1:-} in -*) echo "usage: scripts/build.sh [dev|release|asan|tsan] [target
 options=(-DCMAKE_BUILD_TYPE=RelWithDebInfo)
 case $kind in
   release) options=(-DCMAKE_BUILD_TYPE=Release) ;;
-  asan) options+=(-DTCC_SANITIZE=address,undefined) ;;
+  asan) options+=("-DTCC_SANITIZE=address,undefined") ;;
   tsan) options+=(-DTCC_SANITIZE=thread) ;;
 esac
 if [ -n "${CI:-}" ]; then options+=(-DTCC_WERROR=ON); fi
