@@ -1,0 +1,137 @@
+// The functions that are compositions of others, and the choice by width.
+#include "codegen/math/math.h"
+
+#include <cmath>
+#include <limits>
+
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::codegen {
+namespace {
+
+bool is_f64(Lane x) { return x.type()->getScalarType()->isDoubleTy(); }
+Lane exp_of(Lane x) { return is_f64(x) ? f64::exp(x) : f32::exp(x); }
+Lane expm1_of(Lane x) { return is_f64(x) ? f64::expm1(x) : f32::expm1(x); }
+Lane log_of(Lane x) { return is_f64(x) ? f64::log(x) : f32::log(x); }
+Lane log1p_of(Lane x) { return is_f64(x) ? f64::log1p(x) : f32::log1p(x); }
+Lane atan_of(Lane x) { return is_f64(x) ? f64::atan(x) : f32::atan(x); }
+
+// (e^a - e^-a) / 2 with a = |x|; where e^a would overflow before the result does, e^(a/2) is used twice.
+Lane sinh(Lane x) {
+  Lane a = fabs(x);
+  Lane m = expm1_of(a);
+  Lane small = 0.5 * (m + m / (m + 1.0));
+  Lane half = exp_of(0.5 * a);
+  Lane big = (0.5 * half) * half;
+  return copysign(select(a < (is_f64(x) ? 40.0 : 20.0), small, big), x);
+}
+
+Lane cosh(Lane x) {
+  Lane a = fabs(x);
+  Lane half = exp_of(0.5 * a);
+  Lane e = exp_of(a);
+  return select(a < (is_f64(x) ? 40.0 : 20.0), 0.5 * (e + 1.0 / e), (0.5 * half) * half);
+}
+
+// log(a + sqrt(a^2 + 1)) as log1p, so that small values keep their digits; very large ones as log(a) + log(2).
+Lane asinh(Lane x) {
+  Lane a = fabs(x), s = a * a;
+  Lane regular = log1p_of(a + s / (1.0 + sqrt(s + 1.0)));
+  Lane r = select(a > (is_f64(x) ? 1e150 : 1e15), log_of(a) + 0x1.62e42fefa39efp-1, regular);
+  return select(x == 0.0, x, copysign(r, x));
+}
+
+Lane acosh(Lane x) {
+  Lane d = x - 1.0;
+  Lane regular = log1p_of(d + sqrt(d) * sqrt(x + 1.0));
+  Lane r = select(x > (is_f64(x) ? 1e150 : 1e15), log_of(x) + 0x1.62e42fefa39efp-1, regular);
+  return select(x >= 1.0, r, std::numeric_limits<double>::quiet_NaN());
+}
+
+Lane atanh(Lane x) {
+  Lane a = fabs(x);
+  Lane r = 0.5 * log1p_of(2.0 * a / (1.0 - a));
+  return select(x == 0.0, x, copysign(r, x));
+}
+
+Lane asin64(Lane x) { return atan_of(x / sqrt((1.0 - x) * (1.0 + x))); }
+
+}  // namespace
+
+Lane emit_unary_math(Op op, Lane x) {
+  bool wide = is_f64(x);
+  switch (op) {
+    case Op::exp_: return exp_of(x);
+    case Op::exp2_: return wide ? f64::exp(x * 0x1.62e42fefa39efp-1) : f32::exp2(x);
+    case Op::expm1_: return expm1_of(x);
+    case Op::log_: return log_of(x);
+    case Op::log2_: return wide ? f64::log(x) * 0x1.71547652b82fep+0 : f32::log2(x);
+    case Op::log1p_: return log1p_of(x);
+    case Op::sin_: return wide ? f64::sin_cos(x, false) : f32::sin_cos(x, false);
+    case Op::cos_: return wide ? f64::sin_cos(x, true) : f32::sin_cos(x, true);
+    case Op::tan_: return wide ? f64::sin_cos(x, false) / f64::sin_cos(x, true) : f32::tan(x);
+    case Op::asin_: return wide ? asin64(x) : f32::asin(x);
+    case Op::acos_: return wide ? 0x1.921fb54442d18p+0 - asin64(x) : f32::acos(x);
+    case Op::atan_: return atan_of(x);
+    case Op::sinh_: return sinh(x);
+    case Op::cosh_: return cosh(x);
+    case Op::tanh_: return wide ? f64::tanh(x) : f32::tanh(x);
+    case Op::asinh_: return asinh(x);
+    case Op::acosh_: return acosh(x);
+    case Op::atanh_: return atanh(x);
+    case Op::erf_: return wide ? f64::erf(x) : f32::erf(x);
+    default: internal_error("no math function for this op");
+  }
+}
+
+Lane emit_pow(Lane x, Lane y) { return is_f64(x) ? f64::pow(x, y) : f32::pow(x, y); }
+
+Lane emit_atan2(Lane y, Lane x) {
+  constexpr double pi = 0x1.921fb54442d18p+1;
+  Lane base = atan_of(y / x);
+  Lane x_negative = x.with(x.builder->CreateICmpSLT(x.as_int().value, x.as_int().like_int(0).value));
+  Lane turned = base + copysign(x.like(pi), y);
+  Lane r = select(x_negative, turned, base);
+  r = select((x == 0.0) & (y == 0.0), copysign(select(x_negative, x.like(pi), 0.0), y), r);
+  Lane both_infinite = (fabs(x) == std::numeric_limits<double>::infinity()) & (fabs(y) == std::numeric_limits<double>::infinity());
+  r = select(both_infinite, copysign(select(x_negative, x.like(0.75 * pi), 0.25 * pi), y), r);
+  return select(is_nan(x), x, select(is_nan(y), y, r));
+}
+
+// Schoolbook binary long division on exponents: subtract y * 2^k from the top down. Each step is exact, as both operands share an exponent range.
+// Emitted as a loop over lanes together: as many steps as the largest quotient of any lane needs, 24 (53) quotient bits at a time.
+Lane emit_fmod(Lane x, Lane y) {
+  llvm::IRBuilder<>& b = *x.builder;
+  llvm::Function* function = b.GetInsertBlock()->getParent();
+  Lane a = fabs(x), d = fabs(y);
+  llvm::BasicBlock* entry = b.GetInsertBlock();
+  auto* loop = llvm::BasicBlock::Create(b.getContext(), "fmod", function);
+  auto* done = llvm::BasicBlock::Create(b.getContext(), "fmod.done", function);
+  b.CreateBr(loop);
+  b.SetInsertPoint(loop);
+  llvm::PHINode* phi = b.CreatePHI(x.type(), 2);
+  phi->addIncoming(a.value, entry);
+  Lane r = x.with(phi);
+  // The largest d * 2^k <= r: d's mantissa with r's exponent, halved when that is above r.
+  bool wide = is_f64(x);
+  int mantissa_bits = wide ? 52 : 23;
+  int64_t exponent_mask = wide ? 0x7ff0000000000000 : 0x7f800000;
+  Lane moved = (iand(r.as_int(), exponent_mask) | iand(d.as_int(), (int64_t{1} << mantissa_bits) - 1)).as_float();
+  Lane candidate = select(moved > r, moved * 0.5, moved);
+  Lane small = d < (wide ? 0x1p-1022 : 0x1p-126);                 // a subnormal divisor has no such form: take it as it is
+  candidate = select(small, d, select(candidate < d, d, candidate));
+  Lane active = (r >= d) & (r < std::numeric_limits<double>::infinity()) & (d > 0.0);
+  Lane next = select(active, r - candidate, r);
+  llvm::Value* any = (next >= d).value;
+  any = b.CreateAnd(any, active.value);
+  if (any->getType()->isVectorTy()) any = b.CreateOrReduce(any);
+  phi->addIncoming(next.value, b.GetInsertBlock());
+  b.CreateCondBr(any, loop, done);
+  b.SetInsertPoint(done);
+  Lane result = copysign(next, x);
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  result = select((a < inf) & (d > 0.0), result, std::numeric_limits<double>::quiet_NaN());
+  return select(is_nan(x), x, select(is_nan(y), y, result));
+}
+
+}  // namespace tcc::codegen
