@@ -255,11 +255,12 @@ std::vector<Tensor> evaluate_prim(const Node& node, std::span<const Tensor> oper
 struct PrintOptions {
   bool locations = true;
   std::string weights_file;        ///< writes `weights "<file>"` first when not empty
+  int64_t small_weights = -1;      ///< weights of at most so many elements are declared with their values, for tests and for reading
 };
 std::string print(const Graph& graph, const PrintOptions& options = {});
 std::string print(const Node& node);          ///< one line, as inside a graph
 /// Parses what print wrote. Weights get their tensors from `weights` (by name); a missing one is an error unless `types_only`, which gives
-/// each weight a tensor of zeros with the type of its declaration.
+/// each weight a tensor of zeros with the type of its declaration. A weight declared with values (`weight @s: i64[2] = [2, 3]`) needs none.
 std::unique_ptr<Graph> parse_graph(std::string_view text, const std::string& file, const std::map<std::string, Tensor>& weights,
                                    bool types_only = false);
 /// Structural equality: names of inner values, locations and spacing don't matter; names of inputs, outputs and weights do.

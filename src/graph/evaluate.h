@@ -1,0 +1,18 @@
+// Evaluation of single nodes, for the interpreter and for the passes that compute at compile time.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tcc/graph/graph.h"
+
+namespace tcc {
+
+/// Evaluates a prim or composite of static types. An undefined tensor stands for an absent operand. Composites run through their decomposition, prims of
+/// stage `graph` are broadcast first.
+std::vector<Tensor> evaluate_node(const Node& node, std::span<const Tensor> operands, bool f64);
+
+/// Whether it is a pointwise prim whose operands still broadcast implicitly.
+bool broadcasts_implicitly(const Node& node);
+
+}  // namespace tcc

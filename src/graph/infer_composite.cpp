@@ -1,0 +1,62 @@
+// Shape rules of composites whose result does not simply have the type of operand 0, and of ops that wait to be resolved.
+
+#include <algorithm>
+#include <string>
+
+#include "infer.h"
+#include "tcc/graph/builder.h"
+#include "tcc/graph/passes.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc {
+
+// The decomposition is the one place that knows the shapes of a composite, so it is run on placeholders in a graph of its own and its types are taken.
+std::vector<Type> infer_by_decomposition(const InferInput& input) {
+  std::vector<Type> types;
+  for (const Type* type : input.operands) {
+    if (type != nullptr && !type->is_static()) {
+      // Not known before shapes are bound; resolve asks again then.
+      types.assign(static_cast<size_t>(input.num_results), Type::unranked(input.operand(0).dtype));
+      return types;
+    }
+  }
+  Graph scratch("shapes");
+  std::vector<Value*> operands;
+  for (const Type* type : input.operands) operands.push_back(type == nullptr ? nullptr : scratch.add_input("x", *type));
+  Node* node = scratch.make_node(input.op, std::move(operands), input.attrs, std::vector<Type>(static_cast<size_t>(input.num_results)), {});
+  Builder builder(scratch, scratch.body, {});
+  const std::vector<Value*> results = decompose_node(builder, *node);
+  check(static_cast<int>(results.size()) == input.num_results, "a decomposition gave another number of results than the node has");
+  for (const Value* value : results) types.push_back(value->type);
+  return types;
+}
+
+std::vector<Type> infer_resize(const InferInput& input) {
+  const Type& x = input.operand(0);
+  const Type result = type_of_shape(x.dtype, input.attrs.get_ints("sizes"));
+  if (x.ranked && x.rank() != result.rank()) type_error("`sizes` has " + std::to_string(result.rank()) + " entries, the operand is " + to_string(x));
+  return {result};
+}
+
+std::vector<Type> infer_shape_of(const InferInput& input) {
+  const Type& x = input.operand(0);
+  if (!x.ranked) return {make_type(DType::i64, {unknown_dim()})};
+  const int64_t rank = x.rank();
+  const auto clamp = [rank](int64_t position) { return std::clamp<int64_t>(position < 0 ? position + rank : position, 0, rank); };
+  const int64_t start = clamp(input.attrs.get_int("start")), end = clamp(input.attrs.has("end") ? input.attrs.get_int("end") : rank);
+  return {Type(DType::i64, {std::max<int64_t>(end - start, 0)})};
+}
+
+std::vector<Type> infer_size_of(const InferInput&) { return {Type(DType::i64, {})}; }
+
+// Only the dtypes of these are known before their operands are.
+std::vector<Type> infer_unknown(const InferInput& input) {
+  DType dtype = input.operand(0).dtype;
+  if (input.op == Op::constant_of_shape_) dtype = input.attrs.get_dtype("dtype");
+  if (input.op == Op::one_hot_by_) dtype = input.operand(2).dtype;
+  std::vector<Type> types(static_cast<size_t>(input.num_results), Type::unranked(dtype));
+  if (input.op == Op::topk_by_) types.back().dtype = DType::i64;
+  return types;
+}
+
+}  // namespace tcc

@@ -1,0 +1,122 @@
+// The interpreter: every node evaluated in order. It defines what a graph means and is the oracle of tests and of `tcc verify`, so it takes no shortcut;
+// a value is let go after its last reader, which is all that whole models need.
+
+#include <algorithm>
+
+#include "evaluate.h"
+#include "tcc/graph/builder.h"
+#include "tcc/graph/graph.h"
+#include "tcc/graph/passes.h"
+#include "tcc/prims/rules.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc {
+namespace {
+
+class Interpreter {
+ public:
+  Interpreter(const Graph& graph, bool f64) : f64_(f64), values_(static_cast<size_t>(graph.num_values())), remaining_(count_uses(graph)) {}
+
+  void set(const Value& value, Tensor tensor) { values_[static_cast<size_t>(value.id)] = std::move(tensor); }
+  /// Keeps a value beyond its readers in the graph.
+  void keep(const Value& value) { ++remaining_[static_cast<size_t>(value.id)]; }
+
+  Tensor get(const Value& value) {
+    Tensor& tensor = values_[static_cast<size_t>(value.id)];
+    if (!tensor.defined() && value.kind == Value::Kind::weight) {
+      tensor = value.weight->tensor;
+      if (f64_ && is_float(tensor.dtype())) tensor = tensor.cast_to(DType::f64);
+    }
+    check(tensor.defined(), "a value is read before it is computed");
+    return tensor;
+  }
+
+  void run(const Region& region, const std::function<void(const Value&, const Tensor&)>& observe) {
+    for (const Node* node : region.nodes) {
+      std::vector<Tensor> operands;
+      operands.reserve(node->operands.size());
+      for (const Value* operand : node->operands) operands.push_back(operand == nullptr ? Tensor() : get(*operand));
+      for (const Value* operand : node->operands) {
+        if (operand != nullptr && --remaining_[static_cast<size_t>(operand->id)] == 0) set(*operand, Tensor());
+      }
+      std::vector<Tensor> results = evaluate_node(*node, operands, f64_);
+      check(results.size() == node->results.size(), "an evaluator gave another number of results than its node has");
+      for (size_t i = 0; i < results.size(); ++i) {
+        const Value& value = *node->results[i];
+        check(results[i].shape() == value.type.shape(), "an evaluator gave another shape than its node has");
+        if (observe) observe(value, results[i]);
+        if (remaining_[static_cast<size_t>(value.id)] > 0) set(value, std::move(results[i]));
+      }
+    }
+  }
+
+ private:
+  bool f64_;
+  std::vector<Tensor> values_;     // by id; undefined: not computed yet, or let go
+  std::vector<int> remaining_;     // readers that have not run yet
+};
+
+void check_input(const Value& input, const Tensor& tensor, bool f64) {
+  const bool dtype_matches = tensor.dtype() == input.type.dtype || (f64 && is_float(input.type.dtype) && tensor.dtype() == DType::f64);
+  if (dtype_matches && tensor.shape() == input.type.shape()) return;
+  throw Error(ExitCode::usage, "type-error", input.name, "the input is " + to_string(Type(tensor.dtype(), tensor.shape())) + ", expected " + to_string(input.type));
+}
+
+}  // namespace
+
+bool broadcasts_implicitly(const Node& node) {
+  if (info(node.op).lowering != Lowering::pointwise) return false;
+  return std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) { return operand->type.dims != node.result()->type.dims; });
+}
+
+std::vector<Tensor> evaluate_prim(const Node& node, std::span<const Tensor> operands, bool f64) {
+  const EvalRule rule = eval_rule(node.op);
+  check(rule != nullptr, "only prims have evaluators");
+  return rule({node, operands, f64});
+}
+
+std::vector<Tensor> evaluate_node(const Node& node, std::span<const Tensor> operands, bool f64) {
+  const bool broadcasts = broadcasts_implicitly(node);
+  if (info(node.op).kind == OpKind::prim && !broadcasts) return evaluate_prim(node, operands, f64);
+  if (info(node.op).kind == OpKind::resolved) internal_error("`" + std::string(name_of(node.op)) + "` is evaluated before it is resolved");
+  Graph scratch("node");
+  std::vector<Value*> inputs;
+  for (const Value* operand : node.operands) inputs.push_back(operand == nullptr ? nullptr : scratch.add_input("x", operand->type));
+  Builder builder(scratch, scratch.body, node.loc);
+  std::vector<Value*> results;
+  if (broadcasts) {
+    results = builder.emit_node(node.op, builder.broadcast_together(inputs), node.attrs)->results;
+  } else {
+    std::vector<Type> types;
+    for (const Value* result : node.results) types.push_back(result->type);
+    const Node* copy = scratch.make_node(node.op, inputs, node.attrs, std::move(types), node.loc);
+    results = decompose_node(builder, *copy);
+  }
+  Interpreter interpreter(scratch, f64);
+  for (const Value* result : results) interpreter.keep(*result);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] != nullptr) interpreter.set(*inputs[i], operands[i]);
+  }
+  interpreter.run(scratch.body, nullptr);
+  std::vector<Tensor> tensors;
+  for (const Value* result : results) tensors.push_back(interpreter.get(*result));
+  return tensors;
+}
+
+std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs, bool f64, const std::function<void(const Value&, const Tensor&)>& observe) {
+  if (inputs.size() != graph.body.args.size()) {
+    throw Error(ExitCode::usage, "type-error", graph.file, "found " + std::to_string(inputs.size()) + " inputs, expected " + std::to_string(graph.body.args.size()));
+  }
+  Interpreter interpreter(graph, f64);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Value& input = *graph.body.args[i];
+    check_input(input, inputs[i], f64);
+    interpreter.set(input, f64 && is_float(inputs[i].dtype()) ? inputs[i].cast_to(DType::f64) : inputs[i]);
+  }
+  interpreter.run(graph.body, observe);
+  std::vector<Tensor> outputs;
+  for (const Value* result : graph.body.results) outputs.push_back(interpreter.get(*result));
+  return outputs;
+}
+
+}  // namespace tcc
