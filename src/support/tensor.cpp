@@ -20,6 +20,7 @@ namespace tcc {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr int64_t kLargestAllocation = int64_t{1} << 46;   // what an x86-64 process can address, less than an overflowed size
 constexpr int64_t kChunk = 1024;   // elements converted at once: both buffers stay in the first-level cache; even, for packed nibbles
 
 template <DType D> struct Element {};   // storage type and wide type of each dtype
@@ -180,17 +181,17 @@ std::string to_string(std::span<const int64_t> shape) {
 
 Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)) {
   check_shape(shape_);
-  const size_t bytes = static_cast<size_t>(size_bytes());
-  // At least one line, so that an empty tensor is defined too; a size that overflows asks for more than there is.
-  const size_t allocated = std::max((bytes + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
-  void* memory = std::aligned_alloc(kAlignment, allocated);
+  const int64_t bytes = size_bytes();
+  // From calloc, which takes fresh pages for large tensors and need not clear them; with a line more, so that the start can be aligned
+  // and an empty tensor is defined too.
+  void* memory = bytes < kLargestAllocation ? std::calloc(static_cast<size_t>(bytes) + kAlignment, 1) : nullptr;
   if (memory == nullptr) {
     throw Error(ExitCode::environment, "out-of-memory", "",
                 "no memory for a tensor " + std::string(name_of(dtype)) + to_string(shape_) + " of " + std::to_string(bytes) + " bytes");
   }
   owner_ = std::shared_ptr<void>(memory, &std::free);
-  std::memset(memory, 0, allocated);
-  writable_ = static_cast<std::byte*>(memory);
+  const uintptr_t address = reinterpret_cast<uintptr_t>(memory);
+  writable_ = static_cast<std::byte*>(memory) + (kAlignment - address % kAlignment) % kAlignment;
   data_ = writable_;
 }
 
