@@ -55,7 +55,7 @@ struct LaunchDesc {
   LaunchKind kind = LaunchKind::kernel;
   uint32_t kernel = 0;               ///< index into kernels
   uint64_t grid = 1;                 ///< cuda: blocks; cpu: parallel items. 0 launches nothing
-  std::vector<uint32_t> arguments;   ///< buffers, in the order of the kernel's parameters; copy: destination, source; fill: destination
+  std::vector<uint32_t> arguments;   ///< buffers, in the order of the kernel's parameters; copy: source, destination; fill: destination
   std::string label;                 ///< the model's own node names
   uint64_t cost_ns = 0;              ///< cpu: estimate on one thread, all items; 0 or small: runs on the caller without waking others
   uint64_t size_bytes = 0;           ///< copy, fill

@@ -126,7 +126,7 @@ struct Image {
 
 enum class LaunchKind : uint32_t {
   kernel = 1,
-  copy = 2,   ///< arguments: destination, source; `size_bytes` bytes
+  copy = 2,   ///< arguments: source, destination; `size_bytes` bytes
   fill = 3,   ///< arguments: destination; `pattern`, `pattern_bytes` wide, repeated over `size_bytes` bytes
 };
 

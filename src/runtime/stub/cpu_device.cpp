@@ -1,0 +1,162 @@
+#include "runtime/stub/cpu_device.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/stub/cpu_features.h"
+#include "runtime/stub/message.h"
+
+namespace tcc::stub {
+
+using namespace tcc::program;
+
+namespace {
+
+// A launch is worth a second thread when each gets this much to do; handing a chunk over takes about 1 us.
+constexpr uint64_t kChunkNs = 4000;
+// More chunks than threads even out threads that are slower or come late.
+constexpr uint64_t kChunksPerThread = 4;
+constexpr uint64_t kCopyItemBytes = 64 << 10;
+constexpr uint64_t kCopyBytesPerNs = 8;
+
+uint64_t constant(void* const* buffers, int i) { return reinterpret_cast<uintptr_t>(buffers[i]); }
+
+// Copy and fill as kernels over 64 KB items. Arguments: see Arguments::prepare().
+void copy_items(void* const* buffers, int64_t begin, int64_t end) {
+  const uint64_t size = constant(buffers, 2);
+  const uint64_t first = static_cast<uint64_t>(begin) * kCopyItemBytes;
+  uint64_t last = static_cast<uint64_t>(end) * kCopyItemBytes;
+  if (last > size) last = size;
+  memmove(static_cast<char*>(buffers[1]) + first, static_cast<const char*>(buffers[0]) + first, last - first);
+}
+
+void fill_items(void* const* buffers, int64_t begin, int64_t end) {
+  const uint64_t size = constant(buffers, 1);
+  const uint32_t pattern = static_cast<uint32_t>(constant(buffers, 2));
+  const uint64_t width = constant(buffers, 3);
+  const uint64_t first = static_cast<uint64_t>(begin) * kCopyItemBytes;
+  uint64_t last = static_cast<uint64_t>(end) * kCopyItemBytes;
+  if (last > size) last = size;
+  char* at = static_cast<char*>(buffers[0]) + first;
+  if (width == 1 || pattern == 0) {
+    memset(at, static_cast<int>(pattern & 0xff), last - first);
+  } else {
+    for (uint64_t i = 0; i < last - first; i += width) memcpy(at + i, &pattern, width);
+  }
+}
+
+int64_t grid_of(const Launch& launch) {
+  return static_cast<int64_t>(launch.kind == LaunchKind::kernel ? launch.grid : (launch.size_bytes + kCopyItemBytes - 1) / kCopyItemBytes);
+}
+
+uint32_t chunks_of(const Launch& launch, int num_threads) {
+  const uint64_t cost_ns = launch.kind == LaunchKind::kernel ? launch.cost_ns : launch.size_bytes / kCopyBytesPerNs;
+  const uint64_t grid = static_cast<uint64_t>(grid_of(launch));
+  uint64_t chunks = cost_ns / kChunkNs;
+  const uint64_t most = static_cast<uint64_t>(num_threads) * kChunksPerThread;
+  if (num_threads == 1 || chunks < 2) return 1;
+  if (chunks > most) chunks = most;
+  if (chunks > grid) chunks = grid;
+  // Not one chunk more than a round of threads: a launch of 5 chunks on 4 threads takes two rounds.
+  if (chunks > static_cast<uint64_t>(num_threads) && chunks < 2 * static_cast<uint64_t>(num_threads)) chunks = static_cast<uint64_t>(num_threads);
+  return static_cast<uint32_t>(chunks > 0 ? chunks : 1);
+}
+
+int choose_functions(tcc_instance* instance, CpuLevel* level) {
+  const Target& target = *instance->target;
+  const Rows<CpuLevel> levels = instance->view.rows<CpuLevel>(target.levels);
+  const CpuLevel have = cpu_level();
+  int best = -1;
+  for (uint32_t i = 0; i < levels.count; i++) {
+    if (levels[i] <= have) best = static_cast<int>(i);   // lowest first
+  }
+  if (best < 0) {
+    return fail(TCC_NO_DEVICE, "this CPU is x86-64-v%u, the library needs at least x86-64-v%u: compile the model with --cpu=x86-64-v%u",
+                static_cast<unsigned>(have), levels.count ? static_cast<unsigned>(levels[0]) : 0, static_cast<unsigned>(have));
+  }
+  *level = levels[static_cast<uint32_t>(best)];
+  instance->functions = tcc_payload.functions + static_cast<uint32_t>(best) * target.kernels.count;
+  return TCC_OK;
+}
+
+}  // namespace
+
+double now_us() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
+}
+
+int cpu_create(tcc_instance* instance, const tcc_create_options& options) {
+  const Target& target = *instance->target;
+  CpuLevel level = CpuLevel::v1;
+  if (int status = choose_functions(instance, &level)) return status;
+
+  const Rows<program::Tensor> weights = instance->view.weights();
+  uint64_t* weight_offsets = instance->memory.allocate_array<uint64_t>(weights.count);
+  const Rows<Launch> launches = instance->view.rows<Launch>(target.launches);
+  instance->chunks = instance->memory.allocate_array<uint32_t>(launches.count);
+
+  const int cpus = usable_cpus();
+  const int num_threads = instance->num_threads = options.num_threads > 0 ? options.num_threads : cpus;
+  instance->workers = instance->memory.allocate_array<pthread_t>(static_cast<size_t>(num_threads));
+  if (!weight_offsets || !instance->chunks || !instance->workers) return fail(TCC_OUT_OF_MEMORY, "no memory for a CPU instance");
+  for (uint32_t w = 0; w < weights.count; w++) weight_offsets[w] = weights[w].offset;
+  instance->device_weights_bytes = instance->view.header().weights_bytes;
+  if (int status = instance->arguments.prepare(instance->view, target, weight_offsets, &instance->memory)) return status;
+  bool parallel = false;
+  for (uint32_t l = 0; l < launches.count; l++) {
+    instance->chunks[l] = chunks_of(launches[l], num_threads);
+    parallel |= instance->chunks[l] > 1;
+  }
+  // No launch of a small model is worth a second thread: then none is made.
+  if (!instance->pool.start(parallel ? num_threads : 1, num_threads <= cpus, instance->workers)) {
+    return fail(TCC_OUT_OF_MEMORY, "the system gives no %d threads: create the instance with fewer", num_threads);
+  }
+  snprintf(instance->device_name, sizeof instance->device_name, "CPU, x86-64-v%u, %d thread%s", static_cast<unsigned>(level), num_threads,
+           num_threads == 1 ? "" : "s");
+  return TCC_OK;
+}
+
+void cpu_destroy(tcc_instance* instance) { instance->pool.stop(); }
+
+int cpu_run(tcc_instance* instance, const RunCall& call, double* launch_us) {
+  const ProgramView& view = instance->view;
+  const Target& target = *instance->target;
+  const uint32_t num_inputs = view.inputs().count, num_outputs = view.outputs().count;
+  void* workspace = call.workspace;
+  if (!workspace && target.arena_bytes > 0) {
+    if (!instance->own_workspace) instance->own_workspace = instance->memory.allocate_large(target.arena_bytes);
+    workspace = instance->own_workspace;
+    if (!workspace) {
+      return fail(TCC_OUT_OF_MEMORY, "no memory for the workspace of `%s`: %llu bytes", view.text(view.header().model_name),
+                  static_cast<unsigned long long>(target.arena_bytes));
+    }
+  }
+  char** bases = instance->arguments.bases();
+  bases[Arguments::kConstant] = nullptr;
+  bases[Arguments::kWeights] = const_cast<char*>(instance->weights);
+  bases[Arguments::kWorkspace] = static_cast<char*>(workspace);
+  for (uint32_t i = 0; i < num_inputs; i++) bases[Arguments::kFirstTensor + i] = static_cast<char*>(call.inputs[i].data);
+  for (uint32_t o = 0; o < num_outputs; o++) bases[Arguments::kFirstTensor + num_inputs + o] = static_cast<char*>(call.outputs[o].data);
+  instance->arguments.bind();
+
+  instance->pool.wake();
+  const Rows<Launch> launches = view.rows<Launch>(target.launches);
+  for (uint32_t l = 0; l < launches.count; l++) {
+    const Launch& launch = launches[l];
+    const int64_t grid = grid_of(launch);
+    const double start = launch_us ? now_us() : 0;
+    if (grid > 0) {
+      const CpuFunction function = launch.kind == LaunchKind::kernel ? instance->functions[launch.kernel]
+                                   : launch.kind == LaunchKind::copy ? copy_items
+                                                                     : fill_items;
+      instance->pool.run(function, instance->arguments.of(l), grid, instance->chunks[l]);
+    }
+    if (launch_us) launch_us[l] = now_us() - start;
+  }
+  return TCC_OK;
+}
+
+}  // namespace tcc::stub

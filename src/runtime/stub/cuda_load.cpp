@@ -1,0 +1,366 @@
+// Finds the device, picks the code that fits it, and puts code and weights there.
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <atomic>
+
+#include "runtime/stub/cpu_features.h"
+#include "runtime/stub/cuda_device.h"
+#include "runtime/stub/message.h"
+
+namespace tcc::stub {
+
+using namespace tcc::program;
+
+namespace {
+
+constexpr uint32_t kNoImage = ~uint32_t{0};
+constexpr int kMostLoaders = 8;
+
+struct Chip {
+  CUdevice device = 0;
+  int capability = 0;
+  char name[96] = {};
+};
+
+bool find_chip(const CudaDriver& driver, CUdevice device, Chip* chip) {
+  int major = 0, minor = 0;
+  chip->device = device;
+  if (driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) != CUDA_SUCCESS ||
+      driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS) {
+    return false;
+  }
+  chip->capability = major * 10 + minor;
+  if (driver.cuDeviceGetName(chip->name, sizeof chip->name - 1, device) != CUDA_SUCCESS) snprintf(chip->name, sizeof chip->name, "CUDA device");
+  return true;
+}
+
+// How well an image fits a chip; 0: not at all. Machine code for the very chip, then PTX that uses all of the chip, then machine code
+// for an earlier chip of the same generation, then the newest portable PTX.
+int fitness(const Image& image, int capability) {
+  const int arch = static_cast<int>(image.arch);
+  if (image.kind == ImageKind::cubin) {
+    if (arch == capability) return 4000;
+    return !image.arch_specific && arch / 10 == capability / 10 && arch < capability ? 2000 + arch : 0;
+  }
+  if (image.arch_specific) return arch == capability ? 3000 : 0;
+  return arch <= capability ? 1000 + arch : 0;
+}
+
+uint32_t best_image(const ProgramView& view, const Target& target, const Kernel& kernel, int capability) {
+  const Rows<Image> images = view.rows<Image>(target.images);
+  const Rows<uint32_t> choices = view.rows<uint32_t>(target.image_choices);
+  uint32_t best = kNoImage;
+  int best_fitness = 0;
+  for (uint32_t c = kernel.images.first; c < kernel.images.first + kernel.images.count; c++) {
+    const int fit = fitness(images[choices[c]], capability);
+    if (fit > best_fitness) {
+      best = choices[c];
+      best_fitness = fit;
+    }
+  }
+  return best;
+}
+
+// --- modules, loaded on several threads: the driver compiles PTX, which takes far longer than anything else here --------------------
+
+struct Loader {
+  CudaState* state;
+  const Image* images;
+  const uint32_t* wanted;   // indices of images
+  uint32_t num_wanted;
+  std::atomic<uint32_t> next{0};
+  std::atomic<uint32_t> failed{kNoImage};   // the first image that did not load
+  CUresult error = CUDA_SUCCESS;            // written by the thread that set `failed`
+  char log[1024] = {};
+};
+
+void load_images(Loader* loader) {
+  const CudaDriver& driver = *loader->state->driver;
+  CurrentContext current(driver, loader->state->context);
+  for (uint32_t i; (i = loader->next.fetch_add(1)) < loader->num_wanted && loader->failed.load() == kNoImage;) {
+    const uint32_t image = loader->wanted[i];
+    char log[sizeof Loader::log] = {};
+    int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};
+    CUresult error = current.result();
+    if (error == CUDA_SUCCESS) {
+      error = driver.cuModuleLoadDataEx(&loader->state->modules[image], tcc_payload.images + loader->images[image].offset, 2, options, values);
+    }
+    uint32_t none = kNoImage;
+    if (error != CUDA_SUCCESS) {
+      loader->state->modules[image] = nullptr;
+      if (loader->failed.compare_exchange_strong(none, image)) {
+        loader->error = error;
+        memcpy(loader->log, log, sizeof log);
+      }
+    }
+  }
+}
+
+void* loader_main(void* loader) {
+  load_images(static_cast<Loader*>(loader));
+  return nullptr;
+}
+
+int load_modules(tcc_instance* instance) {
+  CudaState* state = instance->cuda;
+  const Target& target = *instance->target;
+  const Rows<Image> images = instance->view.rows<Image>(target.images);
+  const Rows<Kernel> kernels = instance->view.rows<Kernel>(target.kernels);
+  state->modules = instance->memory.allocate_array<CUmodule>(images.count);
+  uint32_t* wanted = instance->memory.allocate_array<uint32_t>(images.count);
+  bool* is_wanted = instance->memory.allocate_array<bool>(images.count);
+  if (!state->modules || !wanted || !is_wanted) return fail(TCC_OUT_OF_MEMORY, "no memory for %u modules", images.count);
+
+  Loader loader{state, images.data, wanted, 0};
+  for (uint32_t k = 0; k < kernels.count; k++) is_wanted[state->image_of[k]] = true;
+  for (uint32_t i = 0; i < images.count; i++) {
+    if (is_wanted[i]) wanted[loader.num_wanted++] = i;
+  }
+  int num_threads = usable_cpus();
+  if (num_threads > kMostLoaders) num_threads = kMostLoaders;
+  if (static_cast<uint32_t>(num_threads) > loader.num_wanted) num_threads = static_cast<int>(loader.num_wanted);
+  pthread_t threads[kMostLoaders];
+  int started = 0;
+  // Without a further thread this one does all of the work.
+  while (started < num_threads - 1 && pthread_create(&threads[started], nullptr, loader_main, &loader) == 0) started++;
+  load_images(&loader);
+  for (int i = 0; i < started; i++) pthread_join(threads[i], nullptr);
+
+  const uint32_t failed = loader.failed.load();
+  if (failed == kNoImage) return TCC_OK;
+  const char* kernel = "?";
+  for (uint32_t k = 0; k < kernels.count; k++) {
+    if (state->image_of[k] == failed) kernel = instance->view.text(kernels[k].name);
+  }
+  const Image& image = images[failed];
+  char what[1400];
+  snprintf(what, sizeof what, "%s for sm_%u%s with kernel `%s`%s%s", image.kind == ImageKind::ptx ? "PTX" : "machine code", image.arch,
+           image.arch_specific ? "a" : "", kernel, loader.log[0] ? ", log: " : "", loader.log);
+  return cuda_fail(*state->driver, loader.error, "cuModuleLoadDataEx", what);
+}
+
+int find_functions(tcc_instance* instance) {
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  const Rows<Kernel> kernels = instance->view.rows<Kernel>(instance->target->kernels);
+  state->functions = instance->memory.allocate_array<CUfunction>(kernels.count);
+  if (!state->functions) return fail(TCC_OUT_OF_MEMORY, "no memory for %u kernels", kernels.count);
+  int most_shared = 0;
+  driver.cuDeviceGetAttribute(&most_shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, state->device);
+  for (uint32_t k = 0; k < kernels.count; k++) {
+    const Kernel& kernel = kernels[k];
+    const char* name = instance->view.text(kernel.name);
+    char what[256];
+    snprintf(what, sizeof what, "kernel `%s`", name);
+    CUfunction& function = state->functions[k];
+    if (CUresult error = driver.cuModuleGetFunction(&function, state->modules[state->image_of[k]], name)) {
+      return cuda_fail(driver, error, "cuModuleGetFunction", what);
+    }
+    if (kernel.shared_bytes > 0) {
+      if (CUresult error = driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(kernel.shared_bytes))) {
+        snprintf(what, sizeof what, "kernel `%s`, which needs %u bytes of shared memory (the device has %d per block)", name, kernel.shared_bytes, most_shared);
+        return cuda_fail(driver, error, "cuFuncSetAttribute", what);
+      }
+    }
+    int most_threads = 0, registers = 0;
+    if (CUresult error = driver.cuFuncGetAttribute(&most_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)) {
+      return cuda_fail(driver, error, "cuFuncGetAttribute", what);
+    }
+    if (static_cast<uint32_t>(most_threads) < kernel.threads) {
+      driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+      return fail(TCC_DRIVER_ERROR, "kernel `%s` is launched with %u threads per block, the device takes %d at its %d registers", name, kernel.threads,
+                  most_threads, registers);
+    }
+  }
+  return TCC_OK;
+}
+
+// --- weights: only those that this target's plan uses, since the CPU's plan may have packed ones of its own ---------------------------
+
+int load_weights(tcc_instance* instance, uint64_t** offsets) {
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  const Rows<program::Tensor> weights = instance->view.weights();
+  bool* used = instance->memory.allocate_array<bool>(weights.count);
+  *offsets = instance->memory.allocate_array<uint64_t>(weights.count);
+  uint32_t* distinct = instance->memory.allocate_array<uint32_t>(weights.count);   // first weight at each offset; offsets ascend
+  uint32_t* same_as = instance->memory.allocate_array<uint32_t>(weights.count);
+  if (!used || !*offsets || !distinct || !same_as) return fail(TCC_OUT_OF_MEMORY, "no memory for %u weights", weights.count);
+  for (const Buffer& buffer : instance->view.rows<Buffer>(instance->target->buffers)) {
+    if (buffer.kind == BufferKind::weight) used[buffer.index] = true;
+  }
+  // Equal weights share bytes: the later one has the offset of an earlier one, found by bisection.
+  uint32_t num_distinct = 0;
+  for (uint32_t w = 0; w < weights.count; w++) {
+    uint32_t low = 0, high = num_distinct;
+    while (low < high) {
+      const uint32_t middle = (low + high) / 2;
+      if (weights[distinct[middle]].offset < weights[w].offset) low = middle + 1; else high = middle;
+    }
+    if (low < num_distinct && weights[distinct[low]].offset == weights[w].offset) {
+      same_as[w] = distinct[low];
+      if (used[w]) used[distinct[low]] = true;
+    } else {
+      same_as[w] = w;
+      distinct[num_distinct++] = w;
+    }
+  }
+  uint64_t bytes = 0;
+  for (uint32_t d = 0; d < num_distinct; d++) {
+    const uint32_t w = distinct[d];
+    if (!used[w]) continue;
+    (*offsets)[w] = bytes;
+    bytes += (weights[w].size_bytes + 255) / 256 * 256;
+  }
+  for (uint32_t w = 0; w < weights.count; w++) (*offsets)[w] = (*offsets)[same_as[w]];
+  instance->device_weights_bytes = bytes;
+  if (bytes == 0) return TCC_OK;
+
+  char what[128];
+  snprintf(what, sizeof what, "%llu bytes of weights", static_cast<unsigned long long>(bytes));
+  if (CUresult error = driver.cuMemAlloc(&state->weights, bytes)) return cuda_fail(driver, error, "cuMemAlloc", what);
+  for (uint32_t d = 0; d < num_distinct; d++) {
+    const uint32_t w = distinct[d];
+    if (!used[w] || weights[w].size_bytes == 0) continue;
+    if (CUresult error = driver.cuMemcpyHtoD(state->weights + (*offsets)[w], instance->weights + weights[w].offset, weights[w].size_bytes)) {
+      snprintf(what, sizeof what, "weight `%.80s`", instance->view.text(weights[w].name));
+      return cuda_fail(driver, error, "cuMemcpyHtoD", what);
+    }
+  }
+  return TCC_OK;
+}
+
+int enter_context(tcc_instance* instance, const tcc_create_options& options, Chip* chip) {
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  if (options.cuda_context) {
+    state->context = static_cast<CUcontext>(options.cuda_context);
+    CurrentContext current(driver, state->context);
+    CUresult error = current.result();
+    if (error == CUDA_SUCCESS) error = driver.cuCtxGetDevice(&state->device);
+    if (error != CUDA_SUCCESS) return cuda_fail(driver, error, "cuCtxGetDevice", "the given context");
+    // The ordinal of the context's device, which tensors are checked against.
+    int count = 0;
+    driver.cuDeviceGetCount(&count);
+    for (int ordinal = 0; ordinal < count; ordinal++) {
+      CUdevice device;
+      if (driver.cuDeviceGet(&device, ordinal) == CUDA_SUCCESS && device == state->device) instance->device_ordinal = ordinal;
+    }
+  } else {
+    instance->device_ordinal = options.device_ordinal;
+    if (CUresult error = driver.cuDeviceGet(&state->device, options.device_ordinal)) return cuda_fail(driver, error, "cuDeviceGet", "the device asked for");
+    if (CUresult error = driver.cuDevicePrimaryCtxRetain(&state->context, state->device)) {
+      state->context = nullptr;
+      return cuda_fail(driver, error, "cuDevicePrimaryCtxRetain", "the device asked for");
+    }
+    state->primary_context = true;
+  }
+  if (!find_chip(driver, state->device, chip)) return fail(TCC_DRIVER_ERROR, "the CUDA driver does not tell the compute capability of its device");
+  state->capability = chip->capability;
+  return TCC_OK;
+}
+
+}  // namespace
+
+bool cuda_usable(const ProgramView& view, const Target& target, const tcc_create_options& options, char* reason, size_t reason_bytes) {
+  const char* why;
+  const CudaDriver* driver = cuda_driver(&why);
+  if (!driver) {
+    snprintf(reason, reason_bytes, "%s", why);
+    return false;
+  }
+  if (options.cuda_context) return true;   // create tells what does not fit
+  int count = 0;
+  driver->cuDeviceGetCount(&count);
+  CUdevice device;
+  Chip chip;
+  if (options.device_ordinal < 0 || options.device_ordinal >= count || driver->cuDeviceGet(&device, options.device_ordinal) != CUDA_SUCCESS ||
+      !find_chip(*driver, device, &chip)) {
+    snprintf(reason, reason_bytes, "there is no CUDA device %d, the driver has %d", options.device_ordinal, count);
+    return false;
+  }
+  for (const Kernel& kernel : view.rows<Kernel>(target.kernels)) {
+    if (best_image(view, target, kernel, chip.capability) == kNoImage) {
+      snprintf(reason, reason_bytes, "%s has compute capability %d.%d, for which the library has no code: kernel `%.60s`; see -march", chip.name,
+               chip.capability / 10, chip.capability % 10, view.text(kernel.name));
+      return false;
+    }
+  }
+  return true;
+}
+
+int cuda_create(tcc_instance* instance, const tcc_create_options& options) {
+  const Target& target = *instance->target;
+  void* memory = instance->memory.allocate(sizeof(CudaState));
+  if (!memory) return fail(TCC_OUT_OF_MEMORY, "no memory for a CUDA instance");
+  CudaState* state = instance->cuda = static_cast<CudaState*>(memory);
+  *state = CudaState{};
+  const char* why;
+  state->driver = cuda_driver(&why);
+  if (!state->driver) return fail(TCC_NO_DEVICE, "%s", why);
+  Chip chip;
+  if (int status = enter_context(instance, options, &chip)) return status;
+  CurrentContext current(*state->driver, state->context);
+  if (current.result() != CUDA_SUCCESS) return cuda_fail(*state->driver, current.result(), "cuCtxPushCurrent", "the instance's context");
+
+  const Rows<Kernel> kernels = instance->view.rows<Kernel>(target.kernels);
+  const Rows<Launch> launches = instance->view.rows<Launch>(target.launches);
+  const uint32_t num_tensors = instance->view.inputs().count + instance->view.outputs().count;
+  state->image_of = instance->memory.allocate_array<uint32_t>(kernels.count);
+  state->staging = instance->memory.allocate_array<CUdeviceptr>(num_tensors);
+  state->nodes = instance->memory.allocate_array<CUgraphNode>(launches.count);
+  state->stale = instance->memory.allocate_array<bool>(launches.count);
+  if (!state->image_of || !state->staging || !state->nodes || !state->stale) return fail(TCC_OUT_OF_MEMORY, "no memory for a CUDA instance");
+  for (uint32_t k = 0; k < kernels.count; k++) {
+    state->image_of[k] = best_image(instance->view, target, kernels[k], state->capability);
+    if (state->image_of[k] == kNoImage) {
+      return fail(TCC_NO_DEVICE, "%s has compute capability %d.%d, for which the library has no code: kernel `%s`; see -march", chip.name,
+                  state->capability / 10, state->capability % 10, instance->view.text(kernels[k].name));
+    }
+  }
+  // A graph's copy node takes up to 2^31 - 1 bytes in a row; a plan with larger ones is launched step by step.
+  state->use_graph = !options.no_cuda_graph;
+  for (const Launch& launch : launches) {
+    if (launch.kind != LaunchKind::kernel && launch.size_bytes > 0x7fffffff) state->use_graph = false;
+  }
+
+  if (int status = load_modules(instance)) return status;
+  if (int status = find_functions(instance)) return status;
+  uint64_t* weight_offsets = nullptr;
+  if (int status = load_weights(instance, &weight_offsets)) return status;
+  if (int status = instance->arguments.prepare(instance->view, target, weight_offsets, &instance->memory)) return status;
+  snprintf(instance->device_name, sizeof instance->device_name, "%s (CUDA device %d, compute capability %d.%d)", chip.name, instance->device_ordinal,
+           state->capability / 10, state->capability % 10);
+  return TCC_OK;
+}
+
+void cuda_destroy(tcc_instance* instance) {
+  CudaState* state = instance->cuda;
+  if (!state || !state->driver) return;
+  const CudaDriver& driver = *state->driver;
+  if (state->context) {
+    CurrentContext current(driver, state->context);
+    if (current.result() == CUDA_SUCCESS) {
+      driver.cuCtxSynchronize();   // runs may still be using what is freed below
+      if (state->exec) driver.cuGraphExecDestroy(state->exec);
+      if (state->graph) driver.cuGraphDestroy(state->graph);
+      if (state->timer_start) driver.cuEventDestroy(state->timer_start);
+      if (state->timer_stop) driver.cuEventDestroy(state->timer_stop);
+      const uint32_t num_tensors = instance->view.inputs().count + instance->view.outputs().count;
+      for (uint32_t i = 0; state->staging && i < num_tensors; i++) {
+        if (state->staging[i]) driver.cuMemFree(state->staging[i]);
+      }
+      if (state->workspace) driver.cuMemFree(state->workspace);
+      if (state->weights) driver.cuMemFree(state->weights);
+      for (uint32_t i = 0; state->modules && i < instance->target->images.count; i++) {
+        if (state->modules[i]) driver.cuModuleUnload(state->modules[i]);
+      }
+    }
+  }
+  if (state->primary_context) driver.cuDevicePrimaryCtxRelease(state->device);
+}
+
+}  // namespace tcc::stub

@@ -1,0 +1,389 @@
+// One run on a CUDA device: host tensors to the device, the launches, and back.
+//
+// The launches are a CUDA graph, built on the first run and replayed: a chain, since the plan reuses memory in launch order. When
+// addresses change between runs only the nodes that hold them are patched. A stream that is capturing gets the launches themselves.
+#include <stdio.h>
+
+#include <initializer_list>
+
+#include "runtime/stub/cpu_device.h"
+#include "runtime/stub/cuda_device.h"
+#include "runtime/stub/message.h"
+
+namespace tcc::stub {
+
+using namespace tcc::program;
+
+namespace {
+
+// "kernel `k3` (`fc1/Gemm + relu`)": what a driver error was about.
+struct LaunchText {
+  char text[400];
+  LaunchText(const ProgramView& view, const Target& target, const Launch& launch) {
+    const char* name = launch.kind == LaunchKind::kernel ? view.text(view.rows<Kernel>(target.kernels)[launch.kernel].name)
+                       : launch.kind == LaunchKind::copy ? "copy"
+                                                         : "fill";
+    snprintf(text, sizeof text, "kernel `%.80s` (`%.200s`), grid %llu", name, view.text(launch.label), static_cast<unsigned long long>(launch.grid));
+  }
+};
+
+CUdeviceptr device_address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+bool launches_nothing(const Launch& launch) { return launch.kind == LaunchKind::kernel ? launch.grid == 0 : launch.size_bytes == 0; }
+
+// --- allocation on first use ------------------------------------------------------------------------------------------------------------
+
+int allocate_once(const CudaDriver& driver, CUdeviceptr* memory, uint64_t bytes, const char* what) {
+  if (*memory || bytes == 0) return TCC_OK;
+  // A capture anywhere in this thread forbids allocation, which has nothing to do with it, unless told otherwise.
+  int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  driver.cuThreadExchangeStreamCaptureMode(&mode);
+  const CUresult error = driver.cuMemAlloc(memory, bytes);
+  driver.cuThreadExchangeStreamCaptureMode(&mode);
+  if (error == CUDA_SUCCESS) return TCC_OK;
+  *memory = 0;
+  char text[256];
+  snprintf(text, sizeof text, "%llu bytes for %s", static_cast<unsigned long long>(bytes), what);
+  return cuda_fail(driver, error, "cuMemAlloc", text);
+}
+
+bool on_host(const tcc_tensor& tensor) { return tensor.device != TCC_DEVICE_CUDA; }
+
+// --- launches one by one ------------------------------------------------------------------------------------------------------------------
+
+int launch_one(tcc_instance* instance, uint32_t l, CUstream stream) {
+  const CudaDriver& driver = *instance->cuda->driver;
+  const Target& target = *instance->target;
+  const Launch& launch = instance->view.rows<Launch>(target.launches)[l];
+  if (launches_nothing(launch)) return TCC_OK;
+  void** arguments = instance->arguments.of(l);
+  CUresult error = CUDA_SUCCESS;
+  const char* call = "";
+  if (launch.kind == LaunchKind::kernel) {
+    const Kernel& kernel = instance->view.rows<Kernel>(target.kernels)[launch.kernel];
+    call = "cuLaunchKernel";
+    error = driver.cuLaunchKernel(instance->cuda->functions[launch.kernel], static_cast<unsigned>(launch.grid), 1, 1, kernel.threads, 1, 1,
+                                  kernel.shared_bytes, stream, instance->arguments.pointers_of(l), nullptr);
+  } else if (launch.kind == LaunchKind::copy) {
+    call = "cuMemcpyDtoDAsync";
+    error = driver.cuMemcpyDtoDAsync(device_address(arguments[1]), device_address(arguments[0]), launch.size_bytes, stream);
+  } else {
+    const CUdeviceptr to = device_address(arguments[0]);
+    call = "cuMemsetAsync";
+    error = launch.pattern_bytes == 4   ? driver.cuMemsetD32Async(to, launch.pattern, launch.size_bytes / 4, stream)
+            : launch.pattern_bytes == 2 ? driver.cuMemsetD16Async(to, static_cast<unsigned short>(launch.pattern), launch.size_bytes / 2, stream)
+                                        : driver.cuMemsetD8Async(to, static_cast<unsigned char>(launch.pattern), launch.size_bytes, stream);
+  }
+  return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(driver, error, call, LaunchText(instance->view, target, launch).text);
+}
+
+int launch_all(tcc_instance* instance, CUstream stream) {
+  for (uint32_t l = 0; l < instance->target->launches.count; l++) {
+    if (int status = launch_one(instance, l, stream)) return status;
+  }
+  return TCC_OK;
+}
+
+// --- the graph --------------------------------------------------------------------------------------------------------------------------
+
+CUDA_KERNEL_NODE_PARAMS kernel_node(tcc_instance* instance, const Launch& launch, uint32_t l) {
+  const Kernel& kernel = instance->view.rows<Kernel>(instance->target->kernels)[launch.kernel];
+  return {instance->cuda->functions[launch.kernel], static_cast<unsigned>(launch.grid), 1, 1, kernel.threads, 1, 1, kernel.shared_bytes,
+          instance->arguments.pointers_of(l), nullptr};
+}
+
+CUDA_MEMCPY3D copy_node(tcc_instance* instance, const Launch& launch, uint32_t l) {
+  CUDA_MEMCPY3D copy = {};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = device_address(instance->arguments.of(l)[0]);
+  copy.dstDevice = device_address(instance->arguments.of(l)[1]);
+  copy.WidthInBytes = copy.srcPitch = copy.dstPitch = launch.size_bytes;
+  copy.Height = copy.Depth = copy.srcHeight = copy.dstHeight = 1;
+  return copy;
+}
+
+CUDA_MEMSET_NODE_PARAMS fill_node(tcc_instance* instance, const Launch& launch, uint32_t l) {
+  CUDA_MEMSET_NODE_PARAMS fill = {};
+  fill.dst = device_address(instance->arguments.of(l)[0]);
+  fill.value = launch.pattern;
+  fill.elementSize = launch.pattern_bytes;
+  fill.width = launch.size_bytes / launch.pattern_bytes;
+  fill.height = 1;
+  return fill;
+}
+
+int build_graph(tcc_instance* instance, CUstream stream) {
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  const Target& target = *instance->target;
+  const Rows<Launch> launches = instance->view.rows<Launch>(target.launches);
+  if (CUresult error = driver.cuGraphCreate(&state->graph, 0)) return cuda_fail(driver, error, "cuGraphCreate", "the step");
+  const CUgraphNode* last = nullptr;
+  for (uint32_t l = 0; l < launches.count; l++) {
+    const Launch& launch = launches[l];
+    if (launches_nothing(launch)) continue;
+    CUgraphNode* node = &state->nodes[l];
+    const size_t num_dependencies = last ? 1 : 0;
+    CUresult error;
+    const char* call;
+    if (launch.kind == LaunchKind::kernel) {
+      const CUDA_KERNEL_NODE_PARAMS parameters = kernel_node(instance, launch, l);
+      call = "cuGraphAddKernelNode";
+      error = driver.cuGraphAddKernelNode(node, state->graph, last, num_dependencies, &parameters);
+    } else if (launch.kind == LaunchKind::copy) {
+      const CUDA_MEMCPY3D parameters = copy_node(instance, launch, l);
+      call = "cuGraphAddMemcpyNode";
+      error = driver.cuGraphAddMemcpyNode(node, state->graph, last, num_dependencies, &parameters, state->context);
+    } else {
+      const CUDA_MEMSET_NODE_PARAMS parameters = fill_node(instance, launch, l);
+      call = "cuGraphAddMemsetNode";
+      error = driver.cuGraphAddMemsetNode(node, state->graph, last, num_dependencies, &parameters, state->context);
+    }
+    if (error != CUDA_SUCCESS) return cuda_fail(driver, error, call, LaunchText(instance->view, target, launch).text);
+    state->stale[l] = false;
+    last = node;
+  }
+  if (CUresult error = driver.cuGraphInstantiateWithFlags(&state->exec, state->graph, 0)) {
+    state->exec = nullptr;
+    return cuda_fail(driver, error, "cuGraphInstantiateWithFlags", "the step");
+  }
+  if (CUresult error = driver.cuGraphUpload(state->exec, stream)) return cuda_fail(driver, error, "cuGraphUpload", "the step");
+  return TCC_OK;
+}
+
+int patch_graph(tcc_instance* instance) {
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  const Target& target = *instance->target;
+  const Rows<Launch> launches = instance->view.rows<Launch>(target.launches);
+  for (uint32_t l = 0; l < launches.count; l++) {
+    if (!state->stale[l]) continue;
+    const Launch& launch = launches[l];
+    CUresult error = CUDA_SUCCESS;
+    const char* call = "";
+    if (launches_nothing(launch)) {
+      // has no node
+    } else if (launch.kind == LaunchKind::kernel) {
+      const CUDA_KERNEL_NODE_PARAMS parameters = kernel_node(instance, launch, l);
+      call = "cuGraphExecKernelNodeSetParams";
+      error = driver.cuGraphExecKernelNodeSetParams(state->exec, state->nodes[l], &parameters);
+    } else if (launch.kind == LaunchKind::copy) {
+      const CUDA_MEMCPY3D parameters = copy_node(instance, launch, l);
+      call = "cuGraphExecMemcpyNodeSetParams";
+      error = driver.cuGraphExecMemcpyNodeSetParams(state->exec, state->nodes[l], &parameters, state->context);
+    } else {
+      const CUDA_MEMSET_NODE_PARAMS parameters = fill_node(instance, launch, l);
+      call = "cuGraphExecMemsetNodeSetParams";
+      error = driver.cuGraphExecMemsetNodeSetParams(state->exec, state->nodes[l], &parameters, state->context);
+    }
+    if (error != CUDA_SUCCESS) return cuda_fail(driver, error, call, LaunchText(instance->view, target, launch).text);
+    state->stale[l] = false;
+  }
+  return TCC_OK;
+}
+
+// A graph that failed half-way is thrown away, so that the next run begins anew.
+void drop_graph(CudaState* state) {
+  if (state->exec) state->driver->cuGraphExecDestroy(state->exec);
+  if (state->graph) state->driver->cuGraphDestroy(state->graph);
+  state->exec = nullptr;
+  state->graph = nullptr;
+}
+
+int launch_graph(tcc_instance* instance, CUstream stream) {
+  CudaState* state = instance->cuda;
+  const int status = state->exec ? patch_graph(instance) : build_graph(instance, stream);
+  if (status != TCC_OK) {
+    drop_graph(state);
+    return status;
+  }
+  if (CUresult error = state->driver->cuGraphLaunch(state->exec, stream)) return cuda_fail(*state->driver, error, "cuGraphLaunch", "the step");
+  return TCC_OK;
+}
+
+// --- timing ---------------------------------------------------------------------------------------------------------------------------
+
+int make_timers(CudaState* state) {
+  for (CUevent* event : {&state->timer_start, &state->timer_stop}) {
+    if (*event) continue;
+    if (CUresult error = state->driver->cuEventCreate(event, 0)) {
+      *event = nullptr;
+      return cuda_fail(*state->driver, error, "cuEventCreate", "the timer");
+    }
+  }
+  return TCC_OK;
+}
+
+int read_timers(CudaState* state, double* us) {
+  const CudaDriver& driver = *state->driver;
+  float milliseconds = 0;
+  if (CUresult error = driver.cuEventSynchronize(state->timer_stop)) return cuda_fail(driver, error, "cuEventSynchronize", "the timed work");
+  if (CUresult error = driver.cuEventElapsedTime(&milliseconds, state->timer_start, state->timer_stop)) {
+    return cuda_fail(driver, error, "cuEventElapsedTime", "the timed work");
+  }
+  *us = static_cast<double>(milliseconds) * 1e3;
+  return TCC_OK;
+}
+
+int record(CudaState* state, CUevent event, CUstream stream) {
+  const CUresult error = state->driver->cuEventRecord(event, stream);
+  return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(*state->driver, error, "cuEventRecord", "the timer");
+}
+
+int launch_and_time_each(tcc_instance* instance, CUstream stream, double* launch_us) {
+  CudaState* state = instance->cuda;
+  if (int status = make_timers(state)) return status;
+  for (uint32_t l = 0; l < instance->target->launches.count; l++) {
+    if (int status = record(state, state->timer_start, stream)) return status;
+    if (int status = launch_one(instance, l, stream)) return status;
+    if (int status = record(state, state->timer_stop, stream)) return status;
+    if (int status = read_timers(state, &launch_us[l])) return status;
+  }
+  return TCC_OK;
+}
+
+// --- copies of host tensors ---------------------------------------------------------------------------------------------------------
+
+int copy_inputs(tcc_instance* instance, const RunCall& call, CUstream stream) {
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  const Rows<program::Tensor> inputs = instance->view.inputs();
+  for (uint32_t i = 0; i < inputs.count; i++) {
+    if (!on_host(call.inputs[i]) || inputs[i].size_bytes == 0) continue;
+    if (CUresult error = driver.cuMemcpyHtoDAsync(state->staging[i], call.inputs[i].data, inputs[i].size_bytes, stream)) {
+      char what[160];
+      snprintf(what, sizeof what, "input `%.120s`", instance->view.text(inputs[i].name));
+      return cuda_fail(driver, error, "cuMemcpyHtoDAsync", what);
+    }
+  }
+  return TCC_OK;
+}
+
+int copy_outputs(tcc_instance* instance, const RunCall& call, CUstream stream) {
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  const uint32_t num_inputs = instance->view.inputs().count;
+  const Rows<program::Tensor> outputs = instance->view.outputs();
+  for (uint32_t o = 0; o < outputs.count; o++) {
+    if (!on_host(call.outputs[o]) || outputs[o].size_bytes == 0) continue;
+    if (CUresult error = driver.cuMemcpyDtoHAsync(call.outputs[o].data, state->staging[num_inputs + o], outputs[o].size_bytes, stream)) {
+      char what[160];
+      snprintf(what, sizeof what, "output `%.120s`", instance->view.text(outputs[o].name));
+      return cuda_fail(driver, error, "cuMemcpyDtoHAsync", what);
+    }
+  }
+  return TCC_OK;
+}
+
+// Fills in the addresses for this run, allocating what is not there yet.
+int place_buffers(tcc_instance* instance, const RunCall& call, bool* any_host) {
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  char** bases = instance->arguments.bases();
+  bases[Arguments::kConstant] = nullptr;
+  bases[Arguments::kWeights] = reinterpret_cast<char*>(state->weights);
+  if (call.workspace) {
+    bases[Arguments::kWorkspace] = static_cast<char*>(call.workspace);
+  } else {
+    if (int status = allocate_once(driver, &state->workspace, instance->target->arena_bytes, "the workspace")) return status;
+    bases[Arguments::kWorkspace] = reinterpret_cast<char*>(state->workspace);
+  }
+  const Rows<program::Tensor> inputs = instance->view.inputs(), outputs = instance->view.outputs();
+  for (uint32_t t = 0; t < inputs.count + outputs.count; t++) {
+    const bool is_input = t < inputs.count;
+    const tcc_tensor& tensor = is_input ? call.inputs[t] : call.outputs[t - inputs.count];
+    const program::Tensor& expected = is_input ? inputs[t] : outputs[t - inputs.count];
+    if (on_host(tensor)) {
+      *any_host = true;
+      if (int status = allocate_once(driver, &state->staging[t], expected.size_bytes, instance->view.text(expected.name))) return status;
+      bases[Arguments::kFirstTensor + t] = reinterpret_cast<char*>(state->staging[t]);
+    } else {
+      bases[Arguments::kFirstTensor + t] = static_cast<char*>(tensor.data);
+    }
+  }
+  return TCC_OK;
+}
+
+}  // namespace
+
+int cuda_run(tcc_instance* instance, const RunCall& call, const CudaMeasure& measure) {
+  const double start_us = measure.timing ? now_us() : 0;
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  const CUstream stream = static_cast<CUstream>(call.stream);
+  CurrentContext current(driver, state->context);
+  if (current.result() != CUDA_SUCCESS) return cuda_fail(driver, current.result(), "cuCtxPushCurrent", "the instance's context");
+
+  int capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (CUresult error = driver.cuStreamIsCapturing(stream, &capture)) return cuda_fail(driver, error, "cuStreamIsCapturing", "the given stream");
+  bool any_host = false;
+  if (int status = place_buffers(instance, call, &any_host)) return status;
+  if (capture != CU_STREAM_CAPTURE_STATUS_NONE) {
+    if (any_host) return fail(TCC_INVALID_ARGUMENT, "the stream is capturing, which allows no wait: all inputs and outputs must be in device memory");
+    if (measure.timing || measure.launch_us) return fail(TCC_INVALID_ARGUMENT, "the stream is capturing: a run cannot be timed there");
+  }
+  if (instance->arguments.bind()) {
+    for (uint32_t l = 0; l < instance->target->launches.count; l++) state->stale[l] |= instance->arguments.moved(l);
+  }
+
+  if (measure.timing) {
+    if (int status = make_timers(state)) return status;
+    if (int status = record(state, state->timer_start, stream)) return status;
+  }
+  if (int status = copy_inputs(instance, call, stream)) return status;
+  int status;
+  if (measure.launch_us) {
+    status = launch_and_time_each(instance, stream, measure.launch_us);
+  } else if (state->use_graph && capture == CU_STREAM_CAPTURE_STATUS_NONE) {
+    status = launch_graph(instance, stream);
+  } else {
+    status = launch_all(instance, stream);
+  }
+  if (status != TCC_OK) return status;
+  if (int copied = copy_outputs(instance, call, stream)) return copied;
+  if (measure.timing) {
+    if (int recorded = record(state, state->timer_stop, stream)) return recorded;
+    measure.timing->host_us = now_us() - start_us;
+    if (int read = read_timers(state, &measure.timing->device_us)) return read;
+  }
+  if (any_host || measure.timing || measure.launch_us) {
+    if (CUresult error = driver.cuStreamSynchronize(stream)) return cuda_fail(driver, error, "cuStreamSynchronize", "a run of the model");
+  }
+  return TCC_OK;
+}
+
+int cuda_allocate(tcc_instance* instance, uint64_t bytes, void** memory) {
+  const CudaDriver& driver = *instance->cuda->driver;
+  CurrentContext current(driver, instance->cuda->context);
+  CUdeviceptr address = 0;
+  if (int status = allocate_once(driver, &address, bytes ? bytes : 1, "the caller")) return status;
+  *memory = reinterpret_cast<void*>(address);
+  return TCC_OK;
+}
+
+int cuda_deallocate(tcc_instance* instance, void* memory) {
+  const CudaDriver& driver = *instance->cuda->driver;
+  CurrentContext current(driver, instance->cuda->context);
+  const CUresult error = driver.cuMemFree(device_address(memory));
+  return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(driver, error, "cuMemFree", "memory of the caller");
+}
+
+int cuda_copy(tcc_instance* instance, void* destination, bool to_device, const void* source, bool from_device, uint64_t bytes) {
+  const CudaDriver& driver = *instance->cuda->driver;
+  CurrentContext current(driver, instance->cuda->context);
+  if (bytes == 0) return TCC_OK;
+  const char* call = to_device && from_device ? "cuMemcpyDtoD" : to_device ? "cuMemcpyHtoD" : "cuMemcpyDtoH";
+  const CUresult error = to_device && from_device ? driver.cuMemcpyDtoD(device_address(destination), device_address(source), bytes)
+                         : to_device              ? driver.cuMemcpyHtoD(device_address(destination), source, bytes)
+                                                  : driver.cuMemcpyDtoH(destination, device_address(source), bytes);
+  return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(driver, error, call, "memory of the caller");
+}
+
+int cuda_synchronize(tcc_instance* instance, void* stream) {
+  const CudaDriver& driver = *instance->cuda->driver;
+  CurrentContext current(driver, instance->cuda->context);
+  const CUresult error = driver.cuStreamSynchronize(static_cast<CUstream>(stream));
+  return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(driver, error, "cuStreamSynchronize", "the given stream");
+}
+
+}  // namespace tcc::stub

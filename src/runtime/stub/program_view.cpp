@@ -1,0 +1,101 @@
+#include "runtime/stub/program_view.h"
+
+#include <string.h>
+
+#include "runtime/stub/message.h"
+
+namespace tcc::stub {
+
+using namespace tcc::program;
+
+int ProgramView::open(ProgramView* view) {
+  view->base_ = tcc_payload.program;
+  view->header_ = reinterpret_cast<const Header*>(view->base_);
+  if (memcmp(view->header_->magic, kMagic, sizeof kMagic) != 0 || view->header_->version != kVersion) {
+    return fail(TCC_INTERNAL_ERROR, "the program inside this library is damaged or of another version; compile the model again");
+  }
+  return TCC_OK;
+}
+
+const Target* ProgramView::target(TargetKind kind) const {
+  for (const Target& target : rows<Target>(header_->targets)) {
+    if (target.kind == kind) return &target;
+  }
+  return nullptr;
+}
+
+int Arguments::prepare(const ProgramView& view, const Target& target, const uint64_t* weight_offsets, Memory* memory) {
+  const Rows<Buffer> buffers = view.rows<Buffer>(target.buffers);
+  const Rows<Launch> launches = view.rows<Launch>(target.launches);
+  const Rows<uint32_t> arguments = view.rows<uint32_t>(target.arguments);
+  const uint32_t num_inputs = view.inputs().count;
+  num_slots_ = kFirstTensor + num_inputs + view.outputs().count;
+  num_launches_ = launches.count;
+
+  const size_t num_arguments = arguments.count + size_t{3} * launches.count;   // at most three constants each
+  bases_ = memory->allocate_array<char*>(num_slots_);
+  next_ = memory->allocate_array<char*>(num_slots_);
+  sources_ = memory->allocate_array<Source>(num_arguments);
+  ranges_ = memory->allocate_array<Range>(launches.count);
+  values_ = memory->allocate_array<void*>(num_arguments);
+  pointers_ = memory->allocate_array<void*>(num_arguments);
+  moved_ = memory->allocate_array<bool>(launches.count);
+  if (!bases_ || !next_ || !sources_ || !ranges_ || !values_ || !pointers_ || !moved_) {
+    return fail(TCC_OUT_OF_MEMORY, "no memory for the launches of `%s`", view.text(view.header().model_name));
+  }
+
+  uint32_t at = 0;
+  for (uint32_t l = 0; l < launches.count; l++) {
+    const Launch& launch = launches[l];
+    ranges_[l].first = at;
+    for (uint32_t a = 0; a < launch.arguments.count; a++) {
+      const Buffer* buffer = &buffers[arguments[launch.arguments.first + a]];
+      uint64_t offset = 0;
+      if (buffer->kind == BufferKind::alias) {
+        offset = buffer->offset;
+        buffer = &buffers[buffer->index];
+      }
+      switch (buffer->kind) {
+        case BufferKind::input: sources_[at] = {kFirstTensor + buffer->index, offset}; break;
+        case BufferKind::output: sources_[at] = {kFirstTensor + num_inputs + buffer->index, offset}; break;
+        case BufferKind::weight: sources_[at] = {kWeights, offset + weight_offsets[buffer->index]}; break;
+        case BufferKind::arena: sources_[at] = {kWorkspace, offset + buffer->offset}; break;
+        default: return fail(TCC_INTERNAL_ERROR, "the program inside this library has a buffer of an unknown kind");
+      }
+      at++;
+    }
+    switch (launch.kind) {
+      case LaunchKind::kernel: break;
+      case LaunchKind::copy: sources_[at++] = {kConstant, launch.size_bytes}; break;
+      case LaunchKind::fill:
+        sources_[at++] = {kConstant, launch.size_bytes};
+        sources_[at++] = {kConstant, launch.pattern};
+        sources_[at++] = {kConstant, launch.pattern_bytes};
+        break;
+      default: return fail(TCC_INTERNAL_ERROR, "the program inside this library has a launch of an unknown kind");
+    }
+    ranges_[l].count = at - ranges_[l].first;
+  }
+  for (uint32_t i = 0; i < at; i++) pointers_[i] = &values_[i];
+  return TCC_OK;
+}
+
+bool Arguments::bind() {
+  if (bound_ && memcmp(bases_, next_, num_slots_ * sizeof *bases_) == 0) return false;
+  for (uint32_t l = 0; l < num_launches_; l++) {
+    bool moved = !bound_;
+    for (uint32_t i = ranges_[l].first; i < ranges_[l].first + ranges_[l].count; i++) {
+      const Source& source = sources_[i];
+      if (bound_ && bases_[source.slot] == next_[source.slot]) continue;
+      // Integer arithmetic: the base of the constants is no object.
+      values_[i] = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(next_[source.slot]) + source.offset);
+      moved = true;
+    }
+    moved_[l] = moved;
+  }
+  memcpy(bases_, next_, num_slots_ * sizeof *bases_);
+  bound_ = true;
+  return true;
+}
+
+}  // namespace tcc::stub

@@ -1,0 +1,92 @@
+// The embedded program, read in place (tcc/runtime/program.h), and the addresses of launch arguments.
+#pragma once
+
+#include <stdint.h>
+
+#include "runtime/stub/memory.h"
+#include "runtime/stub/payload.h"
+#include "tcc/runtime/program.h"
+#include "tcc/runtime/runtime.h"
+
+namespace tcc::stub {
+
+/// Rows of a table. A view: nothing is copied.
+template <class T>
+struct Rows {
+  const T* data = nullptr;
+  uint32_t count = 0;
+  const T& operator[](uint32_t i) const { return data[i]; }
+  const T* begin() const { return data; }
+  const T* end() const { return data + count; }
+};
+
+class ProgramView {
+ public:
+  /// Checks magic and version; the compiler wrote the rest, checked, into the same file.
+  static int open(ProgramView* view);
+
+  const program::Header& header() const { return *header_; }
+  template <class T>
+  Rows<T> rows(const program::Table& table) const {
+    return {reinterpret_cast<const T*>(base_ + table.offset), table.count};
+  }
+  const char* text(const program::Text& text) const { return base_ + text.offset; }
+  const int64_t* shape(const program::Tensor& tensor) const { return rows<int64_t>(header_->extents).data + tensor.shape.first; }
+
+  Rows<program::Tensor> inputs() const { return rows<program::Tensor>(header_->inputs); }
+  Rows<program::Tensor> outputs() const { return rows<program::Tensor>(header_->outputs); }
+  Rows<program::Tensor> weights() const { return rows<program::Tensor>(header_->weights); }
+  /// Null when the library was not compiled for that kind of device.
+  const program::Target* target(program::TargetKind kind) const;
+
+ private:
+  const char* base_ = nullptr;
+  const program::Header* header_ = nullptr;
+};
+
+/// The arguments of all launches of a target as addresses. Every buffer lies in a slot: the weights, the workspace, an input or an
+/// output; a run supplies the address of each slot, and only what lies in slots that moved since the last run is computed anew.
+class Arguments {
+ public:
+  static constexpr uint32_t kConstant = 0;    ///< address 0: the offset is the value itself
+  static constexpr uint32_t kWeights = 1;
+  static constexpr uint32_t kWorkspace = 2;
+  static constexpr uint32_t kFirstTensor = 3;   ///< inputs, then outputs
+
+  struct Source {
+    uint32_t slot;
+    uint64_t offset;
+  };
+  struct Range {
+    uint32_t first;
+    uint32_t count;
+  };
+
+  /// `weight_offsets`: where each weight lies in the weights slot. A copy has the constant size as one more argument, a fill size, pattern
+  /// and pattern width: host launches take them so.
+  int prepare(const ProgramView& view, const program::Target& target, const uint64_t* weight_offsets, Memory* memory);
+
+  uint32_t num_slots() const { return num_slots_; }
+  /// Addresses for the next run, num_slots() of them; write, then call bind().
+  char** bases() { return next_; }
+  /// True when any slot moved.
+  bool bind();
+  /// True when an argument of the launch moved in the last bind().
+  bool moved(uint32_t launch) const { return moved_[launch]; }
+  void** of(uint32_t launch) const { return values_ + ranges_[launch].first; }
+  /// The addresses of the arguments, which is how the CUDA driver takes parameters.
+  void** pointers_of(uint32_t launch) const { return pointers_ + ranges_[launch].first; }
+
+ private:
+  uint32_t num_slots_ = 0, num_launches_ = 0;
+  char** bases_ = nullptr;
+  char** next_ = nullptr;
+  Source* sources_ = nullptr;
+  Range* ranges_ = nullptr;
+  void** values_ = nullptr;
+  void** pointers_ = nullptr;
+  bool* moved_ = nullptr;
+  bool bound_ = false;
+};
+
+}  // namespace tcc::stub
