@@ -1,0 +1,31 @@
+// Stage 1: a model file becomes a graph.
+//
+//   tcc::Diagnostics diagnostics;
+//   std::unique_ptr<tcc::Graph> graph = tcc::import_model("net.onnx", {}, diagnostics);
+//
+// The graph is at stage `imported`: sizes may be symbols, ranks may be unknown, and ops whose sizes are operands are still there
+// (`resolve` removes them). Values carry the model's own names. ONNX forms of opset 6 to 23 are brought to the newest one.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tcc/graph/graph.h"
+#include "tcc/graph/passes.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc {
+
+struct ImportOptions {
+  /// What is already known of the inputs. The importer never changes the signature (that is bind_shapes); it only uses this where the model
+  /// must be decided while it is read: the condition of an If, the training flag of a Dropout.
+  Bindings known;
+};
+
+/// Reads a model; "-" is standard input. The kind (ONNX, torch.export archive or JSON, tcc.fx JSON) is found by content.
+/// Weights in external files are mapped, not copied, when they lie aligned; the mapping lives as long as the tensor.
+/// Warnings go to `diagnostics`. Throws Error: `environment` for a file that can't be read, `model` for everything wrong in the model;
+/// all unknown ops, then all faulty nodes, are reported together.
+std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics);
+
+}  // namespace tcc

@@ -1,0 +1,198 @@
+// Operands, results and attributes of the node being imported.
+#include "frontend/onnx/context.h"
+
+#include <algorithm>
+
+#include "frontend/onnx/importer.h"
+#include "frontend/onnx/order.h"
+
+namespace tcc::onnx {
+namespace {
+
+std::string kind_name(int type) {
+  switch (type) {
+    case pb::AttributeProto::FLOAT: return "a float";
+    case pb::AttributeProto::INT: return "an integer";
+    case pb::AttributeProto::STRING: return "a string";
+    case pb::AttributeProto::TENSOR: return "a tensor";
+    case pb::AttributeProto::GRAPH: return "a graph";
+    case pb::AttributeProto::FLOATS: return "a list of floats";
+    case pb::AttributeProto::INTS: return "a list of integers";
+    case pb::AttributeProto::STRINGS: return "a list of strings";
+    case pb::AttributeProto::SPARSE_TENSOR: return "a sparse tensor";
+    default: return "of another kind";
+  }
+}
+
+[[noreturn]] void missing(std::string_view name) {
+  throw RuleError{"malformed-file", "attribute `" + std::string(name) + "` is missing"};
+}
+
+}  // namespace
+
+NodeContext::NodeContext(Importer& importer, Scope& scope, const pb::NodeProto& proto, int64_t opset, Builder& builder)
+    : importer_(importer), scope_(scope), proto_(proto), opset_(opset), builder_(builder) {
+  for (const std::string& name : proto.input()) {
+    if (name.empty()) {
+      inputs_.push_back(nullptr);
+      continue;
+    }
+    Value* value = scope.find(name);
+    if (value == nullptr) throw RuleError{"malformed-file", "operand `" + name + "` is made by no node, input or initializer"};
+    inputs_.push_back(value);
+  }
+  while (!inputs_.empty() && inputs_.back() == nullptr) inputs_.pop_back();
+  outputs_.assign(proto.output().begin(), proto.output().end());
+  while (!outputs_.empty() && outputs_.back().empty()) outputs_.pop_back();
+  results_.resize(outputs_.size());
+}
+
+Value* NodeContext::in(int i) const {
+  if (!has(i)) throw RuleError{"malformed-file", "operand " + std::to_string(i) + " is missing"};
+  return inputs_[static_cast<size_t>(i)];
+}
+
+std::vector<Value*> NodeContext::all_inputs() const {
+  if (inputs_.empty()) throw RuleError{"malformed-file", "operand 0 is missing"};
+  for (int i = 0; i < num_inputs(); ++i) in(i);
+  return inputs_;
+}
+
+std::optional<Tensor> NodeContext::constant(int i) const { return has(i) ? importer_.evaluate(in(i)) : std::nullopt; }
+
+Tensor NodeContext::require_constant(int i, std::string_view what) const {
+  in(i);
+  if (auto value = constant(i)) return *value;
+  throw RuleError{"unknown-value", "`" + std::string(what) + "` (operand `" + proto_.input(i) + "`) is not known at compile time"};
+}
+
+int64_t NodeContext::rank(int i) const {
+  const Type& type = in(i)->type;
+  if (!type.ranked) throw RuleError{"unknown-value", "the rank of operand `" + proto_.input(i) + "` is not known while importing"};
+  return type.rank();
+}
+
+void NodeContext::result(Op op, std::vector<Value*> operands, Attrs attrs, int num_results) {
+  builder_.set_name_hint(outputs_.empty() ? "" : outputs_[0]);
+  Node* node = builder_.emit_node(op, std::move(operands), std::move(attrs), num_results);
+  builder_.set_name_hint("");
+  for (size_t i = 0; i < node->results.size() && i < outputs_.size(); ++i) {
+    if (i > 0 && !outputs_[i].empty()) importer_.graph().rename(node->results[i], outputs_[i]);
+    set(static_cast<int>(i), node->results[i]);
+  }
+}
+
+void NodeContext::set(int i, Value* value) {
+  if (i < num_outputs()) results_[static_cast<size_t>(i)] = value;
+}
+
+void NodeContext::set_weight(int i, Tensor tensor) {
+  set(i, importer_.graph().add_weight(i < num_outputs() ? outputs_[static_cast<size_t>(i)] : builder_.loc().node, std::move(tensor)));
+}
+
+const pb::AttributeProto* NodeContext::find(std::string_view name, int type) {
+  read_.insert(std::string(name));
+  for (const auto& own : proto_.attribute()) {
+    if (own.name() != name) continue;
+    const pb::AttributeProto* attribute = &own;
+    if (!own.ref_attr_name().empty()) {   // inside a function body: the attribute of the call, or its default; else absent
+      const auto found = scope_.attributes.find(own.ref_attr_name());
+      if (found == scope_.attributes.end()) return nullptr;
+      attribute = found->second;
+    }
+    if (type == 0) return attribute;
+    // Files older than IR version 2 don't write the kind.
+    const bool fits = attribute->type() == type || attribute->type() == pb::AttributeProto::UNDEFINED;
+    if (!fits) {
+      throw RuleError{"malformed-file", "attribute `" + std::string(name) + "` is " + kind_name(attribute->type()) + ", " + kind_name(type) + " was expected"};
+    }
+    return attribute;
+  }
+  return nullptr;
+}
+
+bool NodeContext::has_attribute(std::string_view name) { return find(name, 0) != nullptr; }
+
+int64_t NodeContext::integer(std::string_view name, int64_t otherwise) {
+  const auto* attribute = find(name, pb::AttributeProto::INT);
+  return attribute == nullptr ? otherwise : attribute->i();
+}
+
+int64_t NodeContext::integer(std::string_view name) {
+  if (!has_attribute(name)) missing(name);
+  return integer(name, 0);
+}
+
+bool NodeContext::flag(std::string_view name, bool otherwise) { return integer(name, otherwise ? 1 : 0) != 0; }
+
+double NodeContext::number(std::string_view name, double otherwise) {
+  const auto* attribute = find(name, pb::AttributeProto::FLOAT);
+  return attribute == nullptr ? otherwise : static_cast<double>(attribute->f());
+}
+
+std::string NodeContext::text(std::string_view name, std::string_view otherwise) {
+  const auto* attribute = find(name, pb::AttributeProto::STRING);
+  return attribute == nullptr ? std::string(otherwise) : attribute->s();
+}
+
+std::string NodeContext::text(std::string_view name) {
+  if (!has_attribute(name)) missing(name);
+  return text(name, "");
+}
+
+std::vector<int64_t> NodeContext::integers(std::string_view name) {
+  const auto* attribute = find(name, pb::AttributeProto::INTS);
+  return attribute == nullptr ? std::vector<int64_t>() : std::vector<int64_t>(attribute->ints().begin(), attribute->ints().end());
+}
+
+std::vector<double> NodeContext::numbers(std::string_view name) {
+  const auto* attribute = find(name, pb::AttributeProto::FLOATS);
+  return attribute == nullptr ? std::vector<double>() : std::vector<double>(attribute->floats().begin(), attribute->floats().end());
+}
+
+std::optional<Tensor> NodeContext::tensor(std::string_view name) {
+  if (const auto* attribute = find(name, 0); attribute != nullptr && attribute->type() == pb::AttributeProto::SPARSE_TENSOR) {
+    return tensor_of(attribute->sparse_tensor(), importer_.source());
+  }
+  const auto* attribute = find(name, pb::AttributeProto::TENSOR);
+  if (attribute == nullptr) return std::nullopt;
+  return tensor_of(attribute->t(), importer_.source());
+}
+
+DType NodeContext::dtype_attribute(std::string_view name, std::optional<DType> otherwise) {
+  if (!has_attribute(name)) {
+    if (!otherwise) missing(name);
+    return *otherwise;
+  }
+  return require_dtype(static_cast<int>(integer(name, 0)));
+}
+
+const pb::GraphProto& NodeContext::graph(std::string_view name) {
+  const auto* attribute = find(name, pb::AttributeProto::GRAPH);
+  if (attribute == nullptr) missing(name);
+  return attribute->g();
+}
+
+void NodeContext::check_all_attributes_read() const {
+  for (const auto& attribute : proto_.attribute()) {
+    if (!read_.contains(attribute.name())) {
+      throw RuleError{"unsupported-attribute", "`" + attribute.name() + "` is no attribute of " + op_type() + " in opset " + std::to_string(opset_)};
+    }
+  }
+}
+
+Value* NodeContext::ints(std::vector<int64_t> values, std::string_view what) {
+  const std::string name = builder_.loc().node + "." + std::string(what);
+  return importer_.graph().add_weight(name, Tensor::from_ints(std::move(values)), false);
+}
+
+Value* NodeContext::operand_or_ints(int i, std::string_view attribute, int64_t operand_since) {
+  if (opset_ >= operand_since) return maybe(i);
+  return has_attribute(attribute) ? ints(integers(attribute), attribute) : nullptr;
+}
+
+std::vector<Value*> NodeContext::inline_subgraph(const pb::GraphProto& graph) { return importer_.inline_subgraph(scope_, graph); }
+
+void NodeContext::warn(const std::string& message) { importer_.warn(scope_, proto_, message); }
+
+}  // namespace tcc::onnx

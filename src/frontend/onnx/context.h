@@ -1,0 +1,113 @@
+// What the importer of one op sees: the node, its operands as values, its attributes, and the graph to append to.
+//
+//   void import_leaky_relu(NodeContext& node) {
+//     node.result(Op::leaky_relu_, {node.in(0)}, {{"alpha", node.number("alpha", 0.01)}});
+//   }
+//
+// A handler reads every attribute that its op may have at the node's opset; one that stays unread is a fault ("unknown attribute").
+// Faults are thrown as RuleError; the importer adds file and node.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontend/onnx/proto.h"
+#include "tcc/graph/builder.h"
+#include "tcc/graph/graph.h"
+
+namespace tcc::onnx {
+
+class Importer;
+struct Scope;
+
+class NodeContext {
+ public:
+  NodeContext(Importer& importer, Scope& scope, const pb::NodeProto& proto, int64_t opset, Builder& builder);
+
+  const std::string& op_type() const { return proto_.op_type(); }
+  /// Version of the operator set that the node's domain has here.
+  int64_t opset() const { return opset_; }
+  /// Appends to the graph with this node's location; for inner values that have no name in the model.
+  Builder& build() { return builder_; }
+
+  // ---- operands. An empty name and a missing trailing operand are the same: absent.
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  bool has(int i) const { return i < num_inputs() && inputs_[static_cast<size_t>(i)] != nullptr; }
+  Value* in(int i) const;                                          ///< RuleError when absent
+  Value* maybe(int i) const { return has(i) ? inputs_[static_cast<size_t>(i)] : nullptr; }
+  DType dtype(int i = 0) const { return in(i)->type.dtype; }
+  std::vector<Value*> all_inputs() const;                          ///< none may be absent
+  /// The value of an operand where it is known while importing; `what` names it in the RuleError otherwise.
+  std::optional<Tensor> constant(int i) const;
+  Tensor require_constant(int i, std::string_view what) const;
+  /// Rank of an operand; RuleError when it isn't known while importing.
+  int64_t rank(int i) const;
+
+  // ---- results
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
+  bool wants(int i) const { return i < num_outputs() && !outputs_[static_cast<size_t>(i)].empty(); }
+  /// Appends the node that makes the results: they get the names that the model has for them.
+  void result(Op op, std::vector<Value*> operands, Attrs attrs = {}, int num_results = -1);
+  /// Makes `value` the i-th result.
+  void set(int i, Value* value);
+  /// Makes a constant of the model the i-th result.
+  void set_weight(int i, Tensor tensor);
+
+  // ---- attributes
+  bool has_attribute(std::string_view name);
+  int64_t integer(std::string_view name, int64_t otherwise);
+  int64_t integer(std::string_view name);                          ///< RuleError when missing; the same below
+  bool flag(std::string_view name, bool otherwise);
+  double number(std::string_view name, double otherwise);
+  std::string text(std::string_view name, std::string_view otherwise);
+  std::string text(std::string_view name);
+  std::vector<int64_t> integers(std::string_view name);            ///< empty when missing
+  std::vector<double> numbers(std::string_view name);
+  std::optional<Tensor> tensor(std::string_view name);
+  DType dtype_attribute(std::string_view name, std::optional<DType> otherwise = std::nullopt);
+  const pb::GraphProto& graph(std::string_view name);
+  void ignore(std::string_view name) { read_.insert(std::string(name)); }   ///< allowed, without meaning here
+  void check_all_attributes_read() const;
+
+  // ---- values
+  Value* emit(Op op, std::vector<Value*> operands, Attrs attrs = {}) { return builder_.emit(op, std::move(operands), std::move(attrs)); }
+  Value* scalar(DType dtype, double value) { return builder_.full(dtype, {}, value); }
+  Value* ints(std::vector<int64_t> values, std::string_view what);   ///< an i64 weight named after the node and `what`
+  /// Operand `i` if present; else the attribute of that name as a weight; else nullptr. For attributes that became operands.
+  Value* operand_or_ints(int i, std::string_view attribute, int64_t operand_since);
+
+  // ---- whole graphs
+  /// Appends the nodes of a subgraph without inputs (a branch of an If) here; its outputs.
+  std::vector<Value*> inline_subgraph(const pb::GraphProto& graph);
+  void warn(const std::string& message);
+  [[noreturn]] void refuse(std::string kind, std::string message) const { throw RuleError{std::move(kind), std::move(message)}; }
+
+ private:
+  friend class Importer;
+  const pb::AttributeProto* find(std::string_view name, int type);
+
+  Importer& importer_;
+  Scope& scope_;
+  const pb::NodeProto& proto_;
+  int64_t opset_;
+  Builder& builder_;
+  std::vector<Value*> inputs_;
+  std::vector<std::string> outputs_;
+  std::vector<Value*> results_;
+  std::set<std::string, std::less<>> read_;
+};
+
+/// One row of a family's table.
+struct Handler {
+  std::string_view domain;   ///< "" is ai.onnx
+  std::string_view op;
+  void (*import)(NodeContext& node);
+};
+
+/// Rows of all families; nullptr when the op is unknown.
+const Handler* find_handler(std::string_view domain, std::string_view op);
+
+}  // namespace tcc::onnx

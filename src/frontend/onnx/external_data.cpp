@@ -1,0 +1,69 @@
+// External data: a file beside the model, never one elsewhere. A model comes from strangers; if it could name /etc/shadow or ../../key,
+// compiling it would copy that file into a library that is then given away. So the location must be relative, without `..`, and after all
+// symbolic links are followed it must still be below the folder of the model.
+#include "frontend/onnx/external_data.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "tcc/graph/graph.h"
+
+namespace tcc::onnx {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& message) { throw RuleError{"external-data", message}; }
+
+int64_t number(const std::string& key, const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    refuse("external data: `" + key + "` is `" + text + "`, a decimal number was expected");
+  }
+  return value;
+}
+
+std::string safe_path(const std::string& location, const std::string& folder) {
+  const fs::path relative(location);
+  if (location.empty()) refuse("external data: `location` is missing");
+  if (relative.is_absolute()) refuse("external data: `" + location + "` is an absolute path, one relative to the model was expected");
+  for (const fs::path& part : relative) {
+    if (part == "..") refuse("external data: `" + location + "` leaves the folder of the model");
+  }
+  const fs::path full = fs::path(folder) / relative;
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(full, error);
+  const fs::path root = fs::weakly_canonical(fs::path(folder), error);
+  const fs::path inside = real.lexically_relative(root);
+  if (inside.empty() || *inside.begin() == "..") refuse("external data: `" + location + "` is a symbolic link that leaves the folder of the model");
+  return full.string();
+}
+
+}  // namespace
+
+ExternalBytes ExternalFiles::read(const pb::TensorProto& proto, int64_t expected) {
+  std::string location;
+  int64_t offset = 0, length = -1;
+  for (const auto& entry : proto.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    if (entry.key() == "offset") offset = number("offset", entry.value());
+    if (entry.key() == "length") length = number("length", entry.value());
+  }
+  std::shared_ptr<const MappedFile>& file = files_[location];
+  if (!file) file = MappedFile::open(safe_path(location, folder_));
+  ExternalBytes result;
+  result.file = file;
+  const auto size = static_cast<int64_t>(result.file->bytes().size());
+  if (length >= 0 && length != expected) {
+    throw RuleError{"malformed-file", "external data: `length` is " + std::to_string(length) + ", its type and shape need " + std::to_string(expected) + " bytes"};
+  }
+  if (offset > size || expected > size - offset) {
+    throw RuleError{"malformed-file", "external data: `" + location + "` has " + std::to_string(size) + " bytes, " + std::to_string(expected) +
+                                          " at offset " + std::to_string(offset) + " were expected"};
+  }
+  result.bytes = result.file->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(expected));
+  return result;
+}
+
+}  // namespace tcc::onnx

@@ -1,0 +1,35 @@
+// Tensors whose bytes are in another file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "frontend/onnx/proto.h"
+#include "tcc/support/files.h"
+
+namespace tcc::onnx {
+
+struct ExternalBytes {
+  std::shared_ptr<const MappedFile> file;
+  std::span<const std::byte> bytes;
+};
+
+/// The external files of one model; each is mapped once.
+class ExternalFiles {
+ public:
+  /// `folder`: where the model lies.
+  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  /// The bytes that `location`, `offset` and `length` of a tensor name, in a file at or below the folder. `expected` is the size that the
+  /// type needs: `length` must be exactly that. Errors: RuleError "external-data" for a place outside the folder, "malformed-file" for one
+  /// outside the file; Error(environment) for a file that can't be read.
+  ExternalBytes read(const pb::TensorProto& proto, int64_t expected);
+
+ private:
+  std::string folder_;
+  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+};
+
+}  // namespace tcc::onnx

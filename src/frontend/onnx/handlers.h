@@ -1,0 +1,28 @@
+// The tables of all op families. A new family: its file, its line here, its line in handlers.cpp.
+#pragma once
+
+#include <span>
+
+#include "frontend/onnx/context.h"
+
+namespace tcc::onnx {
+
+std::span<const Handler> activation_handlers();
+std::span<const Handler> contraction_handlers();
+std::span<const Handler> constant_handlers();
+std::span<const Handler> contrib_handlers();
+std::span<const Handler> control_handlers();
+std::span<const Handler> convolution_handlers();
+std::span<const Handler> index_handlers();
+std::span<const Handler> loss_handlers();
+std::span<const Handler> norm_handlers();
+std::span<const Handler> pointwise_handlers();
+std::span<const Handler> pool_handlers();
+std::span<const Handler> quantize_handlers();
+std::span<const Handler> reduce_handlers();
+std::span<const Handler> resize_handlers();
+std::span<const Handler> shape_handlers();
+std::span<const Handler> structure_handlers();
+std::span<const Handler> training_handlers();
+
+}  // namespace tcc::onnx

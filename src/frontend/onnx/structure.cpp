@@ -1,0 +1,98 @@
+// Ops that take tensors apart and put them together: concat, split, slice, pad, blocks, triangles, sequences of tensors.
+#include <array>
+
+#include "frontend/onnx/handlers.h"
+
+namespace tcc::onnx {
+namespace {
+
+void import_concat(NodeContext& node) { node.result(Op::concat_, node.all_inputs(), {{"axis", node.integer("axis")}}); }
+
+void import_split(NodeContext& node) {
+  Attrs attrs{{"axis", node.integer("axis", 0)}};
+  Value* sizes = node.operand_or_ints(1, "split", 13);
+  int64_t parts = node.num_outputs();
+  if (node.opset() >= 18 && node.has_attribute("num_outputs")) {
+    parts = node.integer("num_outputs", 0);
+    if (parts < node.num_outputs()) node.refuse("malformed-file", "`num_outputs` is " + std::to_string(parts) + ", the node has " + std::to_string(node.num_outputs()) + " outputs");
+  }
+  if (parts < 1) node.refuse("malformed-file", "the node has no outputs");
+  std::vector<Value*> operands{node.in(0)};
+  if (sizes != nullptr) operands.push_back(sizes);
+  else attrs.set("num_outputs", parts);
+  node.result(Op::split_by_, std::move(operands), std::move(attrs), static_cast<int>(parts));
+}
+
+void import_slice(NodeContext& node) {
+  if (node.opset() < 10) {
+    const auto starts = node.integers("starts"), ends = node.integers("ends");
+    std::vector<int64_t> axes = node.integers("axes");
+    if (starts.empty() || starts.size() != ends.size()) node.refuse("malformed-file", "`starts` has " + std::to_string(starts.size()) + " values, `ends` has " + std::to_string(ends.size()));
+    if (axes.empty()) {
+      for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+    }
+    return node.result(Op::slice_by_, {node.in(0), node.ints(starts, "starts"), node.ints(ends, "ends"), node.ints(axes, "axes")});
+  }
+  std::vector<Value*> operands{node.in(0), node.in(1), node.in(2)};
+  if (node.has(3) || node.has(4)) operands.push_back(node.maybe(3));
+  if (node.has(4)) operands.push_back(node.maybe(4));
+  node.result(Op::slice_by_, std::move(operands));
+}
+
+void import_pad(NodeContext& node) {
+  const std::string mode = node.text("mode", "constant");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") node.refuse("unsupported-attribute", "`mode` is `" + mode + "`, constant, reflect, edge and wrap are known");
+  const Attrs attrs{{"mode", mode}};
+  if (node.opset() < 11) {
+    std::vector<Value*> operands{node.in(0), node.ints(node.integers("pads"), "pads")};
+    const double value = node.number("value", 0);
+    if (value != 0) operands.push_back(node.scalar(node.dtype(), value));
+    return node.result(Op::pad_by_, std::move(operands), attrs);
+  }
+  std::vector<Value*> operands{node.in(0), node.in(1)};
+  if (node.has(2) || node.has(3)) operands.push_back(node.maybe(2));
+  if (node.has(3)) operands.push_back(node.in(3));
+  node.result(Op::pad_by_, std::move(operands), attrs);
+}
+
+void import_depth_to_space(NodeContext& node) {
+  const std::string mode = node.opset() >= 11 ? node.text("mode", "DCR") : "DCR";
+  if (mode != "DCR" && mode != "CRD") node.refuse("unsupported-attribute", "`mode` is `" + mode + "`, DCR and CRD are known");
+  node.result(Op::depth_to_space_, {node.in(0)}, {{"blocksize", node.integer("blocksize")}, {"mode", mode}});
+}
+
+void import_space_to_depth(NodeContext& node) {
+  node.result(Op::space_to_depth_, {node.in(0)}, {{"blocksize", node.integer("blocksize")}});
+}
+
+void import_trilu(NodeContext& node) {
+  std::vector<Value*> operands{node.in(0)};
+  if (node.has(1)) operands.push_back(node.in(1));
+  node.result(Op::trilu_by_, std::move(operands), {{"upper", node.flag("upper", true)}});
+}
+
+void import_split_to_sequence(NodeContext& node) {
+  std::vector<Value*> operands{node.in(0)};
+  if (node.has(1)) operands.push_back(node.in(1));
+  node.result(Op::split_to_sequence_, std::move(operands), {{"axis", node.integer("axis", 0)}, {"keepdims", node.flag("keepdims", true)}});
+}
+
+void import_sequence_at(NodeContext& node) { node.result(Op::sequence_at_, {node.in(0), node.in(1)}); }
+
+constexpr auto kHandlers = std::to_array<Handler>({
+    {"", "Concat", import_concat},
+    {"", "DepthToSpace", import_depth_to_space},
+    {"", "Pad", import_pad},
+    {"", "SequenceAt", import_sequence_at},
+    {"", "Slice", import_slice},
+    {"", "SpaceToDepth", import_space_to_depth},
+    {"", "Split", import_split},
+    {"", "SplitToSequence", import_split_to_sequence},
+    {"", "Trilu", import_trilu},
+});
+
+}  // namespace
+
+std::span<const Handler> structure_handlers() { return kHandlers; }
+
+}  // namespace tcc::onnx

@@ -1,0 +1,179 @@
+// Every form in which ONNX stores a tensor: raw little-endian bytes, one of the typed lists, or a place in another file; and sparse ones,
+// which become dense. Raw and external bytes are viewed where they lie unless an element would be misaligned there.
+#include "frontend/onnx/tensors.h"
+
+#include <cstring>
+
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::onnx {
+namespace {
+
+[[noreturn]] void malformed(const std::string& message) { throw RuleError{"malformed-file", message}; }
+
+Shape shape_of(const pb::TensorProto& proto) {
+  Shape shape;
+  for (const int64_t extent : proto.dims()) {
+    if (extent < 0) malformed("tensor `" + proto.name() + "` has a size of " + std::to_string(extent) + ", 0 or more was expected");
+    shape.push_back(extent);
+  }
+  return shape;
+}
+
+void expect_size(const pb::TensorProto& proto, DType dtype, const Shape& shape, int64_t found, int64_t expected, const char* unit) {
+  if (found == expected) return;
+  malformed("tensor `" + proto.name() + "` has " + std::to_string(found) + " " + unit + ", its type " + std::string(name_of(dtype)) +
+            to_string(shape) + " needs " + std::to_string(expected));
+}
+
+Tensor view_or_copy(DType dtype, const Shape& shape, const void* data, std::shared_ptr<const void> owner) {
+  const auto align = static_cast<uintptr_t>(size_bytes(dtype));
+  if (data != nullptr && reinterpret_cast<uintptr_t>(data) % align == 0) return Tensor(dtype, shape, data, std::move(owner));
+  Tensor copy(dtype, shape);
+  if (copy.size_bytes() > 0) std::memcpy(copy.mutable_bytes(), data, static_cast<size_t>(copy.size_bytes()));
+  return copy;
+}
+
+/// A list whose entries are the elements (or, for 4-bit types, the packed bytes), truncated to the width of the element: 16-bit and smaller
+/// types sit as bit patterns in the low bits.
+template <class Element, class List>
+Tensor from_list(const pb::TensorProto& proto, DType dtype, const Shape& shape, const List& list) {
+  const int64_t expected = size_bits(dtype) == 4 ? storage_bytes(dtype, num_elements(shape)) : num_elements(shape);
+  expect_size(proto, dtype, shape, list.size(), expected, "values");
+  Tensor tensor(dtype, shape);
+  auto* out = reinterpret_cast<Element*>(tensor.mutable_bytes());
+  for (int i = 0; i < list.size(); ++i) out[i] = static_cast<Element>(list.Get(i));
+  return tensor;
+}
+
+}  // namespace
+
+std::optional<DType> dtype_of(int onnx_type) {
+  switch (onnx_type) {
+    case pb::TensorProto::FLOAT: return DType::f32;
+    case pb::TensorProto::UINT8: return DType::u8;
+    case pb::TensorProto::INT8: return DType::i8;
+    case pb::TensorProto::UINT16: return DType::u16;
+    case pb::TensorProto::INT16: return DType::i16;
+    case pb::TensorProto::INT32: return DType::i32;
+    case pb::TensorProto::INT64: return DType::i64;
+    case pb::TensorProto::BOOL: return DType::boolean;
+    case pb::TensorProto::FLOAT16: return DType::f16;
+    case pb::TensorProto::DOUBLE: return DType::f64;
+    case pb::TensorProto::UINT32: return DType::u32;
+    case pb::TensorProto::UINT64: return DType::u64;
+    case pb::TensorProto::BFLOAT16: return DType::bf16;
+    case pb::TensorProto::FLOAT8E4M3FN: return DType::f8e4m3fn;
+    case pb::TensorProto::FLOAT8E4M3FNUZ: return DType::f8e4m3fnuz;
+    case pb::TensorProto::FLOAT8E5M2: return DType::f8e5m2;
+    case pb::TensorProto::FLOAT8E5M2FNUZ: return DType::f8e5m2fnuz;
+    case pb::TensorProto::UINT4: return DType::u4;
+    case pb::TensorProto::INT4: return DType::i4;
+    default: return std::nullopt;
+  }
+}
+
+std::string onnx_type_name(int onnx_type) {
+  if (const auto dtype = dtype_of(onnx_type)) return std::string(name_of(*dtype));
+  switch (onnx_type) {
+    case pb::TensorProto::UNDEFINED: return "undefined";
+    case pb::TensorProto::STRING: return "string";
+    case pb::TensorProto::COMPLEX64: return "complex64";
+    case pb::TensorProto::COMPLEX128: return "complex128";
+    case 23: return "float4e2m1";
+    case 24: return "float8e8m0";
+    case 25: return "uint2";
+    case 26: return "int2";
+    default: return "type " + std::to_string(onnx_type);
+  }
+}
+
+DType require_dtype(int onnx_type) {
+  const auto dtype = dtype_of(onnx_type);
+  if (!dtype) throw RuleError{"unsupported-dtype", "elements of type " + onnx_type_name(onnx_type)};
+  return *dtype;
+}
+
+Tensor tensor_of(const pb::TensorProto& proto, const TensorSource& source) {
+  if (proto.has_segment()) throw RuleError{"unsupported-dtype", "tensor `" + proto.name() + "` is stored in segments"};
+  const DType dtype = require_dtype(proto.data_type());
+  const Shape shape = shape_of(proto);
+  const int64_t bytes = storage_bytes(dtype, num_elements(shape));
+
+  if (proto.data_location() == pb::TensorProto::EXTERNAL) {
+    const ExternalBytes external = source.files->read(proto, bytes);
+    return view_or_copy(dtype, shape, external.bytes.data(), external.file);
+  }
+  if (proto.has_raw_data()) {
+    expect_size(proto, dtype, shape, static_cast<int64_t>(proto.raw_data().size()), bytes, "bytes");
+    return view_or_copy(dtype, shape, proto.raw_data().data(), source.owner);
+  }
+  switch (dtype) {
+    case DType::f32: return from_list<float>(proto, dtype, shape, proto.float_data());
+    case DType::f64: return from_list<double>(proto, dtype, shape, proto.double_data());
+    case DType::i64: return from_list<int64_t>(proto, dtype, shape, proto.int64_data());
+    case DType::u64: return from_list<uint64_t>(proto, dtype, shape, proto.uint64_data());
+    case DType::u32: return from_list<uint32_t>(proto, dtype, shape, proto.uint64_data());
+    case DType::i32: return from_list<int32_t>(proto, dtype, shape, proto.int32_data());
+    case DType::f16: case DType::bf16: case DType::u16: case DType::i16:
+      return from_list<uint16_t>(proto, dtype, shape, proto.int32_data());
+    case DType::boolean: case DType::u8: case DType::i8: case DType::u4: case DType::i4:
+    case DType::f8e4m3fn: case DType::f8e4m3fnuz: case DType::f8e5m2: case DType::f8e5m2fnuz:
+      return from_list<uint8_t>(proto, dtype, shape, proto.int32_data());
+  }
+  internal_error("a dtype without a storage form");
+}
+
+Tensor tensor_of(const pb::SparseTensorProto& proto, const TensorSource& source) {
+  const Tensor values = tensor_of(proto.values(), source);
+  const Tensor indices = tensor_of(proto.indices(), source);
+  Shape shape(proto.dims().begin(), proto.dims().end());
+  for (const int64_t extent : shape) {
+    if (extent < 0) malformed("a sparse tensor has a size of " + std::to_string(extent) + ", 0 or more was expected");
+  }
+  Tensor dense(values.dtype(), shape);
+  const auto strides = row_major_strides(shape);
+  const bool linear = indices.rank() == 1;   // else one row of coordinates per value
+  if (indices.dtype() != DType::i64 || indices.count() != values.count() * (linear ? 1 : static_cast<int64_t>(shape.size()))) {
+    malformed("sparse tensor `" + proto.values().name() + "`: indices " + to_string(indices.shape()) + " don't fit " +
+              std::to_string(values.count()) + " values");
+  }
+  const auto element = static_cast<size_t>(size_bytes(values.dtype()));
+  if (size_bits(values.dtype()) < 8) throw RuleError{"unsupported-dtype", "sparse tensors of " + std::string(name_of(values.dtype()))};
+  for (int64_t i = 0; i < values.count(); ++i) {
+    int64_t at = 0;
+    if (linear) {
+      at = indices.data<int64_t>()[i];
+    } else {
+      for (size_t axis = 0; axis < shape.size(); ++axis) {
+        const int64_t coordinate = indices.data<int64_t>()[i * static_cast<int64_t>(shape.size()) + static_cast<int64_t>(axis)];
+        if (coordinate < 0 || coordinate >= shape[axis]) at = -1;
+        if (at >= 0) at += coordinate * strides[axis];
+      }
+    }
+    if (at < 0 || at >= dense.count()) malformed("sparse tensor `" + proto.values().name() + "`: an index lies outside " + to_string(shape));
+    std::memcpy(dense.mutable_bytes() + static_cast<size_t>(at) * element, values.bytes() + static_cast<size_t>(i) * element, element);
+  }
+  return dense;
+}
+
+Type type_of(const pb::TypeProto& proto, const std::string& name) {
+  if (!proto.has_tensor_type()) {
+    const char* kind = proto.has_sequence_type() ? "a sequence" : proto.has_map_type() ? "a map" : proto.has_optional_type() ? "an optional"
+                       : proto.has_sparse_tensor_type() ? "a sparse tensor" : "without a type";
+    throw RuleError{proto.value_case() == pb::TypeProto::VALUE_NOT_SET ? "malformed-file" : "unsupported-dtype",
+                    "`" + name + "` is " + kind + ", a tensor was expected"};
+  }
+  const DType dtype = require_dtype(proto.tensor_type().elem_type());
+  if (!proto.tensor_type().has_shape()) return Type::unranked(dtype);
+  Type type(dtype, {});
+  for (const auto& dim : proto.tensor_type().shape().dim()) {
+    // Exporters write sizes below 0 for "unknown".
+    if (dim.has_dim_value() && dim.dim_value() >= 0) type.dims.emplace_back(dim.dim_value());
+    else if (dim.has_dim_param() && !dim.dim_param().empty()) type.dims.emplace_back(dim.dim_param());
+    else type.dims.emplace_back(name + "." + std::to_string(type.dims.size()));
+  }
+  return type;
+}
+
+}  // namespace tcc::onnx

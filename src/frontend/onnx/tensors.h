@@ -1,0 +1,36 @@
+// ONNX tensors and types to ours.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "frontend/onnx/external_data.h"
+#include "frontend/onnx/proto.h"
+#include "tcc/graph/graph.h"
+
+namespace tcc::onnx {
+
+/// Our dtype for an ONNX type number; nothing for those we have none for (strings, complex, 2-bit, f4, e8m0).
+std::optional<DType> dtype_of(int onnx_type);
+/// ONNX's name for a type number, for messages: "string", "complex64", or "type 99".
+std::string onnx_type_name(int onnx_type);
+/// dtype_of, or RuleError "unsupported-dtype".
+DType require_dtype(int onnx_type);
+
+/// Where tensors' bytes come from.
+struct TensorSource {
+  std::shared_ptr<ExternalFiles> files;
+  std::shared_ptr<const void> owner;     ///< keeps the messages alive: tensors view their raw bytes
+};
+
+/// Errors: RuleError for what is wrong in the message ("malformed-file", "external-data", "unsupported-dtype"); Error(environment) for an
+/// external file that can't be read.
+Tensor tensor_of(const pb::TensorProto& proto, const TensorSource& source);
+Tensor tensor_of(const pb::SparseTensorProto& proto, const TensorSource& source);
+
+/// The type of an input, output or value_info that is a tensor; RuleError for sequences, maps and optionals. `name` makes symbols for sizes
+/// that have neither a value nor a name: "<name>.<axis>".
+Type type_of(const pb::TypeProto& proto, const std::string& name);
+
+}  // namespace tcc::onnx
