@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "tcc/support/diagnostics.h"
 
@@ -70,9 +71,11 @@ struct Job {
     inside_body = false;
   }
 
-  void wait() {
+  /// Waits for the chunks of other threads; gives the exception to the caller alone, for a helper may let go of the job later.
+  std::exception_ptr wait() {
     std::unique_lock lock(mutex);
     done.wait(lock, [&] { return chunks_left == 0; });
+    return std::exchange(exception, nullptr);
   }
 };
 
@@ -160,9 +163,9 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   Pool& pool = Pool::get();
   pool.submit(job, threads - 1);
   job->work();
-  job->wait();
+  const std::exception_ptr exception = job->wait();
   pool.remove(job);
-  if (job->exception) std::rethrow_exception(job->exception);
+  if (exception) std::rethrow_exception(exception);
 }
 
 }  // namespace tcc
