@@ -34,6 +34,12 @@ Value* Graph::make_value(Value::Kind kind, Type type, std::string_view name_hint
   return values_.back().get();
 }
 
+void Graph::rename(Value* value, std::string_view name_hint) {
+  check(value->kind != Value::Kind::weight, "a weight is renamed");
+  names_.erase(value->name);
+  value->name = unique_name(name_hint);
+}
+
 Value* Graph::add_input(std::string_view input_name, Type type) {
   Value* value = make_value(Value::Kind::input, std::move(type), input_name);
   value->index = static_cast<int>(body.args.size());

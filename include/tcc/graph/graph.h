@@ -204,6 +204,8 @@ class Graph {
   Node* make_node(Op op, std::vector<Value*> operands, Attrs attrs, std::vector<Type> result_types, Location loc,
                   std::string_view name_hint = "");
   Value* make_value(Value::Kind kind, Type type, std::string_view name_hint);
+  /// Gives a value that is no weight another name, made unique from the hint: each result of a node may have one of its own.
+  void rename(Value* value, std::string_view name_hint);
 
   const std::deque<std::unique_ptr<Weight>>& weights() const { return weights_; }
   /// Drops weights that nothing reads (body, outputs, regions, state).
