@@ -1,0 +1,41 @@
+// Softmax and its relatives along one axis:
+//   softmax(x)      m = max(x); e = exp(x - m); e / sum(e)
+//   log_softmax(x)  (x - m) - log(sum(exp(x - m)))
+//   hardmax(x)      1 at the first maximum, 0 elsewhere
+// Both reductions run over the same axis and read the same rows, so that grouping makes one unit of them.
+
+#include "prims/rules_common.h"
+
+namespace tcc {
+
+using Results = std::vector<Value*>;
+
+Results decompose_softmax(Builder& b, const Node& node) {
+  Value* x = prims::widen(b, node.operand(0));
+  const Shape shape = prims::shape_of(x);
+  const std::vector<int64_t> axes{prims::normal_axis(node.attrs.get_int("axis"), x->type.rank())};
+  Value* m = prims::spread(b, b.reduce(Op::reduce_max_, x, axes), shape, axes);
+  Value* e = b.unary(Op::exp_, b.sub(x, m));
+  Value* sum = prims::spread(b, b.reduce(Op::reduce_sum_, e, axes), shape, axes);
+  return {b.cast(b.div(e, sum), prims::dtype_of(node.operand(0)))};
+}
+
+Results decompose_log_softmax(Builder& b, const Node& node) {
+  Value* x = prims::widen(b, node.operand(0));
+  const Shape shape = prims::shape_of(x);
+  const std::vector<int64_t> axes{prims::normal_axis(node.attrs.get_int("axis"), x->type.rank())};
+  Value* shifted = b.sub(x, prims::spread(b, b.reduce(Op::reduce_max_, x, axes), shape, axes));
+  Value* log_sum = b.unary(Op::log_, b.reduce(Op::reduce_sum_, b.unary(Op::exp_, shifted), axes));
+  return {b.cast(b.sub(shifted, prims::spread(b, log_sum, shape, axes)), prims::dtype_of(node.operand(0)))};
+}
+
+Results decompose_hardmax(Builder& b, const Node& node) {
+  Value* x = node.operand(0);
+  const Shape shape = prims::shape_of(x);
+  const int64_t axis = prims::normal_axis(node.attrs.get_int("axis"), x->type.rank());
+  Value* first = b.emit(Op::argmax_, {x}, {{"axis", axis}, {"last", false}});
+  Value* hit = b.binary(Op::eq_, b.iota(DType::i64, shape, axis), prims::spread(b, first, shape, {axis}));
+  return {b.cast(hit, prims::dtype_of(x))};
+}
+
+}  // namespace tcc
