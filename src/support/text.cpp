@@ -353,7 +353,12 @@ std::string print_float32(float value) {
     if ((bits & 0x7fffffffu) == 0x7fc00000u) return std::signbit(value) ? "-nan" : "nan";
     return hex(bits, 8);
   }
-  return print_shortest(value);
+  // Readers go through f64. For one f32, 0x15ae43fd, that is seen: its shortest text lies so near the middle between it and the next that
+  // the nearest f64 is that middle.
+  std::string text = print_shortest(value);
+  double read = 0;
+  std::from_chars(text.data(), text.data() + text.size(), read);
+  return static_cast<float>(read) == value ? text : print_shortest(static_cast<double>(value));
 }
 
 std::string print_value_name(std::string_view name) { return print_name('%', name); }

@@ -131,7 +131,7 @@ TEST(Text, FloatsReadBack) {
     ASSERT_EQ(std::bit_cast<uint32_t>(value), expected) << text;
   };
   for (const uint64_t bits : {0ull, 1ull, 0x7fefffffffffffffull, 0x7ff0000000000001ull, 0xfff8000000000000ull, 0x0010000000000000ull}) check64(bits);
-  for (const uint32_t bits : {0u, 1u, 0x7f7fffffu, 0x7f800001u, 0xffc00000u, 0x00800000u, 0x80000001u}) check32(bits);
+  for (const uint32_t bits : {0u, 1u, 0x7f7fffffu, 0x7f800001u, 0xffc00000u, 0x00800000u, 0x80000001u, 0x15ae43fdu, 0x95ae43fdu}) check32(bits);
   for (int i = 0; i < 20000; ++i) {
     check64(random());
     check32(static_cast<uint32_t>(random()));
