@@ -20,6 +20,8 @@ class ResolveContext {
   Builder& builder() { return builder_; }
   /// The value of an operand if it is known at compile time, else null.
   virtual const Tensor* known(const Value* value) = 0;
+  /// A value that is known and, unless a node that stays reads it, leaves no trace in the graph.
+  virtual Value* constant(Tensor tensor) = 0;
   /// The same as integers; when it is unknown, remembers the operand for the message and returns nothing. `name`: the operand's role ("shape").
   std::optional<std::vector<int64_t>> ints(const Node& node, int operand, std::string_view name);
   std::optional<std::vector<double>> floats(const Node& node, int operand, std::string_view name);
@@ -44,6 +46,11 @@ class ResolveContext {
 /// the node is wrong. A result that stays as it is (a sequence) is returned itself.
 using ResolveRule = std::optional<std::vector<Value*>> (*)(ResolveContext& context, const Node& node);
 ResolveRule resolve_rule(Op op);   ///< null for ops of another kind
+
+/// An axis as ONNX writes it, negative from the end, as a non-negative one; `name` and the type are for the message.
+int64_t normalize_axis(int64_t axis, int64_t rank, std::string_view name, const Type& type);
+/// Axes likewise, each at most once.
+std::vector<int64_t> normalize_axes(std::vector<int64_t> axes, int64_t rank, std::string_view name, const Type& type);
 
 #define TCC_RESOLVED(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) \
   std::optional<std::vector<Value*>> resolve_rule(ResolveContext& context, const Node& node);

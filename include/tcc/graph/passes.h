@@ -32,7 +32,9 @@ void fold_constants(Graph& graph, bool keep_parameters = false);
 /// canonicalize: local rewrites to the form later stages expect (identities gone, x*1, transpose of transpose, reshape of reshape, cast chains that
 /// lose nothing, slice of all, concat of one, ...). Running it twice changes nothing more.
 void canonicalize(Graph& graph);
-void eliminate_common_subexpressions(Graph& graph);   ///< eliminate-common-subexpressions
+/// eliminate-common-subexpressions: equal nodes become one, equal constants too. Weights of the model merge only with `merge_model_weights`
+/// (inference): parameters that are equal now need not be after a training step.
+void eliminate_common_subexpressions(Graph& graph, bool merge_model_weights = false);
 void eliminate_dead_code(Graph& graph);               ///< eliminate-dead-code
 /// decompose: composites to prims, implicit broadcasts explicit. Reports each node that has a fault.
 void decompose(Graph& graph, Diagnostics& diagnostics);
