@@ -1,0 +1,121 @@
+// Index maps of the views. Reshape is unflatten(flatten(index)) over each run of dimensions whose products agree, so that a reshape that only merges or
+// splits dimensions never mixes what it leaves alone.
+
+#include "group/index_maps.h"
+
+#include <algorithm>
+
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::group {
+
+using loop::Index;
+
+Indices reshape_indices(const Indices& at, const Shape& from, const Shape& to) {
+  Indices result(to.size());
+  size_t i = 0, j = 0;
+  while (i < from.size() || j < to.size()) {
+    // One run: from[i, i_end) and to[j, j_end) with equal products.
+    size_t i_end = i, j_end = j;
+    int64_t a = 1, b = 1;
+    if (i_end < from.size()) a = from[i_end++];
+    if (j_end < to.size()) b = to[j_end++];
+    while (a != b) {
+      if (a < b) {
+        if (i_end == from.size()) break;
+        a *= from[i_end++];
+      } else {
+        if (j_end == to.size()) break;
+        b *= to[j_end++];
+      }
+    }
+    if (i_end - i == 1 && j_end - j == 1) {
+      result[j] = at[i];
+    } else {
+      const Index flat = flatten(Indices(at.begin() + static_cast<ptrdiff_t>(i), at.begin() + static_cast<ptrdiff_t>(i_end)),
+                                 Shape(from.begin() + static_cast<ptrdiff_t>(i), from.begin() + static_cast<ptrdiff_t>(i_end)));
+      const Indices parts = unflatten(flat, Shape(to.begin() + static_cast<ptrdiff_t>(j), to.begin() + static_cast<ptrdiff_t>(j_end)));
+      std::copy(parts.begin(), parts.end(), result.begin() + static_cast<ptrdiff_t>(j));
+    }
+    i = i_end;
+    j = j_end;
+  }
+  return result;
+}
+
+Indices pull_back(const Node& view, const Indices& at) {
+  const Shape operand = view.operand(0)->type.shape();
+  const Shape result = view.result()->type.shape();
+  Indices to(operand.size());
+  switch (view.op) {
+    case Op::broadcast_in_dim_: {
+      const auto& dims = view.attrs.get_ints("dims");
+      for (size_t i = 0; i < operand.size(); ++i) to[i] = operand[i] == 1 ? Index(0) : at[static_cast<size_t>(dims[i])];
+      return to;
+    }
+    case Op::reshape_: return reshape_indices(at, result, operand);
+    case Op::transpose_: {
+      const auto& permutation = view.attrs.get_ints("permutation");
+      for (size_t i = 0; i < operand.size(); ++i) to[static_cast<size_t>(permutation[i])] = at[i];
+      return to;
+    }
+    case Op::slice_: {
+      const auto& starts = view.attrs.get_ints("starts");
+      const auto& steps = view.attrs.get_ints("steps");
+      for (size_t i = 0; i < operand.size(); ++i) to[i] = at[i] * (steps.empty() ? 1 : steps[i]) + Index(starts[i]);
+      return to;
+    }
+    case Op::reverse_: {
+      to = at;
+      for (int64_t axis : view.attrs.get_ints("axes")) to[static_cast<size_t>(axis)] = Index(operand[static_cast<size_t>(axis)] - 1) - at[static_cast<size_t>(axis)];
+      return to;
+    }
+    default: internal_error("no index map for " + std::string(name_of(view.op)));
+  }
+}
+
+Indices push_forward(const Node& view, const Indices& at) {
+  const Shape operand = view.operand(0)->type.shape();
+  switch (view.op) {
+    case Op::reshape_: return reshape_indices(at, operand, view.result()->type.shape());
+    case Op::transpose_: {
+      const auto& permutation = view.attrs.get_ints("permutation");
+      Indices to(operand.size());
+      for (size_t i = 0; i < operand.size(); ++i) to[i] = at[static_cast<size_t>(permutation[i])];
+      return to;
+    }
+    case Op::reverse_: return pull_back(view, at);
+    default: internal_error(std::string(name_of(view.op)) + " is no bijective view");
+  }
+}
+
+std::vector<int64_t> reduced_axes(const Node& reduce) {
+  if (reduce.op == Op::argmax_ || reduce.op == Op::argmin_) return {reduce.attrs.get_int("axis")};
+  return reduce.attrs.get_ints("axes");
+}
+
+std::vector<int> kept_axes(const Node& reduce) {
+  const auto axes = reduced_axes(reduce);
+  std::vector<int> kept;
+  for (int i = 0; i < reduce.operand(0)->type.rank(); ++i) {
+    if (std::find(axes.begin(), axes.end(), i) == axes.end()) kept.push_back(i);
+  }
+  return kept;
+}
+
+std::vector<loop::VarRef> vars_of(const Indices& at) {
+  std::vector<loop::VarRef> vars;
+  for (const Index& index : at) collect_vars(index, vars);
+  return vars;
+}
+
+bool is_affine(const Indices& at) {
+  for (const Index& index : at) {
+    for (const loop::Term& term : index.terms()) {
+      if (term.atom.kind != loop::Atom::Kind::var) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace tcc::group

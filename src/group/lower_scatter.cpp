@@ -1,0 +1,69 @@
+// scatter_elements and scatter_nd: a nest that copies the data, then one over the updates. Only the scatter statement may collide.
+//
+//   %y = scatter_nd(%x, %indices, %updates) {combiner="add"}
+//     ->   map %i in 8, %j in 4 { store load %a0[%i, %j], %r0[%i, %j] }
+//          map %i_1 in 3, %j_1 in 4 { scatter add load %a2[%i_1, %j_1], %r0[load %a1[%i_1, 0], %j_1] }
+//
+// Negative indices wrap once; what is still outside is not written.
+
+#include "group/lower.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::group {
+
+using loop::Index;
+using loop::VarRef;
+
+namespace {
+
+Op scatter_combiner(const std::string& name) {
+  if (name == "assign") return Op::identity_;
+  if (name == "add") return Op::add_;
+  if (name == "mul") return Op::mul_;
+  if (name == "max") return Op::max_;
+  if (name == "min") return Op::min_;
+  internal_error("no scatter combiner is named `" + name + "`");
+}
+
+}  // namespace
+
+void lower_scatter(const Unit& unit, Puller& puller) {
+  const Node& node = *unit.anchor;
+  const Value *data = node.operand(0), *indices = node.operand(1), *updates = node.operand(2), *result = node.result();
+  const loop::BufferRef& buffer = puller.buffer_of(result);
+  if (result->type.count() == 0) return;
+  {
+    Indices at;
+    const std::vector<VarRef> vars = nest_vars(puller, result->type.shape(), &at);
+    puller.nest(vars, [&] {
+      const auto value = puller.pull(data, at);
+      puller.append({loop::Store{buffer, at, Puller::as_stored(value, buffer->dtype)}});
+    });
+  }
+  if (updates->type.count() == 0) return;
+  const Op combiner = scatter_combiner(node.attrs.get_string("combiner"));
+  const Shape shape = result->type.shape();
+  Indices at;
+  const std::vector<VarRef> vars = nest_vars(puller, updates->type.shape(), &at);
+  puller.nest(vars, [&] {
+    Indices to;
+    if (node.op == Op::scatter_elements_) {
+      const size_t axis = static_cast<size_t>(node.attrs.get_int("axis"));
+      to = at;
+      to[axis] = puller.pull_index(indices, at, shape[axis]);
+    } else {
+      const size_t tuple_rank = static_cast<size_t>(indices->type.rank()) - 1;
+      const int64_t depth = indices->type.shape().back();
+      for (int64_t i = 0; i < depth; ++i) {
+        Indices one(at.begin(), at.begin() + static_cast<ptrdiff_t>(tuple_rank));
+        one.emplace_back(i);
+        to.push_back(puller.pull_index(indices, one, shape[static_cast<size_t>(i)]));
+      }
+      to.insert(to.end(), at.begin() + static_cast<ptrdiff_t>(tuple_rank), at.end());
+    }
+    const auto value = puller.pull(updates, at);
+    puller.append({loop::Scatter{buffer, to, combiner, Puller::as_stored(value, buffer->dtype)}});
+  });
+}
+
+}  // namespace tcc::group

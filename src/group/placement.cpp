@@ -1,0 +1,196 @@
+// Spreads places through a unit until nothing changes. Two strengths: what follows from equal elements is taken first; where a place must be made up
+// (the axes that a broadcast adds, the axes that a reduction takes away) fresh inner variables are made, one node at a time, only when nothing else is left.
+
+#include "group/placement.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace tcc::group {
+
+using loop::Index;
+using loop::make_var;
+using loop::VarRef;
+
+std::string loop_letter(int depth) {
+  static const char letters[] = "ijklmnpqtuvw";
+  const int count = static_cast<int>(sizeof letters) - 1;
+  return depth < count ? std::string(1, letters[depth]) : "x" + std::to_string(depth);
+}
+
+const Indices* Placement::find(const Value* value) const {
+  const auto it = at.find(value);
+  return it == at.end() ? nullptr : &it->second;
+}
+
+std::vector<VarRef> Placement::inner_vars(const Indices& index) const {
+  std::vector<VarRef> result;
+  for (const Index& component : index) {
+    std::vector<VarRef> vars;
+    collect_vars(component, vars);
+    for (const VarRef& var : vars) {
+      if (std::find(domain.begin(), domain.end(), var) != domain.end()) continue;
+      if (std::find(result.begin(), result.end(), var) == result.end()) result.push_back(var);
+    }
+  }
+  return result;
+}
+
+bool Placement::covers_domain(const Indices& index) const {
+  const auto vars = vars_of(index);
+  return std::all_of(domain.begin(), domain.end(), [&](const VarRef& var) { return std::find(vars.begin(), vars.end(), var) != vars.end(); });
+}
+
+namespace {
+
+class Spreader {
+ public:
+  Spreader(Placement& placement, const std::vector<Node*>& nodes) : placement_(placement), nodes_(nodes) {}
+
+  void run() {
+    while (true) {
+      while (sweep()) {
+      }
+      if (!make_up()) return;
+    }
+  }
+
+ private:
+  bool placed(const Value* value) const { return placement_.at.count(value) != 0; }
+  bool set(const Value* value, Indices at) { return placement_.at.emplace(value, std::move(at)).second; }
+
+  /// One pass over the nodes, forward then backward; whether anything was placed.
+  bool sweep() {
+    bool changed = false;
+    for (const Node* node : nodes_) changed |= forward(*node);
+    for (size_t i = nodes_.size(); i-- > 0;) changed |= backward(*nodes_[i]);
+    return changed;
+  }
+
+  bool forward(const Node& node) {
+    if (node.results.size() != 1 || placed(node.result())) return false;
+    if (is_pointwise(node)) {
+      for (const Value* operand : node.operands) {
+        if (const Indices* at = placement_.find(operand)) return set(node.result(), Indices(*at));
+      }
+    } else if (is_bijective_view(node)) {
+      if (const Indices* at = placement_.find(node.operand(0))) return set(node.result(), push_forward(node, *at));
+    } else if (is_reduce(node)) {
+      if (const Indices* at = placement_.find(node.operand(0))) {
+        Indices to;
+        for (int axis : kept_axes(node)) to.push_back((*at)[static_cast<size_t>(axis)]);
+        return set(node.result(), std::move(to));
+      }
+    }
+    return false;
+  }
+
+  bool backward(const Node& node) {
+    if (node.results.size() != 1) return false;
+    const Indices* at = placement_.find(node.result());
+    if (!at) return false;
+    if (is_pointwise(node)) {
+      bool changed = false;
+      const Indices copy = *at;   // set() may move what `at` points to
+      for (const Value* operand : node.operands) changed |= set(operand, Indices(copy));
+      return changed;
+    }
+    if ((is_bijective_view(node) || node.op == Op::broadcast_in_dim_) && !placed(node.operand(0))) return set(node.operand(0), pull_back(node, *at));
+    return false;
+  }
+
+  /// Makes up the place of one value.
+  bool make_up() {
+    for (const Node* node : nodes_) {
+      if (node->op == Op::broadcast_in_dim_ && !placed(node->result())) {
+        const Indices* operand = placement_.find(node->operand(0));
+        if (!operand) continue;
+        const Shape shape = node->result()->type.shape(), from = node->operand(0)->type.shape();
+        const auto& dims = node->attrs.get_ints("dims");
+        Indices at(shape.size());
+        for (size_t i = 0; i < shape.size(); ++i) {
+          const auto source = std::find(dims.begin(), dims.end(), static_cast<int64_t>(i));
+          const size_t axis = static_cast<size_t>(source - dims.begin());
+          at[i] = source != dims.end() && from[axis] != 1 ? (*operand)[axis] : Index(make_var("inner", shape[i]));
+        }
+        return set(node->result(), std::move(at));
+      }
+      if (is_reduce(*node) && !placed(node->operand(0))) {
+        const Indices* result = placement_.find(node->result());
+        if (!result) continue;
+        const Shape shape = node->operand(0)->type.shape();
+        Indices at(shape.size());
+        for (size_t i = 0; i < shape.size(); ++i) at[i] = Index(make_var("inner", shape[i]));
+        const auto kept = kept_axes(*node);
+        for (size_t i = 0; i < kept.size(); ++i) at[static_cast<size_t>(kept[i])] = (*result)[i];
+        return set(node->operand(0), std::move(at));
+      }
+    }
+    return false;
+  }
+
+  Placement& placement_;
+  const std::vector<Node*>& nodes_;
+};
+
+/// Fresh variables for a shape; those above extent 1 join the domain.
+Indices fresh_domain(Placement& placement, const Shape& shape) {
+  Indices at;
+  for (int64_t extent : shape) {
+    const VarRef var = make_var(loop_letter(static_cast<int>(placement.domain.size())), extent);
+    at.emplace_back(var);
+    if (extent != 1) placement.domain.push_back(var);
+  }
+  return at;
+}
+
+}  // namespace
+
+Placement place(UnitKind kind, const std::vector<Node*>& nodes, const Node* anchor, const Value* main) {
+  Placement placement;
+  switch (kind) {
+    case UnitKind::map: placement.at[main] = fresh_domain(placement, main->type.shape()); break;
+    case UnitKind::rows: {
+      const auto first = std::find_if(nodes.begin(), nodes.end(), [](const Node* node) { return is_reduce(*node); });
+      const Node& reduce = **first;
+      placement.at[reduce.result()] = fresh_domain(placement, reduce.result()->type.shape());
+      break;
+    }
+    case UnitKind::contract: {
+      // Grouped convolution: output channel = group * (channels of a group) + channel, so that the group is a loop of its own.
+      const int64_t groups = anchor->op == Op::conv_general_ ? anchor->attrs.get_int("groups") : 1;
+      Shape shape = anchor->result()->type.shape();
+      if (groups > 1) {
+        const int64_t channels = shape[1] / groups;
+        Shape split = shape;
+        split[1] = channels;
+        split.insert(split.begin() + 1, groups);
+        Indices at = fresh_domain(placement, split);
+        at[1] = at[1] * channels + at[2];
+        at.erase(at.begin() + 2);
+        placement.at[anchor->result()] = std::move(at);
+      } else {
+        placement.at[anchor->result()] = fresh_domain(placement, shape);
+      }
+      break;
+    }
+    case UnitKind::window: placement.at[anchor->result()] = fresh_domain(placement, anchor->result()->type.shape()); break;
+    case UnitKind::scan: {
+      // The rows are the domain; the scanned axis is an inner variable.
+      const size_t axis = static_cast<size_t>(anchor->attrs.get_int("axis"));
+      Shape rows = anchor->result()->type.shape();
+      const int64_t extent = rows[axis];
+      rows[axis] = 1;
+      Indices at = fresh_domain(placement, rows);
+      at[axis] = Index(make_var("inner", extent));
+      placement.at[anchor->result()] = std::move(at);
+      break;
+    }
+    case UnitKind::scatter:
+    case UnitKind::sort: return placement;
+  }
+  Spreader(placement, nodes).run();
+  return placement;
+}
+
+}  // namespace tcc::group
