@@ -79,6 +79,7 @@ class Index {
   friend bool operator==(const Index& a, const Index& b);
 
  private:
+  friend struct IndexBuilder;            // src/loop/index.cpp
   void add_term(int64_t coefficient, const Atom& atom);
   int64_t constant_ = 0;
   std::vector<Term> terms_;

@@ -104,6 +104,7 @@ ExprPtr load(const BufferRef& buffer, std::vector<Index> indices, ExprPtr otherw
 /// Checked: operand count and dtypes; result dtype derived. Folds constants of index and integer arithmetic only.
 ExprPtr apply(Op op, std::vector<ExprPtr> args);
 ExprPtr cast_to(const ExprPtr& value, DType dtype);                 ///< value itself when it has that dtype
+ExprPtr bitcast_to(const ExprPtr& value, DType dtype);              ///< the same bits; widths are equal
 /// low <= index < high as bool, `true` left out where ranges prove it; null when nothing is left to test.
 ExprPtr in_range(const Index& index, int64_t low, int64_t high);
 ExprPtr logical_and(const ExprPtr& a, const ExprPtr& b);            ///< null operands mean true

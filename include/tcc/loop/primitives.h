@@ -1,0 +1,41 @@
+// The primitives of schedules: loop passes that obey. Each is one file in src/loop/primitives/ and changes how a unit is run, never what it computes
+// (floating-point sums may re-associate, as reduce allows).
+//
+// Loops, scalars and buffers are named without '%'. Where a primitive must copy code (tails, accumulators) the copies are named after the original:
+// `i_1.tail`, `i_1.init`, `i_1.out` are copies of `i_1`, and a primitive that names `i_1` means all of them.
+// An impossible request throws an internal Error; `apply` adds which primitive of which schedule it was.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tcc/loop/loop.h"
+
+namespace tcc::loop {
+
+/// dim -> dim_0 (outer, ceil(extent / factor)) and dim_1 (inner, factor), side by side. A remainder is masked by `where`.
+Unit split(const Unit& unit, const std::string& dim, int64_t factor);
+/// Gives the remainder that split left under a mask its own code: another reduce or loop after the first, or an `if` on the outer dims.
+Unit peel(const Unit& unit, const std::string& dim);
+/// Two neighbouring dims of one loop -> one dim `outer_inner`.
+Unit fuse(const Unit& unit, const std::string& outer, const std::string& inner);
+/// The named dims of one perfect nest, outermost first, in the places that they hold together.
+Unit reorder(const Unit& unit, const std::vector<std::string>& order);
+/// Where the iterations of a dim run.
+Unit bind(const Unit& unit, const std::string& dim, Bind kind);
+/// Interchanges the reduce that defines `accumulator` with the named dims of the map around it: their accumulators live in a buffer. A named dim of
+/// the reduce itself keeps partial results apart until the end.
+Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<std::string>& dims, Space space);
+/// The let `scalar`, computed alike in several loops over a row, is computed once, into a buffer.
+Unit keep(const Unit& unit, const std::string& scalar, Space space);
+/// Merges the reduce `second`, a sum of exp(x - first) * y, into the reduce `first`, a maximum.
+Unit online(const Unit& unit, const std::string& first, const std::string& second);
+/// Copies what the code inside the dim `at` reads of `buffer` into a scratch or shared buffer first. `order`: its axes, slowest first; empty: as they are.
+Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order);
+/// Spreads a reduce dim over the lanes of a warp, or the threads of a block; every one of them has the result.
+Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind);
+/// A reduce over one long dim -> partial results of `parts` pieces in a temporary, then a nest that combines them.
+Unit split_reduce(const Unit& unit, const std::string& accumulator, int64_t parts);
+
+}  // namespace tcc::loop

@@ -1,0 +1,35 @@
+// bind(i, threads): says where the iterations of a dim run. vectorize(i) and unroll(i) are binds too.
+//
+//   map %i in 4 { ... }   becomes   map %i in 4 bind(threads) { ... }
+//
+// A reduce dim may go to lanes or threads: its result is then combined across them. A scan and a `for` run in order, on one thread.
+#include "loop/primitives/edit.h"
+#include "tcc/loop/primitives.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::loop {
+
+Unit bind(const Unit& unit, const std::string& dim, Bind kind) {
+  Unit result = unit;
+  bool found = false;
+  for_each_block(result.body, [&](Block& block) {
+    for (Stmt& stmt : block) {
+      std::vector<Dim>* dims = dims_of(stmt);
+      const int at = dims ? find_dim(*dims, dim) : -1;
+      if (at < 0) continue;
+      found = true;
+      const auto* loop = std::get_if<Loop>(&stmt.node);
+      const bool in_order = std::holds_alternative<Scan>(stmt.node) || (loop && loop->kind == Loop::Kind::for_);
+      const bool one_thread = kind == Bind::none || kind == Bind::serial || kind == Bind::unroll;
+      if (in_order && !one_thread) internal_error("`" + dim + "` runs in order, it can't be bound to " + std::string(name_of(kind)));
+      if (std::holds_alternative<Reduce>(stmt.node) && (kind == Bind::block || kind == Bind::threads || kind == Bind::tile)) {
+        internal_error("`" + dim + "` is reduced, it can't be bound to " + std::string(name_of(kind)));
+      }
+      (*dims)[at].bind = kind;
+    }
+  });
+  if (!found) internal_error("there is no loop `" + dim + "`");
+  return result;
+}
+
+}  // namespace tcc::loop

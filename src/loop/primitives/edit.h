@@ -1,0 +1,66 @@
+// What the primitives share: finding loops by name, editing blocks, and small facts about expressions.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tcc/loop/loop.h"
+#include "tcc/loop/rewrite.h"
+
+namespace tcc::loop {
+
+/// True for `stem` itself and its copies, `stem.tail`, `stem.init`, ...
+bool is_copy(std::string_view name, std::string_view stem);
+/// The name of a part of a copied dim: ("i.tail", "i", "i_0") -> "i_0.tail".
+std::string restem(const std::string& name, std::string_view stem, std::string_view part);
+
+/// Index of the dim that is `name` or a copy of it, -1 when there is none.
+int find_dim(const std::vector<Dim>& dims, std::string_view name);
+
+/// The blocks directly inside a statement.
+void for_each_inner_block(Stmt& stmt, const std::function<void(Block&)>& f);
+/// Replaces each statement for which `edit` gives a block, outermost first; what was replaced is not visited again.
+void rewrite(Block& block, const std::function<std::optional<Block>(Stmt&)>& edit);
+/// Visits every block, outer ones first.
+void for_each_block(Block& block, const std::function<void(Block&)>& f);
+
+void visit(const ExprPtr& expr, const std::function<void(const Expr&)>& f);
+bool uses(const ExprPtr& expr, const Var* var);
+bool uses_any(const ExprPtr& expr, const std::vector<Dim>& dims);
+bool uses_scalar(const ExprPtr& expr, const Scalar* scalar);
+bool uses_scalar(const Block& block, const Scalar* scalar);
+/// Scalars that the expression reads, also within indices.
+void collect_scalars(const ExprPtr& expr, std::set<const Scalar*>& scalars);
+void collect_scalars(const Block& block, std::set<const Scalar*>& scalars);
+
+/// a && b && c -> {a, b, c}; nothing for null.
+std::vector<ExprPtr> conjuncts(const ExprPtr& condition);
+ExprPtr conjunction(const std::vector<ExprPtr>& conditions);
+/// `index < high` as in_range writes it.
+struct UpperBound {
+  Index index;
+  int64_t high = 0;
+};
+std::optional<UpperBound> as_upper_bound(const ExprPtr& condition);
+
+/// Replaces one variable everywhere in the block.
+Block substitute_var(const Block& block, const VarRef& var, const Index& by);
+ExprPtr substitute_var(const ExprPtr& expr, const VarRef& var, const Index& by);
+
+/// The pointwise op of the combiner applied.
+ExprPtr combine_values(Op combiner, const ExprPtr& a, const ExprPtr& b);
+
+/// The load with `else 0` unless its indices are inside the buffer whatever its variables are.
+ExprPtr guard_loads(const ExprPtr& expr);
+Block guard_loads(const Block& block);
+/// The lets of `block` (in order) that the roots need, directly or through each other. False when a statement that is no let is needed.
+bool needed_lets(const Block& block, const std::set<const Scalar*>& roots, Block& needed);
+
+/// Removes lets (and reduces) that nothing in the block or among the roots reads.
+void drop_unused(Block& block, std::set<const Scalar*> roots);
+
+}  // namespace tcc::loop

@@ -1,0 +1,235 @@
+// peel(i_1): the whole blocks of a split dim lose the mask, the remainder gets code of its own.
+//
+//   %s: f32 = reduce sum %i_0 in 3, %i_1 in 8 where lt(%i_0 * 8 + %i_1, 20) { ... }
+// becomes
+//   %s.main: f32 = reduce sum %i_0 in 2, %i_1 in 8 { ... }
+//   %s: f32 = reduce sum %i_1.tail in 4 from %s.main { ... }
+//
+// A map or `for` whose outer part is a dim of the same loop that one thread runs becomes two loops likewise. Where the outer part is bound to blocks or
+// threads, or stands in an outer loop, the choice is made there:
+//   map %i_0 in 3 bind(threads) { if lt(%i_0 * 8 + 7, 20) { map %i_1 in 8 {...} } else { map %i_1.tail in 4 {...} } }
+#include <algorithm>
+#include <utility>
+
+#include "loop/primitives/edit.h"
+#include "tcc/loop/primitives.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::loop {
+
+namespace {
+
+/// The mask of a split dim taken apart: `outer + inner < high`.
+struct Tail {
+  Index outer;
+  int64_t high = 0, factor = 1;
+  std::vector<ExprPtr> others;       ///< the rest of the condition
+  int64_t rest() const { return high % factor; }
+};
+
+std::optional<Tail> find_tail(const ExprPtr& where, const VarRef& inner) {
+  Tail tail;
+  tail.factor = inner->extent;
+  bool found = false;
+  for (const ExprPtr& condition : conjuncts(where)) {
+    const std::optional<UpperBound> bound = as_upper_bound(condition);
+    bool inside = false;
+    if (!found && bound && bound->index.coefficient_of(inner.get(), &inside) == 1 && !inside) {
+      const Index outer = bound->index - Index(inner);
+      const bool whole = outer.constant() % tail.factor == 0 && std::all_of(outer.terms().begin(), outer.terms().end(), [&](const Term& term) {
+        return term.coefficient % tail.factor == 0;
+      });
+      if (whole && bound->high % tail.factor != 0) {
+        tail.outer = outer;
+        tail.high = bound->high;
+        found = true;
+        continue;
+      }
+    }
+    tail.others.push_back(condition);
+  }
+  if (!found) return std::nullopt;
+  return tail;
+}
+
+bool is_serial(Bind bind) { return bind == Bind::none || bind == Bind::serial || bind == Bind::unroll; }
+
+class Peeler {
+ public:
+  Peeler(const Unit& unit, std::string name) : names_(unit), name_(std::move(name)) {}
+
+  std::optional<Block> edit(Stmt& stmt) {
+    const std::vector<Dim>* dims = dims_of(stmt);
+    const int at = dims ? find_dim(*dims, name_) : -1;
+    if (at < 0) return std::nullopt;
+    found_ = true;
+    const auto* loop = std::get_if<Loop>(&stmt.node);
+    const auto* reduce = std::get_if<Reduce>(&stmt.node);
+    const ExprPtr where = loop ? loop->where : reduce ? reduce->where : nullptr;
+    const std::optional<Tail> tail = find_tail(where, (*dims)[at].var);
+    if (!tail) return Block{std::move(stmt)};   // nothing is left over
+    const int outer_at = place_of_outer(*dims, *tail);
+    if (reduce && outer_at >= 0) return peel_reduce(*reduce, *tail, at, outer_at);
+    if (reduce) return Block{std::move(stmt)};   // its outer part is elsewhere: the mask stays
+    if (outer_at >= 0 && is_serial((*dims)[outer_at].bind) && (loop->kind == Loop::Kind::map || outer_at == 0)) {
+      return Block{with_dims(*loop, main_dims(loop->dims, *tail, outer_at), tail->others), rest_of(*loop, *tail, at, outer_at)};
+    }
+    return choose_at_run_time(*loop, *tail, at);
+  }
+  bool found() const { return found_; }
+
+ private:
+  /// Where among the dims the outer part is one variable with the coefficient of the split; -1 when it is not like that.
+  static int place_of_outer(const std::vector<Dim>& dims, const Tail& tail) {
+    if (tail.outer.terms().size() != 1 || tail.outer.constant() != 0) return -1;
+    const Term& term = tail.outer.terms()[0];
+    if (term.atom.kind != Atom::Kind::var || term.coefficient != tail.factor) return -1;
+    for (size_t i = 0; i < dims.size(); i++) {
+      if (dims[i].var == term.atom.var) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+  struct Renamed {
+    std::vector<Dim> dims;
+    std::vector<std::pair<VarRef, Index>> replaced;
+  };
+
+  Renamed main_dims(const std::vector<Dim>& dims, const Tail& tail, int outer_at) {
+    Renamed result{dims, {}};
+    const VarRef& outer = dims[outer_at].var;
+    const VarRef shorter = make_var(outer->name, tail.high / tail.factor);
+    result.dims[outer_at].var = shorter;
+    result.replaced.emplace_back(outer, Index(shorter));
+    return result;
+  }
+
+  /// The dims of the remainder, all fresh: `outer_at` (when >= 0) is gone, the inner one is as long as the rest.
+  Renamed rest_dims(const std::vector<Dim>& dims, const Tail& tail, int at, int outer_at) {
+    Renamed result;
+    for (int i = 0; i < static_cast<int>(dims.size()); i++) {
+      if (i == outer_at) {
+        result.replaced.emplace_back(dims[i].var, Index(tail.high / tail.factor));
+        continue;
+      }
+      const VarRef var = make_var(names_.fresh(dims[i].var->name + ".tail"), i == at ? tail.rest() : dims[i].var->extent);
+      result.dims.push_back({var, dims[i].bind});
+      result.replaced.emplace_back(dims[i].var, Index(var));
+    }
+    return result;
+  }
+
+  static Block replace(Block block, const Renamed& renamed) {
+    for (const auto& [var, by] : renamed.replaced) block = substitute_var(block, var, by);
+    return block;
+  }
+  static ExprPtr replace(ExprPtr expr, const Renamed& renamed) {
+    for (const auto& [var, by] : renamed.replaced) expr = substitute_var(expr, var, by);
+    return expr;
+  }
+
+  static Stmt with_dims(const Loop& loop, const Renamed& renamed, const std::vector<ExprPtr>& where) {
+    Loop result = loop;
+    result.dims = renamed.dims;
+    result.where = replace(conjunction(where), renamed);
+    result.body = replace(loop.body, renamed);
+    return {std::move(result)};
+  }
+
+  Block fresh(const Block& block) {
+    return clone_fresh(block, [&](const std::string& name) { return names_.fresh(name + ".tail"); });
+  }
+
+  Stmt rest_of(const Loop& loop, const Tail& tail, int at, int outer_at) {
+    Loop copy = loop;
+    copy.body = fresh(loop.body);
+    return with_dims(copy, rest_dims(loop.dims, tail, at, outer_at), tail.others);
+  }
+
+  Block peel_reduce(const Reduce& reduce, const Tail& tail, int at, int outer_at) {
+    const auto variant = [&](const Block& body, const Renamed& renamed) {
+      Reduce result = reduce;
+      result.dims = renamed.dims;
+      result.where = replace(conjunction(tail.others), renamed);
+      result.body = replace(body, renamed);
+      return result;
+    };
+    const Renamed main_renamed = main_dims(reduce.dims, tail, outer_at);
+    Reduce main = variant(reduce.body, main_renamed);
+    for (State& state : main.states) state.value = replace(state.value, main_renamed);
+
+    // The body of the rest has scalars of its own; values are cloned with it, as lets whose names are dropped again.
+    Block body = reduce.body;
+    std::vector<ScalarRef> value_names;
+    for (const State& state : reduce.states) {
+      value_names.push_back(make_scalar(names_.fresh(state.result->name + ".value"), state.value->dtype));
+      body.push_back({Let{value_names.back(), state.value}});
+    }
+    body = fresh(body);
+    const Renamed rest_renamed = rest_dims(reduce.dims, tail, at, outer_at);
+    std::vector<ExprPtr> values(reduce.states.size());
+    for (size_t i = reduce.states.size(); i-- > 0;) {
+      values[i] = std::get<Let>(body.back().node).value;
+      body.pop_back();
+    }
+    Reduce rest = variant(body, rest_renamed);
+    for (size_t i = 0; i < reduce.states.size(); i++) {
+      const ScalarRef part = make_scalar(names_.fresh(reduce.states[i].result->name + ".main"), reduce.states[i].result->dtype);
+      main.states[i].result = part;
+      rest.states[i].init = scalar_value(part);
+      rest.states[i].value = replace(values[i], rest_renamed);
+    }
+    return {Stmt{std::move(main)}, Stmt{std::move(rest)}};
+  }
+
+  /// An `if` on what is outside the inner dim; both branches have loops over the rest of the dims.
+  Block choose_at_run_time(const Loop& loop, const Tail& tail, int at) {
+    Loop outer = loop;
+    outer.dims.assign(loop.dims.begin(), loop.dims.begin() + at);
+    Loop main = loop;
+    main.dims.assign(loop.dims.begin() + at, loop.dims.end());
+    for (const Dim& dim : main.dims) {
+      if (tail.outer.uses(dim.var.get())) internal_error("`" + dim.var->name + "` decides about the remainder, it must stand outside `" + name_ + "`");
+    }
+    std::vector<ExprPtr> outside, inside;
+    for (const ExprPtr& condition : tail.others) (uses_any(condition, main.dims) ? inside : outside).push_back(condition);
+    outer.where = conjunction(outside);
+    main.where = conjunction(inside);
+    Loop rest = main;
+    rest.body = fresh(loop.body);
+    const Renamed renamed = rest_dims(main.dims, tail, 0, -1);
+    If branch;
+    branch.condition = in_range(tail.outer, -tail.factor, tail.high - tail.factor + 1);
+    branch.condition = conjuncts(branch.condition).back();
+    std::vector<ExprPtr> last = inside;
+    if (const ExprPtr beyond = in_range(tail.outer, 0, tail.high)) last.push_back(beyond);
+    branch.then.push_back({main});
+    branch.otherwise.push_back(with_dims(rest, renamed, last));
+    if (outer.dims.empty()) {
+      if (!outer.where) return {Stmt{std::move(branch)}};
+      If guard;
+      guard.condition = outer.where;
+      guard.then.push_back({std::move(branch)});
+      return {Stmt{std::move(guard)}};
+    }
+    outer.body.clear();
+    outer.body.push_back({std::move(branch)});
+    return {Stmt{std::move(outer)}};
+  }
+
+  NameTable names_;
+  std::string name_;
+  bool found_ = false;
+};
+
+}  // namespace
+
+Unit peel(const Unit& unit, const std::string& dim) {
+  Unit result = unit;
+  Peeler peeler(unit, dim);
+  rewrite(result.body, [&](Stmt& stmt) { return peeler.edit(stmt); });
+  if (!peeler.found()) internal_error("there is no loop `" + dim + "`");
+  return result;
+}
+
+}  // namespace tcc::loop
