@@ -195,6 +195,8 @@ int load_weights(tcc_instance* instance, uint64_t** offsets) {
   // Equal weights share bytes: the later one has the offset of an earlier one, found by bisection.
   uint32_t num_distinct = 0;
   for (uint32_t w = 0; w < weights.count; w++) {
+    same_as[w] = w;
+    if (weights[w].size_bytes == 0) continue;   // has the offset of what follows it
     uint32_t low = 0, high = num_distinct;
     while (low < high) {
       const uint32_t middle = (low + high) / 2;
@@ -204,7 +206,6 @@ int load_weights(tcc_instance* instance, uint64_t** offsets) {
       same_as[w] = distinct[low];
       if (used[w]) used[distinct[low]] = true;
     } else {
-      same_as[w] = w;
       distinct[num_distinct++] = w;
     }
   }
@@ -224,7 +225,7 @@ int load_weights(tcc_instance* instance, uint64_t** offsets) {
   if (CUresult error = driver.cuMemAlloc(&state->weights, bytes)) return cuda_fail(driver, error, "cuMemAlloc", what);
   for (uint32_t d = 0; d < num_distinct; d++) {
     const uint32_t w = distinct[d];
-    if (!used[w] || weights[w].size_bytes == 0) continue;
+    if (!used[w]) continue;
     if (CUresult error = driver.cuMemcpyHtoD(state->weights + (*offsets)[w], instance->weights + weights[w].offset, weights[w].size_bytes)) {
       snprintf(what, sizeof what, "weight `%.80s`", instance->view.text(weights[w].name));
       return cuda_fail(driver, error, "cuMemcpyHtoD", what);

@@ -1,0 +1,199 @@
+#include "link/program_writer.h"
+
+#include <cstring>
+#include <type_traits>
+#include <unordered_map>
+
+#include "link/check_program.h"
+
+namespace tcc::link {
+
+using namespace tcc::program;
+
+namespace {
+
+// A program is compared and hashed as bytes: no struct of it may have bytes that nothing sets.
+template <class... T>
+constexpr bool no_padding = (std::has_unique_object_representations_v<T> && ...);
+static_assert(no_padding<Header, program::Tensor, Target, Buffer, Kernel, Image, Launch, WeightsFileHeader>);
+
+class Writer {
+ public:
+  Text text(std::string_view string) {
+    const auto [place, added] = texts_.try_emplace(std::string(string), texts_bytes_.size());
+    if (added) texts_bytes_.append(string).push_back('\0');
+    // Texts stand right behind the header, so their places are known before the tables are.
+    return {sizeof(Header) + place->second, static_cast<uint32_t>(string.size()), 0};
+  }
+
+  Span extents(const Shape& shape) {
+    const Span span = {static_cast<uint32_t>(extents_.size()), static_cast<uint32_t>(shape.size())};
+    extents_.insert(extents_.end(), shape.begin(), shape.end());
+    return span;
+  }
+
+  std::vector<program::Tensor> tensors(const std::vector<TensorDesc>& descs, const std::vector<uint64_t>* offsets) {
+    std::vector<program::Tensor> rows;
+    for (size_t i = 0; i < descs.size(); i++) {
+      program::Tensor row = {};
+      row.name = text(descs[i].name);
+      row.dtype = static_cast<uint32_t>(descs[i].dtype);
+      row.shape = extents(descs[i].shape);
+      row.offset = offsets ? (*offsets)[i] : 0;
+      row.size_bytes = static_cast<uint64_t>(storage_bytes(descs[i].dtype, num_elements(descs[i].shape)));
+      rows.push_back(row);
+    }
+    return rows;
+  }
+
+  // A target's tables are kept until all texts are known.
+  struct TargetRows {
+    Target target = {};
+    std::vector<CpuLevel> levels;
+    std::vector<Buffer> buffers;
+    std::vector<Kernel> kernels;
+    std::vector<Image> images;
+    std::vector<uint32_t> image_choices;
+    std::vector<Launch> launches;
+    std::vector<uint32_t> arguments;
+  };
+
+  TargetRows target(const TargetDesc& desc, const std::vector<CudaImage>& images) {
+    const bool cuda = desc.kind == TargetKind::cuda;
+    TargetRows rows;
+    rows.target.kind = desc.kind;
+    rows.target.io_alignment = desc.io_alignment ? desc.io_alignment : cuda ? 16 : 0;
+    rows.target.arena_bytes = desc.arena_bytes;
+    rows.target.sum_of_buffers = desc.sum_of_buffers;
+    rows.target.arena_alignment = desc.arena_alignment;
+    rows.target.num_levels = static_cast<uint32_t>(desc.levels.size());
+    rows.levels = desc.levels;
+    for (const BufferDesc& buffer : desc.buffers) rows.buffers.push_back({buffer.kind, buffer.index, buffer.offset, buffer.size_bytes});
+    for (const KernelDesc& kernel : desc.kernels) {
+      Kernel row = {};
+      row.name = text(kernel.name);
+      row.num_buffers = kernel.num_buffers;
+      row.threads = kernel.threads;
+      row.shared_bytes = kernel.shared_bytes;
+      row.cluster = 1;
+      row.images = {static_cast<uint32_t>(rows.image_choices.size()), static_cast<uint32_t>(kernel.images.size())};
+      rows.image_choices.insert(rows.image_choices.end(), kernel.images.begin(), kernel.images.end());
+      rows.kernels.push_back(row);
+    }
+    uint64_t offset = 0;
+    for (const CudaImage& image : images) {
+      if (!cuda) break;
+      rows.images.push_back({image.kind, image.arch, image.arch_specific ? 1u : 0u, 0, offset, image_size_bytes(image)});
+      offset += (image_size_bytes(image) + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
+    }
+    for (const LaunchDesc& launch : desc.launches) {
+      Launch row = {};
+      row.kind = launch.kind;
+      row.kernel = launch.kernel;
+      row.label = text(launch.label);
+      row.grid = launch.grid;
+      row.arguments = {static_cast<uint32_t>(rows.arguments.size()), static_cast<uint32_t>(launch.arguments.size())};
+      row.size_bytes = launch.size_bytes;
+      row.pattern = launch.pattern;
+      row.pattern_bytes = launch.pattern_bytes;
+      row.cost_ns = launch.cost_ns;
+      rows.arguments.insert(rows.arguments.end(), launch.arguments.begin(), launch.arguments.end());
+      rows.launches.push_back(row);
+    }
+    return rows;
+  }
+
+  void begin_tables() {
+    bytes_.assign(sizeof(Header), '\0');
+    bytes_ += texts_bytes_;
+  }
+
+  template <class T>
+  Table table(const std::vector<T>& rows) {
+    bytes_.resize((bytes_.size() + 7) / 8 * 8);
+    const Table table = {bytes_.size(), static_cast<uint32_t>(rows.size()), sizeof(T)};
+    if (!rows.empty()) bytes_.append(reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(T));
+    return table;
+  }
+
+  Target finish(const TargetRows& rows) {
+    Target target = rows.target;
+    target.levels = table(rows.levels);
+    target.buffers = table(rows.buffers);
+    target.kernels = table(rows.kernels);
+    target.images = table(rows.images);
+    target.image_choices = table(rows.image_choices);
+    target.launches = table(rows.launches);
+    target.arguments = table(rows.arguments);
+    return target;
+  }
+
+  const std::vector<int64_t>& extents() const { return extents_; }
+
+  std::string finish(Header header) {
+    header.program_bytes = bytes_.size();
+    std::memcpy(bytes_.data(), &header, sizeof header);
+    return std::move(bytes_);
+  }
+
+ private:
+  std::unordered_map<std::string, uint64_t> texts_;
+  std::string texts_bytes_;
+  std::vector<int64_t> extents_;
+  std::string bytes_;
+};
+
+}  // namespace
+
+uint64_t image_size_bytes(const CudaImage& image) { return image.bytes.size() + (image.kind == ImageKind::ptx ? 1 : 0); }
+
+std::string write_program(const LinkInput& input, const WeightsLayout& weights) {
+  const ProgramDesc& desc = input.program;
+  Writer writer;
+  Header header = {};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = kVersion;
+  header.header_bytes = sizeof(Header);
+  header.model_name = writer.text(desc.model_name);
+  header.compiler = writer.text("tcc " TCC_VERSION);
+  header.weights_bytes = weights.size_bytes;
+  header.weights_hash = weights.hash;
+  header.weights_embedded = input.embed_weights || weights.size_bytes == 0;
+  const auto inputs = writer.tensors(desc.inputs, nullptr), outputs = writer.tensors(desc.outputs, nullptr);
+  const auto weight_rows = writer.tensors(desc.weights, &weights.offsets);
+  std::vector<Writer::TargetRows> target_rows;
+  for (const TargetDesc& target : desc.targets) target_rows.push_back(writer.target(target, input.images));
+
+  writer.begin_tables();
+  header.inputs = writer.table(inputs);
+  header.outputs = writer.table(outputs);
+  header.weights = writer.table(weight_rows);
+  header.extents = writer.table(writer.extents());
+  std::vector<Target> targets;
+  for (const Writer::TargetRows& rows : target_rows) targets.push_back(writer.finish(rows));
+  header.targets = writer.table(targets);
+  return writer.finish(header);
+}
+
+std::string write_program(const LinkInput& input) {
+  check_program(input);
+  return write_program(input, lay_out_weights(input.weights));
+}
+
+std::string cpu_symbol(std::string_view name, CpuLevel level) {
+  std::string symbol = "tcc_v" + std::to_string(static_cast<uint32_t>(level)) + "_";
+  for (const char c : name) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    if (plain) {
+      symbol += c;
+    } else if (c == '_') {
+      symbol += "__";   // so that escapes stay unique
+    } else {
+      constexpr char digits[] = "0123456789abcdef";
+      symbol += {'_', 'x', digits[static_cast<unsigned char>(c) >> 4], digits[c & 15]};
+    }
+  }
+  return symbol;
+}
+
+}  // namespace tcc::link

@@ -1,0 +1,61 @@
+#include "link/weights_layout.h"
+
+#include <cstring>
+#include <unordered_map>
+
+namespace tcc::link {
+namespace {
+
+constexpr std::byte kZeros[program::kWeightAlignment] = {};
+
+uint64_t mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 29);
+}
+
+// Eight bytes at a time: weights are hundreds of megabytes. No defence against contents made to collide, which the comparison below is.
+uint64_t hash_bytes(std::span<const std::byte> bytes) {
+  uint64_t hash = mix(0x243f6a8885a308d3u, bytes.size());
+  size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + i, 8);
+    hash = mix(hash, word);
+  }
+  uint64_t tail = 0;
+  if (i < bytes.size()) std::memcpy(&tail, bytes.data() + i, bytes.size() - i);
+  return mix(hash, tail);
+}
+
+}  // namespace
+
+WeightsLayout lay_out_weights(const std::vector<Tensor>& weights) {
+  WeightsLayout layout;
+  std::unordered_multimap<uint64_t, size_t> by_hash;
+  for (size_t w = 0; w < weights.size(); w++) {
+    const std::span<const std::byte> bytes(weights[w].bytes(), static_cast<size_t>(weights[w].size_bytes()));
+    const uint64_t hash = hash_bytes(bytes);
+    bool found = false;
+    for (auto [same, end] = by_hash.equal_range(hash); same != end && !found; ++same) {
+      const Tensor& earlier = weights[same->second];
+      if (static_cast<size_t>(earlier.size_bytes()) == bytes.size() && std::memcmp(earlier.bytes(), bytes.data(), bytes.size()) == 0) {
+        layout.offsets.push_back(layout.offsets[same->second]);
+        found = true;
+      }
+    }
+    if (found || bytes.empty()) {
+      if (!found) layout.offsets.push_back(layout.size_bytes);
+      continue;
+    }
+    by_hash.emplace(hash, w);
+    layout.offsets.push_back(layout.size_bytes);
+    layout.pieces.push_back(bytes);
+    const size_t padding = (program::kWeightAlignment - bytes.size() % program::kWeightAlignment) % program::kWeightAlignment;
+    if (padding > 0) layout.pieces.emplace_back(kZeros, padding);
+    layout.size_bytes += bytes.size() + padding;
+    layout.hash = mix(mix(layout.hash, hash), layout.offsets.back());
+  }
+  return layout;
+}
+
+}  // namespace tcc::link

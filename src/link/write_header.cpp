@@ -1,0 +1,220 @@
+// The C header of one model: all that a C program needs to run it, in one file.
+//
+// It repeats tcc/runtime/runtime.h (behind its include guard, so headers of several models go together), then adds what is particular:
+// the name of the query function, names, shapes and sizes as constants, and inline functions whose parameters are typed pointers.
+#include <cctype>
+#include <set>
+
+#include "runtime/embedded.h"
+#include "tcc/link/link.h"
+
+namespace tcc::link {
+namespace {
+
+// Text that can stand in a comment: nothing ends it.
+std::string for_comment(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '/' && !result.empty() && result.back() == '*') result += ' ';
+    result += static_cast<unsigned char>(c) < 32 ? '?' : c;
+  }
+  return result;
+}
+
+std::string c_string(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const unsigned char u = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      result += {'\\', c};
+    } else if (u < 32 || u >= 127 || c == '?') {   // three octal digits end by themselves; `?` could be a trigraph
+      result += {'\\', static_cast<char>('0' + (u >> 6)), static_cast<char>('0' + (u >> 3 & 7)), static_cast<char>('0' + (u & 7))};
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Identifiers for tensors: unique, and none that C, C++ or the functions below use.
+class Identifiers {
+ public:
+  std::string make(std::string_view name) {
+    std::string id;
+    for (const char c : name) id += std::isalnum(static_cast<unsigned char>(c)) && static_cast<unsigned char>(c) < 128 ? c : '_';
+    if (id.empty() || std::isdigit(static_cast<unsigned char>(id[0])) || id[0] == '_') id = "t" + id;
+    if (id.starts_with("tcc_") || id.starts_with("TCC_") || words().contains(id)) id += "_";
+    std::string unique = id;
+    // Constants are in upper case, so names that differ only in case count as equal.
+    for (int i = 2; !used_.insert(upper(unique)).second; i++) unique = id + "_" + std::to_string(i);
+    return unique;
+  }
+
+ private:
+  static const std::set<std::string, std::less<>>& words() {
+    static const std::set<std::string, std::less<>> words = {
+        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class",
+        "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "co_await", "co_return", "co_yield", "decltype", "default",
+        "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
+        "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register",
+        "reinterpret_cast", "requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template",
+        "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "typeof_unqual", "union", "unsigned", "using", "virtual", "void",
+        "volatile", "wchar_t", "while", "xor", "xor_eq", "linux", "unix", "errno", "NULL", "EOF", "size_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t",
+        "uint16_t", "uint32_t", "uint64_t",
+        "instance", "device", "device_ordinal", "workspace", "workspace_bytes", "stream", "api", "inputs", "outputs", "options"};
+    return words;
+  }
+  std::set<std::string> used_;
+};
+
+const char* c_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "float";
+    case DType::f64: return "double";
+    case DType::f16: case DType::bf16: case DType::u16: return "uint16_t";
+    case DType::i8: return "int8_t";
+    case DType::i16: return "int16_t";
+    case DType::i32: return "int32_t";
+    case DType::i64: return "int64_t";
+    case DType::u32: return "uint32_t";
+    case DType::u64: return "uint64_t";
+    default: return "uint8_t";   // bool, u8, the 8-bit floats as bits, packed 4-bit integers
+  }
+}
+
+std::string c_dtype(DType dtype) { return "TCC_" + upper(std::string(name_of(dtype))); }
+
+struct Parameter {
+  const TensorDesc* tensor;
+  std::string id;
+};
+
+class HeaderWriter {
+ public:
+  HeaderWriter(const ProgramDesc& program, std::string_view prefix) : program_(program), prefix_(prefix), macro_(upper(prefix_)) {
+    for (const TensorDesc& tensor : program.inputs) inputs_.push_back({&tensor, ids_.make(tensor.name)});
+    for (const TensorDesc& tensor : program.outputs) outputs_.push_back({&tensor, ids_.make(tensor.name)});
+  }
+
+  std::string write() {
+    introduction();
+    text_ += "\n#ifndef TCC_MODEL_" + macro_ + "_H\n#define TCC_MODEL_" + macro_ + "_H\n\n";
+    text_ += "/* ---- the interface of all libraries that tcc makes ---- */\n\n";
+    text_ += runtime::runtime_header();
+    text_ += "\n/* ---- this model ---- */\n\n#include <string.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+    text_ += "/* The library's table of functions; NULL for a version that it does not speak. */\n";
+    // The common name is declared by the interface above.
+    if (prefix_ != "tcc_model") text_ += "const tcc_api* " + prefix_ + "_query(uint32_t abi_version);\n";
+    text_ += "\n";
+    constants(inputs_, "INPUT");
+    constants(outputs_, "OUTPUT");
+    functions();
+    text_ += "\n#ifdef __cplusplus\n}\n#endif\n#endif\n";
+    return std::move(text_);
+  }
+
+ private:
+  void introduction() {
+    text_ += "/* " + for_comment(program_.model_name) + ", compiled by tcc. Link with the library, or load it with dlopen.\n *\n";
+    text_ += " *   tcc_instance* model;\n *   if (" + prefix_ + "_create(TCC_DEVICE_AUTO, &model)) puts(" + prefix_ + "_error());\n";
+    text_ += " *   if (" + prefix_ + "_run(model" + names() + ")) puts(" + prefix_ + "_error());\n *   " + prefix_ + "_destroy(model);\n *\n";
+    for (const bool input : {true, false}) {
+      for (const Parameter& p : input ? inputs_ : outputs_) {
+        text_ += std::string(" * ") + (input ? "input   " : "output  ") + p.id + ": `" + for_comment(p.tensor->name) + "`, " + std::string(name_of(p.tensor->dtype)) + to_string(p.tensor->shape) + "\n";
+      }
+    }
+    text_ += " */";
+  }
+
+  std::string names() const {
+    std::string text;
+    for (const auto* list : {&inputs_, &outputs_}) {
+      for (const Parameter& p : *list) text += ", " + p.id;
+    }
+    return text;
+  }
+
+  std::string parameters() const {
+    std::string text;
+    for (const Parameter& p : inputs_) text += std::string(", const ") + c_type(p.tensor->dtype) + "* " + p.id;
+    for (const Parameter& p : outputs_) text += std::string(", ") + c_type(p.tensor->dtype) + "* " + p.id;
+    return text;
+  }
+
+  void constants(const std::vector<Parameter>& list, const std::string& role) {
+    text_ += "#define " + macro_ + "_NUM_" + role + "S " + std::to_string(list.size()) + "\n";
+    for (size_t i = 0; i < list.size(); i++) {
+      const TensorDesc& tensor = *list[i].tensor;
+      const std::string name = macro_ + "_" + role + "_" + upper(list[i].id);
+      const int64_t elements = num_elements(tensor.shape);
+      text_ += "#define " + name + " " + std::to_string(i) + "   /* index */\n";
+      text_ += "#define " + name + "_NAME " + c_string(tensor.name) + "\n";
+      text_ += "#define " + name + "_DTYPE " + c_dtype(tensor.dtype) + "\n";
+      text_ += "#define " + name + "_RANK " + std::to_string(tensor.shape.size()) + "\n";
+      for (size_t axis = 0; axis < tensor.shape.size(); axis++) {
+        text_ += "#define " + name + "_DIM" + std::to_string(axis) + " " + std::to_string(tensor.shape[axis]) + "\n";
+      }
+      text_ += "#define " + name + "_ELEMENTS " + std::to_string(elements) + "\n";
+      text_ += "#define " + name + "_BYTES " + std::to_string(storage_bytes(tensor.dtype, elements)) + "\n";
+    }
+    text_ += "\n";
+  }
+
+  void tensor_array(const char* array, const std::vector<Parameter>& list, bool input) {
+    for (size_t i = 0; i < list.size(); i++) {
+      const Shape& shape = list[i].tensor->shape;
+      if (shape.empty()) continue;
+      text_ += std::string("  static const int64_t ") + array + "_shape" + std::to_string(i) + "[] = {";
+      for (size_t axis = 0; axis < shape.size(); axis++) text_ += (axis ? ", " : "") + std::to_string(shape[axis]);
+      text_ += "};\n";
+    }
+    // An array of no elements is not C.
+    text_ += std::string("  tcc_tensor ") + array + "[" + std::to_string(std::max<size_t>(1, list.size())) + "] = {\n";
+    for (size_t i = 0; i < list.size(); i++) {
+      const TensorDesc& tensor = *list[i].tensor;
+      const std::string shape = tensor.shape.empty() ? "NULL" : std::string(array) + "_shape" + std::to_string(i);
+      text_ += std::string("    {") + (input ? "(void*)" : "") + list[i].id + ", " + shape + ", NULL, " + std::to_string(tensor.shape.size()) + ", " + c_dtype(tensor.dtype) + ", device, device_ordinal, {0, 0}},\n";
+    }
+    if (list.empty()) text_ += "    {NULL, NULL, NULL, 0, 0, device, device_ordinal, {0, 0}},\n";
+    text_ += "  };\n";
+  }
+
+  void functions() {
+    text_ += "static inline const tcc_api* " + prefix_ + "_api(void) { return " + prefix_ + "_query(TCC_ABI_VERSION); }\n\n";
+    text_ += "/* The message of the last failure in this thread. */\n";
+    text_ += "static inline const char* " + prefix_ + "_error(void) {\n  const tcc_api* api = " + prefix_ + "_api();\n";
+    text_ += "  return api ? api->last_error() : \"the library speaks another version of the interface than this header\";\n}\n\n";
+    text_ += "/* device: TCC_DEVICE_AUTO, TCC_DEVICE_CPU or TCC_DEVICE_CUDA. More options: tcc_api.create. */\n";
+    text_ += "static inline int " + prefix_ + "_create(int32_t device, tcc_instance** instance) {\n  const tcc_api* api = " + prefix_ + "_api();\n";
+    text_ += "  tcc_create_options options;\n  memset(&options, 0, sizeof options);\n  options.struct_size = (uint32_t)sizeof options;\n  options.device = device;\n";
+    text_ += "  return api ? api->create(&options, instance) : TCC_INTERNAL_ERROR;\n}\n\n";
+    text_ += "static inline void " + prefix_ + "_destroy(tcc_instance* instance) { " + prefix_ + "_api()->destroy(instance); }\n\n";
+    text_ += "/* One run. `device` says where all of the pointers point: TCC_DEVICE_CPU or TCC_DEVICE_CUDA. workspace and stream may be NULL;\n";
+    text_ += " * see tcc_api.run. */\n";
+    text_ += "static inline int " + prefix_ + "_run_on(tcc_instance* instance, int32_t device, int32_t device_ordinal" + parameters() + ",\n";
+    text_ += "    void* workspace, uint64_t workspace_bytes, void* stream) {\n";
+    tensor_array("inputs", inputs_, true);
+    tensor_array("outputs", outputs_, false);
+    text_ += "  return " + prefix_ + "_api()->run(instance, inputs, " + std::to_string(inputs_.size()) + ", outputs, " + std::to_string(outputs_.size()) + ", workspace, workspace_bytes, stream);\n}\n\n";
+    text_ += "/* One run on tensors in the host's memory, whatever the device; the outputs are ready on return. */\n";
+    text_ += "static inline int " + prefix_ + "_run(tcc_instance* instance" + parameters() + ") {\n";
+    text_ += "  return " + prefix_ + "_run_on(instance, TCC_DEVICE_CPU, 0" + names() + ", NULL, 0, NULL);\n}\n";
+  }
+
+  const ProgramDesc& program_;
+  const std::string prefix_, macro_;
+  Identifiers ids_;
+  std::vector<Parameter> inputs_, outputs_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string write_header(const ProgramDesc& program, std::string_view symbol_prefix) { return HeaderWriter(program, symbol_prefix).write(); }
+
+}  // namespace tcc::link

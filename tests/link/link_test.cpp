@@ -1,0 +1,146 @@
+// What the linker promises: the same bytes for the same input, faults named, nothing left half-written.
+#include "tcc/link/link.h"
+
+#include <gtest/gtest.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/toy_model.h"
+#include "tcc/runtime/library.h"
+#include "tcc/support/diagnostics.h"
+#include "tcc/support/files.h"
+
+namespace tcc::link {
+namespace {
+
+using test::run_command;
+using test::TemporaryFolder;
+using test::toy_model;
+
+std::string message_of(const LinkInput& input, const std::string& path, ExitCode code) {
+  try {
+    link_shared_object(input, path);
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(Link, SameInputSameBytes) {
+  TemporaryFolder folder;
+  const LinkInput input = toy_model(folder, true);
+  link_shared_object(input, folder / "a.so");
+  ASSERT_EQ(mkdir((folder / "elsewhere").c_str(), 0777), 0);
+  link_shared_object(input, folder / "elsewhere/another name.so");
+  EXPECT_EQ(MappedFile::open(folder / "a.so")->text(), MappedFile::open(folder / "elsewhere/another name.so")->text());
+  EXPECT_EQ(folder.files(), (std::vector<std::string>{"a.so", "elsewhere"}));
+  EXPECT_FALSE(contains(std::string(MappedFile::open(folder / "a.so")->text()), folder.path()));
+}
+
+TEST(Link, OutputThatCannotBeWritten) {
+  TemporaryFolder folder;
+  const LinkInput input = toy_model(folder);
+  EXPECT_TRUE(contains(message_of(input, folder.path(), ExitCode::environment), "is a directory"));
+  EXPECT_TRUE(contains(message_of(input, folder / "no/such/folder.so", ExitCode::environment), "o such file"));
+  EXPECT_TRUE(contains(message_of(input, "/proc/model.so", ExitCode::environment), "can't be written"));
+  // A device is written in place, not replaced.
+  link_shared_object(input, "/dev/null");
+  struct stat status;
+  ASSERT_EQ(stat("/dev/null", &status), 0);
+  EXPECT_TRUE(S_ISCHR(status.st_mode));
+  EXPECT_TRUE(contains(message_of(input, "/dev/full", ExitCode::environment), "o space left"));
+  // An earlier file survives a failure.
+  write_file_atomically(folder / "old.so", std::string_view("old"));
+  LinkInput broken = input;
+  broken.cpu_objects.clear();
+  message_of(broken, folder / "old.so", ExitCode::internal);
+  EXPECT_EQ(MappedFile::open(folder / "old.so")->text(), "old");
+  EXPECT_EQ(folder.files(), std::vector<std::string>{"old.so"});
+}
+
+TEST(Link, FullDisk) {
+  TemporaryFolder folder;
+  const std::string disk = folder / "disk";
+  mkdir(disk.c_str(), 0777);
+  if (mount("none", disk.c_str(), "tmpfs", 0, "size=64k") != 0) GTEST_SKIP() << "a small disk cannot be mounted here: " << strerror(errno);
+  LinkInput input = toy_model(folder);
+  input.program.weights.push_back({"big", DType::u8, {1 << 20}});
+  input.weights.emplace_back(DType::u8, Shape{1 << 20});
+  const std::string message = message_of(input, disk + "/model.so", ExitCode::environment);
+  EXPECT_TRUE(contains(message, "o space left on device")) << message;
+  EXPECT_EQ(run_command("ls -A '" + disk + "'").output, "");
+  umount(disk.c_str());
+}
+
+TEST(Link, NamesWhatDoesNotFit) {
+  TemporaryFolder folder;
+  LinkInput input = toy_model(folder, true);
+  TargetDesc& cpu = input.program.targets[0];
+  cpu.launches[0].arguments = {0};
+  cpu.launches[1].kernel = 5;
+  cpu.launches[2].size_bytes = 100;
+  cpu.buffers[2].offset = 500;
+  input.program.targets[1].kernels[0].images.clear();
+  const std::string message = message_of(input, folder / "a.so", ExitCode::internal);
+  EXPECT_TRUE(contains(message, "launch 0 `block/Scale` has 1 arguments, expected 2")) << message;
+  EXPECT_TRUE(contains(message, "launch 1 `block/Add` names kernel 5 of 2")) << message;
+  EXPECT_TRUE(contains(message, "launch 2 `copy of x` moves 100 bytes")) << message;
+  EXPECT_TRUE(contains(message, "buffer 2 `t` ends at 524 in an arena of 512 bytes")) << message;
+  EXPECT_TRUE(contains(message, "kernel `scale` has no code")) << message;
+
+  LinkInput lacking = toy_model(folder);
+  lacking.cpu_objects[0].bytes = test::compile_c(folder, R"(
+    #include <stdint.h>
+    double sin(double);
+    void tcc_v1_scale(void* const* b, int64_t begin, int64_t end) { *(double*)b[0] = sin(begin + end); })");
+  const std::string undefined = message_of(lacking, folder / "a.so", ExitCode::internal);
+  EXPECT_TRUE(contains(undefined, "undefined symbol: tcc_v1_add") || contains(undefined, "undefined hidden symbol: tcc_v1_add")) << undefined;
+  EXPECT_TRUE(contains(undefined, "undefined symbol: sin")) << undefined;
+  EXPECT_TRUE(contains(undefined, "kernels.o")) << undefined;
+  lacking.symbol_prefix = "not an identifier";
+  EXPECT_TRUE(contains(message_of(lacking, folder / "a.so", ExitCode::usage), "expected a C identifier"));
+}
+
+TEST(Link, EqualWeightsAreStoredOnce) {
+  TemporaryFolder folder;
+  LinkInput input = toy_model(folder);
+  const size_t before = write_program(input).size();
+  Tensor big(DType::u8, {1 << 20});
+  for (int i = 0; i < 1 << 20; i++) big.mutable_bytes()[i] = static_cast<std::byte>(i * 7 >> 3);
+  for (int copy = 0; copy < 4; copy++) {
+    input.program.weights.push_back({"big" + std::to_string(copy), DType::u8, {1 << 20}});
+    input.weights.push_back(big);
+  }
+  link_shared_object(input, folder / "a.so");
+  EXPECT_GT(write_program(input).size(), before);
+  const auto file = MappedFile::open(folder / "a.so");
+  EXPECT_LT(file->bytes().size(), (1u << 20) + 300000);
+  // The weights' page begins a page of the file, so that the system maps it as it is.
+  const size_t at = file->text().find(std::string_view(reinterpret_cast<const char*>(big.bytes()), 4096));
+  ASSERT_NE(at, std::string_view::npos);
+  EXPECT_EQ(at % 64, 0u);
+}
+
+TEST(Link, Manifest) {
+  TemporaryFolder folder;
+  const std::string text = write_manifest(toy_model(folder, true).program);
+  write_file_atomically(folder / "toy.json", std::string_view(text));
+  EXPECT_TRUE(contains(text, R"({"label": "block/Add", "kernel": "add", "grid": 2, "buffers": ["t", "w", "y"]})")) << text;
+  EXPECT_TRUE(contains(text, R"("peak_bytes": 512)"));
+  EXPECT_TRUE(contains(text, R"("levels": ["x86-64-v1"])"));
+  EXPECT_EQ(run_command("python3 -m json.tool '" + (folder / "toy.json") + "' > /dev/null").exit_code, 0);
+}
+
+TEST(Link, CpuSymbolsAreUnique) {
+  EXPECT_EQ(cpu_symbol("k0", CpuLevel::v3), "tcc_v3_k0");
+  EXPECT_NE(cpu_symbol("a_x2e", CpuLevel::v3), cpu_symbol("a.", CpuLevel::v3));
+  EXPECT_NE(cpu_symbol("k0", CpuLevel::v3), cpu_symbol("k0", CpuLevel::v4));
+}
+
+}  // namespace
+}  // namespace tcc::link

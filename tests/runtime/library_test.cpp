@@ -1,0 +1,255 @@
+// A library from link to run, through the C++ wrapper, the C interface and the header of the model.
+#include <gtest/gtest.h>
+#include <string.h>
+
+#include "runtime/toy_model.h"
+#include "tcc/runtime/library.h"
+#include "tcc/support/files.h"
+
+namespace tcc {
+namespace {
+
+using runtime::Device;
+using runtime::Instance;
+using runtime::Library;
+using test::run_command;
+using test::TemporaryFolder;
+using test::toy_model;
+
+Tensor numbers() {
+  Tensor x(DType::f32, {2, 3});
+  for (int i = 0; i < 6; i++) x.mutable_data<float>()[i] = static_cast<float>(i) + 0.5f;
+  return x;
+}
+
+void expect_toy_outputs(const std::vector<Tensor>& outputs) {
+  ASSERT_EQ(outputs.size(), 3u);
+  for (int i = 0; i < 6; i++) {
+    const float x = static_cast<float>(i) + 0.5f;
+    EXPECT_EQ(outputs[0].data<float>()[i], 2 * x + static_cast<float>(10 * i));
+    EXPECT_EQ(outputs[1].data<float>()[i], x);
+  }
+  const int32_t expected[] = {0, 0, 7, 7};
+  for (int i = 0; i < 4; i++) EXPECT_EQ(outputs[2].data<int32_t>()[i], expected[i]);
+}
+
+std::string message_of(const std::function<void()>& action, ExitCode code) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+class ToyLibrary : public testing::Test {
+ protected:
+  void SetUp() override { link::link_shared_object(toy_model(folder_), path_); }
+  TemporaryFolder folder_;
+  const std::string path_ = folder_ / "toy.so";
+};
+
+TEST_F(ToyLibrary, DescribesAndRuns) {
+  const auto library = Library::open(path_);
+  EXPECT_EQ(library->model_name(), "toy");
+  ASSERT_EQ(library->inputs().size(), 1u);
+  EXPECT_EQ(library->inputs()[0].name, "x");
+  EXPECT_EQ(library->inputs()[0].shape, (Shape{2, 3}));
+  ASSERT_EQ(library->outputs().size(), 3u);
+  EXPECT_EQ(library->outputs()[2].name, "block/u:0");
+  EXPECT_EQ(library->outputs()[2].dtype, DType::i32);
+  EXPECT_TRUE(library->has_cpu());
+  EXPECT_FALSE(library->has_cuda());
+
+  for (const int num_threads : {1, 2, 3}) {
+    Instance instance(library, {.device = Device::cpu, .num_threads = num_threads});
+    for (int repeat = 0; repeat < 100; repeat++) expect_toy_outputs(instance.run({numbers()}));
+    EXPECT_EQ(instance.info().workspace_bytes, 512u);
+    EXPECT_EQ(instance.info().num_launches, 5u);
+  }
+  std::string log;
+  Instance automatic(library, {.log = [&](const std::string& message) { log = message; }});
+  EXPECT_NE(log.find("toy runs on CPU, x86-64-v1"), std::string::npos) << log;
+  EXPECT_NE(log.find("compiled without --target=cuda"), std::string::npos) << log;
+  automatic.prepare({numbers()});
+  EXPECT_GT(automatic.run_prepared().host_us, 0);
+  EXPECT_GT(automatic.run_prepared_many(10).device_us, 0);
+  expect_toy_outputs(automatic.prepared_outputs());
+  const auto profile = automatic.profile_prepared();
+  ASSERT_EQ(profile.size(), 5u);
+  EXPECT_EQ(profile[1].label, "block/Add");
+  EXPECT_EQ(profile[1].kernel, "add");
+  EXPECT_EQ(profile[2].kernel, "copy");
+}
+
+TEST_F(ToyLibrary, RefusesTensorsThatDoNotFit) {
+  Instance instance(Library::open(path_), {.device = Device::cpu});
+  const auto message = [&](const std::vector<Tensor>& inputs) { return message_of([&] { instance.run(inputs); }, ExitCode::usage); };
+  EXPECT_NE(message({}).find("0 inputs given, the model has 1: input `x` is missing"), std::string::npos) << message({});
+  EXPECT_NE(message({numbers(), numbers()}).find("2 inputs given, the model has 1"), std::string::npos);
+  EXPECT_NE(message({Tensor(DType::f64, {2, 3})}).find("input `x`: dtype is f64, expected f32"), std::string::npos);
+  EXPECT_NE(message({Tensor(DType::f32, {6})}).find("input `x`: rank is 1 (shape [6]), expected 2 (shape [2, 3])"), std::string::npos);
+  EXPECT_NE(message({Tensor(DType::f32, {2, 4})}).find("input `x`: axis 1 is 4, expected 3: shape is [2, 4], expected [2, 3]"), std::string::npos);
+  // A run that was refused does not harm the next.
+  expect_toy_outputs(instance.run({numbers()}));
+  EXPECT_NE(message_of([&] { Instance cuda(Library::open(path_), {.device = Device::cuda}); }, ExitCode::environment).find("compiled without --target=cuda"), std::string::npos);
+}
+
+TEST_F(ToyLibrary, ChecksStridesDevicesAndWorkspace) {
+  const auto library = Library::open(path_);
+  const tcc_api& api = library->api();
+  tcc_create_options options = {};
+  options.struct_size = sizeof options;
+  options.device = TCC_DEVICE_CPU;
+  tcc_instance* instance = nullptr;
+  ASSERT_EQ(api.create(&options, &instance), TCC_OK) << api.last_error();
+  float x[8] = {}, y[6], z[6];
+  int32_t u[4];
+  const int64_t shape[] = {2, 3}, four[] = {4};
+  tcc_tensor in = {x, shape, nullptr, 2, TCC_F32, TCC_DEVICE_CPU, 0, {}};
+  tcc_tensor out[] = {{y, shape, nullptr, 2, TCC_F32, 0, 0, {}}, {z, shape, nullptr, 2, TCC_F32, 0, 0, {}}, {u, four, nullptr, 1, TCC_I32, 0, 0, {}}};
+  alignas(256) static char workspace[512];
+  const auto run = [&](void* memory = nullptr, uint64_t bytes = 0) { return api.run(instance, &in, 1, out, 3, memory, bytes, nullptr); };
+  const auto refused = [&](const char* expected) { return std::string(api.last_error()).find(expected) != std::string::npos; };
+
+  EXPECT_EQ(run(workspace, sizeof workspace), TCC_OK);
+  EXPECT_EQ(run(workspace, 100), TCC_INVALID_ARGUMENT);
+  EXPECT_TRUE(refused("workspace has 100 bytes, expected 512")) << api.last_error();
+  EXPECT_EQ(run(workspace + 8, 504 + 8), TCC_INVALID_ARGUMENT);
+  EXPECT_TRUE(refused("a multiple of 256")) << api.last_error();
+  const int64_t dense[] = {3, 1}, transposed[] = {1, 2};
+  in.strides = dense;
+  EXPECT_EQ(run(), TCC_OK);
+  in.strides = transposed;
+  EXPECT_EQ(run(), TCC_INVALID_ARGUMENT);
+  EXPECT_TRUE(refused("input `x`: stride of axis 1 is 2, expected 1")) << api.last_error();
+  in.strides = nullptr;
+  in.device = TCC_DEVICE_CUDA;
+  EXPECT_EQ(run(), TCC_INVALID_ARGUMENT);
+  EXPECT_TRUE(refused("this instance runs on the CPU")) << api.last_error();
+  in.device = TCC_DEVICE_CPU;
+  out[0].data = x + 2;
+  EXPECT_EQ(run(), TCC_INVALID_ARGUMENT);
+  EXPECT_TRUE(refused("output `y` overlaps input `x`")) << api.last_error();
+  out[0].data = reinterpret_cast<char*>(y) + 1;
+  EXPECT_EQ(run(), TCC_INVALID_ARGUMENT);
+  EXPECT_TRUE(refused("a multiple of 4")) << api.last_error();
+  out[0].data = nullptr;
+  EXPECT_EQ(run(), TCC_INVALID_ARGUMENT);
+  EXPECT_TRUE(refused("output `y`: data is NULL")) << api.last_error();
+  api.destroy(instance);
+
+  // A caller from the future, and an allocator.
+  struct {
+    tcc_create_options known;
+    uint64_t later;
+  } future = {options, 0};
+  future.known.struct_size = sizeof future;
+  EXPECT_EQ(api.create(&future.known, &instance), TCC_OK);
+  api.destroy(instance);
+  future.later = 1;
+  EXPECT_EQ(api.create(&future.known, &instance), TCC_INVALID_ARGUMENT);
+  EXPECT_EQ(instance, nullptr);
+  int balance = 0;
+  options.allocate = [](void* user, size_t size, size_t alignment) {
+    ++*static_cast<int*>(user);
+    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  };
+  options.deallocate = [](void* user, void* block, size_t) {
+    --*static_cast<int*>(user);
+    free(block);
+  };
+  options.allocator_user = &balance;
+  ASSERT_EQ(api.create(&options, &instance), TCC_OK);
+  EXPECT_GT(balance, 0);
+  out[0].data = y;
+  EXPECT_EQ(run(), TCC_OK);
+  const int after_first = balance;
+  EXPECT_EQ(run(), TCC_OK);
+  EXPECT_EQ(balance, after_first);
+  api.destroy(instance);
+  EXPECT_EQ(balance, 0);
+}
+
+TEST_F(ToyLibrary, OpenTellsWhatIsWrong) {
+  EXPECT_NE(message_of([&] { Library::open(folder_ / "missing.so"); }, ExitCode::environment).find("No such file"), std::string::npos);
+  EXPECT_NE(message_of([&] { Library::open(folder_.path()); }, ExitCode::environment).find("is a directory"), std::string::npos);
+  write_file_atomically(folder_ / "text.so", std::string_view("not a library"));
+  EXPECT_NE(message_of([&] { Library::open(folder_ / "text.so"); }, ExitCode::environment).find("cannot be loaded"), std::string::npos);
+  EXPECT_NE(message_of([&] { Library::open("/lib/x86_64-linux-gnu/libm.so.6"); }, ExitCode::environment).find("none made by tcc"), std::string::npos);
+}
+
+TEST_F(ToyLibrary, NeedsOnlyLibc) {
+  const auto result = run_command("readelf -dW '" + path_ + "' | grep NEEDED");
+  EXPECT_NE(result.output.find("[libc.so.6]"), std::string::npos) << result.output;
+  EXPECT_EQ(result.output.find('\n'), result.output.rfind('\n')) << result.output;
+  const auto exports = run_command("readelf --dyn-syms -W '" + path_ + "' | grep -v ' UND ' | grep -c GLOBAL");
+  EXPECT_EQ(exports.output, "1\n");
+  EXPECT_EQ(run_command("readelf -lW '" + path_ + "' | grep -c 'RWE'").output, "0\n");
+}
+
+TEST(Header, IsPlainCAndRunsTheModel) {
+  TemporaryFolder folder;
+  link::LinkInput input = toy_model(folder);
+  input.symbol_prefix = "toy";
+  link::link_shared_object(input, folder / "toy.so");
+  write_file_atomically(folder / "toy.h", std::string_view(link::write_header(input.program, "toy")));
+  // A second model in the same program: no name may clash.
+  input.symbol_prefix = "other";
+  input.program.inputs[0].name = "double";
+  link::link_shared_object(input, folder / "other.so");
+  write_file_atomically(folder / "other.h", std::string_view(link::write_header(input.program, "other")));
+  write_file_atomically(folder / "main.c", std::string_view(R"(
+#include "toy.h"
+#include "other.h"
+#include <stdio.h>
+#include <string.h>
+int main(void) {
+  float x[TOY_INPUT_X_ELEMENTS] = {1, 2, 3, 4, 5, 6}, y[TOY_OUTPUT_Y_ELEMENTS], z[TOY_OUTPUT_Z_ELEMENTS];
+  int32_t u[TOY_OUTPUT_BLOCK_U_0_ELEMENTS];
+  tcc_instance *model, *second;
+  if (strcmp(TOY_OUTPUT_BLOCK_U_0_NAME, "block/u:0") || TOY_INPUT_X_DTYPE != TCC_F32 || TOY_INPUT_X_DIM1 != 3) return 9;
+  if (toy_create(TCC_DEVICE_CPU, &model)) { puts(toy_error()); return 1; }
+  if (other_create(TCC_DEVICE_AUTO, &second)) { puts(other_error()); return 2; }
+  if (toy_run(model, x, y, z, u)) { puts(toy_error()); return 3; }
+  printf("%g %g %g %d\n", y[0], y[5], z[5], (int)u[3]);
+  if (!toy_run(model, NULL, y, z, u)) return 4;
+  puts(toy_error());
+  if (other_run(second, y, x, z, u)) { puts(other_error()); return 5; }
+  printf("%g\n", x[1]);
+  toy_destroy(model);
+  other_destroy(second);
+  return 0;
+}
+)"));
+  const std::string program = folder / "main";
+  for (const char* compiler : {"cc -std=c11 -Wall -Wextra -Werror -pedantic", "c++ -x c++ -Wall -Wextra -Werror"}) {
+    const auto compiled = run_command("cd '" + folder.path() + "' && " + compiler + " main.c -x none toy.so other.so -Wl,-rpath,'" + folder.path() + "' -o main");
+    ASSERT_EQ(compiled.exit_code, 0) << compiled.output;
+    const auto ran = run_command("'" + program + "'");
+    EXPECT_EQ(ran.exit_code, 0);
+    EXPECT_EQ(ran.output, "2 62 6 7\ninput `x`: data is NULL, expected 24 bytes\n38\n");
+  }
+}
+
+TEST(Weights, InAFileOfTheirOwn) {
+  TemporaryFolder folder;
+  link::LinkInput input = toy_model(folder);
+  input.embed_weights = false;
+  link::link_shared_object(input, folder / "toy.so");
+  link::write_weights_file(input, folder / "toy.weights");
+  const auto library = Library::open(folder / "toy.so");
+  Instance instance(library, {.device = Device::cpu, .weights_path = folder / "toy.weights"});
+  expect_toy_outputs(instance.run({numbers()}));
+  const auto message = [&](const std::string& path) { return message_of([&] { Instance bad(library, {.device = Device::cpu, .weights_path = path}); }, path.empty() ? ExitCode::usage : ExitCode::environment); };
+  EXPECT_NE(message("").find("weights_path is NULL"), std::string::npos);
+  EXPECT_NE(message(folder / "missing").find("No such file"), std::string::npos);
+  input.weights[0].mutable_data<float>()[0] = 99;
+  input.weights[1] = Tensor(DType::f32, {6});
+  link::write_weights_file(input, folder / "other.weights");
+  EXPECT_NE(message(folder / "other.weights").find("not the one that was written with this library"), std::string::npos) << message(folder / "other.weights");
+}
+
+}  // namespace
+}  // namespace tcc

@@ -1,0 +1,41 @@
+// A small program made by hand, whose kernels are C compiled when the test runs: what the launcher and linker tests run.
+//
+//   x: f32[2, 3] ── k_scale ──> t (arena) ── k_add(w) ──> y: f32[2, 3]      y = 2x + w
+//               └─ copy ──────────────────────────────> z: f32[2, 3]       z = x
+//   u: i32[4]  <── fill                                                     u = 7
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tcc/link/link.h"
+
+namespace tcc::test {
+
+/// A folder of this test's own, empty, removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+  std::vector<std::string> files() const;
+
+ private:
+  std::string path_;
+};
+
+/// Runs a command; its exit code, and what it printed on both streams.
+struct CommandResult {
+  int exit_code;
+  std::string output;
+};
+CommandResult run_command(const std::string& command);
+
+/// The bytes of an object compiled from C.
+std::string compile_c(const TemporaryFolder& folder, const std::string& source);
+
+/// `cuda`: with a second target whose kernels are PTX.
+link::LinkInput toy_model(const TemporaryFolder& folder, bool cuda = false);
+
+}  // namespace tcc::test
