@@ -1,0 +1,24 @@
+// A way to run an imported graph. One small file each; backend_runner.cpp picks one by --via.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tcc/graph/graph.h"
+#include "tcc/graph/passes.h"
+
+namespace tcc::onnx_suite {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// Compiles the model at `path` with these bindings; throws Error.
+  virtual void compile(const std::string& path, const Bindings& bindings) = 0;
+  /// Runs what was compiled; inputs in the order of the signature (bound ones have left it).
+  virtual std::vector<Tensor> run(const std::vector<Tensor>& inputs) = 0;
+};
+
+std::unique_ptr<Backend> make_interpreter_backend();   ///< import, resolve, interpret
+
+}  // namespace tcc::onnx_suite

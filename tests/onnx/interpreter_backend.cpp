@@ -1,0 +1,29 @@
+// The graph's own interpreter: what the importer, the shape rules, the decompositions and the evaluators say, without code generation.
+#include "onnx/backend.h"
+#include "tcc/frontend/import.h"
+
+namespace tcc::onnx_suite {
+namespace {
+
+class InterpreterBackend : public Backend {
+ public:
+  void compile(const std::string& path, const Bindings& bindings) override {
+    Diagnostics diagnostics;
+    graph_ = import_model(path, {bindings}, diagnostics);
+    bind_shapes(*graph_, bindings);
+    resolve(*graph_, diagnostics);
+    diagnostics.checkpoint(ExitCode::model);
+    const auto faults = verify(*graph_, GraphStage::resolved);
+    if (!faults.empty()) throw Error(ExitCode::internal, "internal-error", path, "the resolved graph is not well formed: " + faults.front());
+  }
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs) override { return interpret(*graph_, inputs, false); }
+
+ private:
+  std::unique_ptr<Graph> graph_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_interpreter_backend() { return std::make_unique<InterpreterBackend>(); }
+
+}  // namespace tcc::onnx_suite
