@@ -1,0 +1,128 @@
+// The text of both forms: what is printed reads back as the same, prints the same again, and equality looks through names and order.
+#include <gtest/gtest.h>
+
+#include "loop/units.h"
+#include "tcc/loop/loop.h"
+#include "tcc/loop/rewrite.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::loop {
+namespace {
+
+TEST(Text, UnitsReadBack) {
+  for (std::string_view text : {examples::kSoftmax, examples::kLayerNorm, examples::kMatmul, examples::kArgmax, examples::kOnlineSoftmax, examples::kScan,
+                                examples::kScatter, examples::kPadAndGather}) {
+    const Unit unit = parse_unit(text, "test");
+    const std::string printed = print(unit);
+    const Unit again = parse_unit(printed, "printed");
+    std::string why;
+    EXPECT_TRUE(equal(unit, again, &why)) << why << "\n" << printed;
+    EXPECT_EQ(print(again), printed);
+  }
+}
+
+TEST(Text, KernelsReadBack) {
+  for (std::string_view text : {examples::kRowKernel, examples::kWarpKernel, examples::kTransposeKernel, examples::kCpuKernel, examples::kMmaKernel}) {
+    std::string name;
+    const Kernel kernel = parse_kernel(text, "test", &name);
+    const std::string printed = print(kernel, name);
+    const Kernel again = parse_kernel(printed, "printed");
+    std::string why;
+    EXPECT_TRUE(equal(kernel, again, &why)) << why << "\n" << printed;
+    EXPECT_EQ(print(again, name), printed);
+  }
+}
+
+TEST(Text, PrintsAsDocumented) {
+  EXPECT_EQ(print(parse_unit(examples::kScan, "test")), R"(unit (%a: i32[2, 5]) -> (%b: i32[2, 5], %total: i32[2]) {
+  map %i in 2 {
+    %s: i32 = scan sum exclusive %j in 5 { yield load %a[%i, -%j + 4] } after {
+      store %s, %b[%i, %j]
+    }
+    store %s, %total[%i]
+  }
+}
+)");
+}
+
+TEST(Text, ConstantsOfEveryDtype) {
+  const std::string text = R"(unit () -> (%a: f32[1], %b: f64[1], %c: f16[1], %d: u64[1], %e: i8[1], %f: bool[1], %g: i64[1], %h: bf16[1]) {
+  store -nan, %a[0]
+  store f32(0x7fc00001), %a[0]
+  store 1e+30, %a[0]
+  store f64(0.1), %b[0]
+  store f16(-inf), %c[0]
+  store u64(18446744073709551615), %d[0]
+  store i8(-128), %e[0]
+  store true, %f[0]
+  store -5, %g[0]
+  store bf16(1.0), %h[0]
+}
+)";
+  EXPECT_EQ(print(parse_unit(text, "test")), text);
+}
+
+TEST(Text, EqualityLooksThroughNames) {
+  const Unit unit = parse_unit(examples::kSoftmax, "test");
+  std::string text = print(unit), why;
+  for (size_t at; (at = text.find("%x1")) != std::string::npos;) text.replace(at, 3, "%y");
+  EXPECT_TRUE(equal(unit, parse_unit(text, "renamed"), &why)) << why;
+  text.replace(text.find("reduce max"), 10, "reduce min");
+  EXPECT_FALSE(equal(unit, parse_unit(text, "changed"), &why));
+  EXPECT_NE(why.find("reduce min"), std::string::npos) << why;
+}
+
+// Terms are printed in the order of the loops, not in that of the creation of their variables.
+TEST(Text, IsCanonical) {
+  const BufferRef buffer = make_buffer("b", DType::f32, {8, 8}, Space::global);
+  auto make = [&](bool inner_first) {
+    VarRef i, j;
+    if (inner_first) j = make_var("j", 8), i = make_var("i", 8);
+    else i = make_var("i", 8), j = make_var("j", 8);
+    Unit unit;
+    unit.params = {{buffer, true}};
+    Loop loop;
+    loop.dims = {{i, Bind::none}, {j, Bind::none}};
+    loop.body = {Stmt{Store{buffer, {mod(Index(i) + j, 8), floor_div(Index(i) * 3 + j, 5)}, constant_float(DType::f32, 1)}}};
+    unit.body = {Stmt{loop}};
+    return unit;
+  };
+  EXPECT_EQ(print(make(false)), print(make(true)));
+}
+
+// Sibling blocks may use a name twice; the parser and the printer make it unique.
+TEST(Text, NamesBecomeUnique) {
+  const Unit unit = parse_unit("unit () -> (%a: f32[4]) { map %i in 2 { store 0.0, %a[%i] } map %i in 2 { store 0.0, %a[%i + 2] } }", "test");
+  EXPECT_NE(print(unit).find("map %i1 in 2"), std::string::npos) << print(unit);
+}
+
+TEST(Text, CloneIsFreshAndEqual) {
+  const Unit unit = parse_unit(examples::kArgmax, "test");
+  Unit copy = unit;
+  NameTable names(unit);
+  copy.body = clone_fresh(unit.body, [&](const std::string& name) { return names.fresh(name); });
+  std::string why;
+  EXPECT_TRUE(equal(unit, copy, &why)) << why;
+  EXPECT_EQ(print(copy).find("%lv:"), std::string::npos);
+  EXPECT_TRUE(find_dim(copy.body, "j1"));
+  EXPECT_FALSE(find_dim(copy.body, "j"));
+}
+
+TEST(Text, ErrorsSayWhere) {
+  auto message = [](std::string_view text) {
+    try {
+      parse_unit(text, "bad.loop");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_NE(message("unit () -> (%a: f32[4]) {\n  store %x, %a[0]\n}").find("bad.loop:2"), std::string::npos);
+  EXPECT_NE(message("unit () -> (%a: f32[4]) { store 1, %a[0] }").find("the value is i64, the buffer f32"), std::string::npos);
+  EXPECT_NE(message("unit () -> (%a: f32[4]) { store %x, %a[0] }").find("`%x` is not defined here"), std::string::npos);
+  EXPECT_NE(message("unit () -> (%a: f32[4]) { store add(1.0, 2), %a[0] }").find("`add` does not take (f32, i64)"), std::string::npos);
+  EXPECT_NE(message("unit () -> (%a: f32[4]) { store 1.0, %a[0, 0] }").find("found 2 indices"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tcc::loop
