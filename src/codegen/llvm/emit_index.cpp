@@ -1,0 +1,256 @@
+// Indices, addresses, loads: where memory is touched.
+#include <llvm/IR/Constants.h>
+
+#include <numeric>
+
+#include "codegen/llvm/emitter.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::codegen {
+
+using loop::Atom;
+using loop::Index;
+
+llvm::Value* Emitter::emit_index(const Index& index) {
+  auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
+  llvm::Value* sum = nullptr;
+  auto add = [&](llvm::Value* value) {
+    if (!sum) { sum = value; return; }
+    std::vector<llvm::Value*> both{sum, value};
+    unify(both);
+    sum = builder_.CreateNSWAdd(both[0], both[1]);
+  };
+  for (const loop::Term& term : index.terms()) {
+    const Atom& atom = term.atom;
+    llvm::Value* value = nullptr;
+    switch (atom.kind) {
+      case Atom::Kind::var: {
+        if (atom.var.get() == lane_var_) {
+          llvm::SmallVector<llvm::Constant*, 16> lane;
+          for (unsigned i = 0; i < lanes_; ++i) lane.push_back(constant(i));
+          value = llvm::ConstantVector::get(lane);
+        } else {
+          auto it = vars_.find(atom.var.get());
+          if (it == vars_.end()) fail("loop variable %" + atom.var->name + " is not bound here");
+          value = it->second;
+        }
+        break;
+      }
+      case Atom::Kind::scalar: {
+        auto it = scalars_.find(atom.scalar.get());
+        if (it == scalars_.end()) fail("scalar %" + atom.scalar->name + " is not defined here");
+        value = it->second;
+        llvm::Type* type = varies(value) ? llvm::VectorType::get(index_type_, llvm::cast<llvm::VectorType>(value->getType())) : index_type_;
+        value = is_unsigned_integer(atom.scalar->dtype) || atom.scalar->dtype == DType::boolean ? builder_.CreateZExtOrTrunc(value, type)
+                                                                                               : builder_.CreateSExtOrTrunc(value, type);
+        break;
+      }
+      case Atom::Kind::floor_div:
+      case Atom::Kind::mod: {
+        llvm::Value* operand = emit_index(*atom.operand);
+        llvm::Value* divisor = constant(atom.divisor);
+        if (varies(operand)) divisor = splat(divisor, llvm::cast<llvm::VectorType>(operand->getType())->getElementCount());
+        bool division = atom.kind == Atom::Kind::floor_div;
+        auto low = atom.operand->min();
+        if (low && *low >= 0) {
+          value = division ? builder_.CreateUDiv(operand, divisor) : builder_.CreateURem(operand, divisor);
+        } else {   // floor: correct the truncated quotient where the remainder is negative
+          llvm::Value* remainder = builder_.CreateSRem(operand, divisor);
+          llvm::Value* negative = builder_.CreateICmpSLT(remainder, llvm::Constant::getNullValue(remainder->getType()));
+          if (division) {
+            value = builder_.CreateAdd(builder_.CreateSDiv(operand, divisor), builder_.CreateSExt(negative, operand->getType()));
+          } else {
+            value = builder_.CreateSelect(negative, builder_.CreateAdd(remainder, divisor), remainder);
+          }
+        }
+        break;
+      }
+    }
+    if (term.coefficient != 1) {
+      llvm::Value* factor = constant(term.coefficient);
+      if (varies(value)) factor = splat(factor, llvm::cast<llvm::VectorType>(value->getType())->getElementCount());
+      value = builder_.CreateNSWMul(value, factor);
+    }
+    add(value);
+  }
+  if (!sum) return constant(index.constant());
+  if (index.constant() != 0) add(constant(index.constant()));
+  return sum;
+}
+
+// Row-major (or strided) element offset; axes of which each thread holds one element take no room.
+Index Emitter::flat_index(const loop::Buffer& buffer, const std::vector<Index>& indices) const {
+  std::vector<int64_t> extents = buffer.extents;
+  for (int axis : buffer.distributed) extents[static_cast<size_t>(axis)] = 1;
+  std::vector<int64_t> strides = buffer.strides.empty() ? row_major_strides(extents) : buffer.strides;
+  Index flat;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    bool own = false;
+    for (int axis : buffer.distributed) own |= static_cast<size_t>(axis) == i;
+    if (!own) flat = flat + indices[i] * strides[i];
+  }
+  return flat;
+}
+
+// The largest power of two that divides the offset for all values of its variables.
+static int64_t alignment_of(const Index& index, const loop::Var* lane_var) {
+  int64_t g = index.constant();
+  for (const loop::Term& term : index.terms()) {
+    if (term.atom.kind == Atom::Kind::var && term.atom.var.get() == lane_var) continue;
+    g = std::gcd(g, term.coefficient);
+  }
+  if (g == 0) return int64_t{1} << 20;
+  return g & -g;
+}
+
+Emitter::Address Emitter::address_of(const loop::Buffer& buffer, const std::vector<Index>& indices) {
+  Address address;
+  if (buffer.tile) {
+    address.base = tile_slot(buffer, indices);
+    return address;
+  }
+  Index flat = flat_index(buffer, indices);
+  if (lane_var_) {
+    bool inside = false;
+    int64_t stride = flat.coefficient_of(lane_var_, &inside);
+    bool by_lane = inside;
+    loop::VarRef lane;
+    std::vector<loop::VarRef> used;
+    loop::collect_vars(flat, used);
+    for (const loop::VarRef& var : used) {
+      if (var.get() == lane_var_) lane = var;
+    }
+    if (!by_lane && flat.uses_scalars()) {   // a scalar that varies by lane makes the address vary
+      std::function<void(const Index&)> look = [&](const Index& index) {
+        for (const loop::Term& term : index.terms()) {
+          if (term.atom.kind == Atom::Kind::scalar) {
+            auto it = scalars_.find(term.atom.scalar.get());
+            by_lane |= it != scalars_.end() && varies(it->second);
+          } else if (term.atom.operand) {
+            look(*term.atom.operand);
+          }
+        }
+      };
+      look(flat);
+    }
+    if (by_lane) {
+      address.offsets = emit_index(flat);
+      return address;
+    }
+    address.lane_stride = stride;
+    if (stride != 0) flat = flat - Index(lane) * stride;
+  }
+  address.base = emit_index(flat);
+  address.alignment = alignment_of(flat, nullptr);
+  return address;
+}
+
+llvm::Value* Emitter::element_pointer(const loop::Buffer& buffer, llvm::Value* offset) {
+  auto it = buffers_.find(buffer.id);
+  if (it == buffers_.end()) fail("buffer %" + buffer.name + " is not allocated here");
+  return builder_.CreateInBoundsGEP(memory_type(buffer.dtype), it->second, offset);
+}
+
+llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& address, llvm::Value* mask, llvm::Value* passthrough) {
+  llvm::Type* element = memory_type(buffer.dtype);
+  auto element_size = static_cast<uint64_t>(size_bytes(buffer.dtype));
+  auto zero_of = [](llvm::Value* v) { return llvm::Constant::getNullValue(v->getType()); };
+  auto with_passthrough = [&](llvm::Value* value) {
+    if (!mask || !passthrough) return value;
+    std::vector<llvm::Value*> all{value, passthrough, mask};
+    if (varies(value) || varies(passthrough) || varies(mask)) {
+      auto lanes = llvm::ElementCount::getFixed(lanes_);
+      for (llvm::Value*& v : all) v = varies(v) ? v : splat(v, lanes);
+    }
+    return builder_.CreateSelect(all[2], all[0], all[1]);
+  };
+  if (address.offsets || (address.lane_stride != 0 && address.lane_stride != 1)) {   // one scalar load a lane
+    llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes_));
+    for (unsigned lane = 0; lane < lanes_; ++lane) {
+      llvm::Value* offset = address.offsets
+                                ? builder_.CreateExtractElement(address.offsets, lane)
+                                : builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, lane * address.lane_stride));
+      if (mask) {
+        llvm::Value* active = varies(mask) ? builder_.CreateExtractElement(mask, lane) : mask;
+        offset = builder_.CreateSelect(active, offset, zero_of(offset));
+      }
+      llvm::Value* value = builder_.CreateAlignedLoad(element, element_pointer(buffer, offset), llvm::Align(element_size));
+      result = builder_.CreateInsertElement(result, value, lane);
+    }
+    return with_passthrough(from_memory(result, buffer.dtype));
+  }
+  if (address.lane_stride == 1 && lanes_ > 1) {
+    auto* vector = llvm::FixedVectorType::get(element, lanes_);
+    uint64_t align = std::min<uint64_t>(static_cast<uint64_t>(address.alignment) * element_size, 16);
+    if (!mask) return from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, address.base), llvm::Align(align)), buffer.dtype);
+    if (has_masked_memory() && element_size >= 4) {
+      llvm::Value* wide_mask = varies(mask) ? mask : splat(mask, vector->getElementCount());
+      llvm::Value* value = builder_.CreateMaskedLoad(vector, element_pointer(buffer, address.base), llvm::Align(align), wide_mask,
+                                                     llvm::Constant::getNullValue(vector));
+      return with_passthrough(from_memory(value, buffer.dtype));
+    }
+    Address each;   // lane by lane, inactive lanes read element 0
+    llvm::SmallVector<llvm::Constant*, 16> steps;
+    for (unsigned lane = 0; lane < lanes_; ++lane) steps.push_back(llvm::ConstantInt::get(index_type_, lane));
+    each.offsets = builder_.CreateNSWAdd(splat(address.base, vector->getElementCount()), llvm::ConstantVector::get(steps));
+    return load_from(buffer, each, mask, passthrough);
+  }
+  llvm::Value* offset = address.base;   // uniform
+  llvm::Value* active = mask;
+  if (active && varies(active)) active = builder_.CreateOrReduce(active);
+  if (active) offset = builder_.CreateSelect(active, offset, zero_of(offset));
+  llvm::Value* value = builder_.CreateAlignedLoad(element, element_pointer(buffer, offset), llvm::Align(element_size));
+  return with_passthrough(from_memory(value, buffer.dtype));
+}
+
+// Every index that could leave its extent is tested; null when none can.
+llvm::Value* Emitter::in_bounds(const loop::Buffer& buffer, const std::vector<Index>& indices) {
+  llvm::Value* inside = nullptr;
+  for (size_t axis = 0; axis < indices.size(); ++axis) {
+    const Index& index = indices[axis];
+    int64_t extent = buffer.extents[axis];
+    auto low = index.min(), high = index.max();
+    bool test_low = !low || *low < 0, test_high = !high || *high >= extent;
+    if (!test_low && !test_high) continue;
+    llvm::Type* narrow = index_type_;
+    if (index.uses_scalars()) index_type_ = builder_.getInt64Ty();   // data may hold any i64
+    llvm::Value* value = emit_index(index);
+    llvm::Value* bound = llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(extent));
+    index_type_ = narrow;
+    if (varies(value)) bound = splat(bound, llvm::cast<llvm::VectorType>(value->getType())->getElementCount());
+    llvm::Value* ok = test_low ? builder_.CreateICmpULT(value, bound) : builder_.CreateICmpSLT(value, bound);
+    if (inside) {
+      std::vector<llvm::Value*> both{inside, ok};
+      unify(both);
+      inside = builder_.CreateAnd(both[0], both[1]);
+    } else {
+      inside = ok;
+    }
+  }
+  return inside;
+}
+
+llvm::Value* Emitter::emit_load(const loop::Expr& expr) {
+  const loop::Buffer& buffer = *expr.buffer;
+  if (!expr.otherwise) {
+    Address address = address_of(buffer, expr.indices);
+    // Inactive lanes read nothing, unless their element exists anyway.
+    Index flat = buffer.tile ? Index() : flat_index(buffer, expr.indices);
+    bool exists = buffer.tile || (flat.min() && *flat.min() >= 0 && flat.max() && *flat.max() < buffer.count());
+    return load_from(buffer, address, exists ? nullptr : mask_, nullptr);
+  }
+  llvm::Value* inside = in_bounds(buffer, expr.indices);
+  llvm::Value* otherwise = emit_expr(expr.otherwise);
+  if (!inside) return load_from(buffer, address_of(buffer, expr.indices), mask_, nullptr);
+  llvm::Value* mask = inside;
+  if (mask_) {
+    std::vector<llvm::Value*> both{inside, mask_};
+    unify(both);
+    mask = builder_.CreateAnd(both[0], both[1]);
+  }
+  if (buffer.count() == 0) return otherwise;
+  Address address = address_of(buffer, expr.indices);
+  return load_from(buffer, address, mask, otherwise);
+}
+
+}  // namespace tcc::codegen

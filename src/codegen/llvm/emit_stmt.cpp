@@ -1,0 +1,285 @@
+// Statements and loops.
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Function.h>
+
+#include "codegen/llvm/emitter.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::codegen {
+
+using loop::Bind;
+using loop::Dim;
+
+namespace {
+
+bool is_parallel(Bind bind) {
+  return bind == Bind::block || bind == Bind::threads || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
+}
+
+template <class... Fs> struct Overloaded : Fs... { using Fs::operator()...; };
+template <class... Fs> Overloaded(Fs...) -> Overloaded<Fs...>;
+
+}  // namespace
+
+Emitter::Emitter(llvm::Module& module, const loop::Kernel& kernel, unsigned index_bits)
+    : module_(module), context_(module.getContext()), builder_(module.getContext()), kernel_(kernel),
+      index_type_(llvm::Type::getIntNTy(module.getContext(), index_bits)) {}
+
+void Emitter::fail(const std::string& message) const { internal_error("code generation for " + kernel_.target + ": " + message); }
+
+// --------------------------------------------------------------------------------------------------------------- types
+
+llvm::Type* Emitter::register_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return builder_.getFloatTy();
+    case DType::f64: return builder_.getDoubleTy();
+    case DType::f16: return builder_.getHalfTy();
+    case DType::bf16: return builder_.getBFloatTy();
+    case DType::boolean: return builder_.getInt1Ty();
+    default: return builder_.getIntNTy(static_cast<unsigned>(size_bits(dtype)));
+  }
+}
+
+llvm::Type* Emitter::memory_type(DType dtype) { return dtype == DType::boolean ? builder_.getInt8Ty() : register_type(dtype); }
+
+llvm::Value* Emitter::from_memory(llvm::Value* value, DType dtype) {
+  if (dtype != DType::boolean) return value;
+  return builder_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
+}
+
+llvm::Value* Emitter::to_memory(llvm::Value* value, DType dtype) {
+  if (dtype != DType::boolean) return value;
+  llvm::Type* type = builder_.getInt8Ty();
+  return builder_.CreateZExt(value, varies(value) ? llvm::VectorType::get(type, llvm::cast<llvm::VectorType>(value->getType())) : type);
+}
+
+llvm::Value* Emitter::splat(llvm::Value* value, llvm::ElementCount lanes) { return builder_.CreateVectorSplat(lanes, value); }
+
+llvm::Value* Emitter::widen(llvm::Value* value) {
+  return lane_var_ && !varies(value) ? splat(value, llvm::ElementCount::getFixed(lanes_)) : value;
+}
+
+void Emitter::unify(std::vector<llvm::Value*>& values) {
+  for (llvm::Value* v : values) {
+    if (!varies(v)) continue;
+    llvm::ElementCount lanes = llvm::cast<llvm::VectorType>(v->getType())->getElementCount();
+    for (llvm::Value*& w : values) {
+      if (!varies(w)) w = splat(w, lanes);
+    }
+    return;
+  }
+}
+
+// In the entry block, so that promotion to registers always sees it.
+llvm::AllocaInst* Emitter::make_alloca(llvm::Type* type, int64_t count, unsigned alignment) {
+  llvm::BasicBlock& entry = function_->getEntryBlock();
+  llvm::IRBuilder<> at(&entry, entry.begin());
+  auto* alloca = at.CreateAlloca(llvm::ArrayType::get(type, static_cast<uint64_t>(std::max<int64_t>(count, 1))));
+  alloca->setAlignment(llvm::Align(alignment));
+  return alloca;
+}
+
+llvm::Value* Emitter::tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>&) {
+  fail("register tile %" + buffer.name + " on a target without tiles");
+}
+
+// ---------------------------------------------------------------------------------------------------------- statements
+
+void Emitter::emit_block(const loop::Block& block) {
+  for (const loop::Stmt& stmt : block) emit_stmt(stmt);
+}
+
+void Emitter::emit_stmt(const loop::Stmt& stmt) {
+  std::visit(Overloaded{
+                 [&](const loop::Loop& s) { emit_loop(s); },
+                 [&](const loop::Reduce& s) { emit_reduce(s); },
+                 [&](const loop::Scan& s) { emit_scan(s); },
+                 [&](const loop::Let& s) { scalars_[s.scalar.get()] = emit_expr(s.value); },
+                 [&](const loop::Store& s) { emit_store(s); },
+                 [&](const loop::Scatter& s) { emit_scatter(s); },
+                 [&](const loop::If& s) {
+                   llvm::Value* condition = emit_expr(s.condition);
+                   if (!varies(condition)) {
+                     emit_if(condition, [&] { emit_block(s.then); }, s.otherwise.empty() ? Body() : [&] { emit_block(s.otherwise); });
+                     return;
+                   }
+                   llvm::Value* outer = mask_;
+                   mask_ = outer ? builder_.CreateAnd(widen(outer), condition) : condition;
+                   emit_block(s.then);
+                   if (!s.otherwise.empty()) {
+                     llvm::Value* inverse = builder_.CreateNot(condition);
+                     mask_ = outer ? builder_.CreateAnd(widen(outer), inverse) : inverse;
+                     emit_block(s.otherwise);
+                   }
+                   mask_ = outer;
+                 },
+                 [&](const loop::Alloc& s) {
+                   const loop::Buffer& buffer = *s.buffer;
+                   if (buffer.space != loop::Space::registers) {
+                     buffers_[buffer.id] = allocate(buffer);
+                     return;
+                   }
+                   int64_t count = 1;
+                   if (buffer.tile) {
+                     for (const loop::TileDigit& digit : buffer.tile->digits) {
+                       if (digit.level == loop::TileDigit::Level::reg) count *= digit.extent;
+                     }
+                   } else {
+                     count = buffer.count();
+                     for (int axis : buffer.distributed) count /= buffer.extents[static_cast<size_t>(axis)];
+                   }
+                   buffers_[buffer.id] = make_alloca(memory_type(buffer.dtype), count, 64);
+                 },
+                 [&](const auto&) { emit_target_statement(stmt); },
+             },
+             stmt.node);
+}
+
+void Emitter::emit_if(llvm::Value* condition, const Body& then, const Body& otherwise) {
+  if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(condition)) {
+    if (constant->isOne()) then();
+    else if (otherwise) otherwise();
+    return;
+  }
+  auto* then_block = llvm::BasicBlock::Create(context_, "then", function_);
+  auto* end = llvm::BasicBlock::Create(context_, "end", function_);
+  auto* else_block = otherwise ? llvm::BasicBlock::Create(context_, "else", function_) : end;
+  builder_.CreateCondBr(condition, then_block, else_block);
+  builder_.SetInsertPoint(then_block);
+  then();
+  builder_.CreateBr(end);
+  if (otherwise) {
+    builder_.SetInsertPoint(else_block);
+    otherwise();
+    builder_.CreateBr(end);
+  }
+  builder_.SetInsertPoint(end);
+}
+
+void Emitter::emit_counted_loop(int64_t extent, const std::function<void(llvm::Value*)>& body) {
+  auto* zero = llvm::ConstantInt::get(index_type_, 0);
+  if (extent <= 0) return;
+  if (extent == 1) {
+    body(zero);
+    return;
+  }
+  llvm::BasicBlock* before = builder_.GetInsertBlock();
+  auto* header = llvm::BasicBlock::Create(context_, "loop", function_);
+  auto* after = llvm::BasicBlock::Create(context_, "loop.end", function_);
+  builder_.CreateBr(header);
+  builder_.SetInsertPoint(header);
+  llvm::PHINode* i = builder_.CreatePHI(index_type_, 2);
+  i->addIncoming(zero, before);
+  ++loop_depth_;
+  body(i);
+  --loop_depth_;
+  llvm::Value* next = builder_.CreateAdd(i, llvm::ConstantInt::get(index_type_, 1), "", /*HasNUW=*/true, /*HasNSW=*/true);
+  i->addIncoming(next, builder_.GetInsertBlock());
+  builder_.CreateCondBr(builder_.CreateICmpULT(next, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(extent))), header, after);
+  builder_.SetInsertPoint(after);
+}
+
+void Emitter::emit_dims(const std::vector<Dim>& dims, size_t first, const Body& body) {
+  if (first == dims.size()) {
+    body();
+    return;
+  }
+  const Dim& dim = dims[first];
+  const loop::Var* var = dim.var.get();
+  if (var->extent == 1 && dim.bind != Bind::tile) {
+    vars_[var] = llvm::ConstantInt::get(index_type_, 0);
+    emit_dims(dims, first + 1, body);
+    return;
+  }
+  switch (dim.bind) {
+    case Bind::none:
+    case Bind::serial:
+      emit_counted_loop(var->extent, [&](llvm::Value* i) {
+        vars_[var] = i;
+        emit_dims(dims, first + 1, body);
+      });
+      return;
+    case Bind::unroll:
+      for (int64_t i = 0; i < var->extent; ++i) {
+        vars_[var] = llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(i));
+        emit_dims(dims, first + 1, body);
+      }
+      return;
+    case Bind::vector: {
+      if (lane_var_) fail("loop %" + var->name + " is a vector inside a vector");
+      lane_var_ = var;
+      lanes_ = static_cast<unsigned>(var->extent);
+      emit_dims(dims, first + 1, body);
+      lane_var_ = nullptr;
+      lanes_ = 1;
+      return;
+    }
+    default: fail("loop %" + var->name + " is bound to `" + std::string(name_of(dim.bind)) + "` after a serial loop");
+  }
+}
+
+void Emitter::emit_where(const loop::ExprPtr& where, const Body& body) {
+  if (!where) {
+    body();
+    return;
+  }
+  llvm::Value* condition = emit_expr(where);
+  if (!varies(condition)) {
+    emit_if(condition, body, nullptr);
+    return;
+  }
+  llvm::Value* outer = mask_;
+  mask_ = outer ? builder_.CreateAnd(widen(outer), condition) : condition;
+  body();
+  mask_ = outer;
+}
+
+void Emitter::emit_loop(const loop::Loop& loop) {
+  if (loop.tile) {
+    emit_tile_loop(loop);
+    return;
+  }
+  // Parallel dims may stand anywhere in a perfect nest: they cost nothing, so they come first.
+  std::vector<Dim> parallel, rest;
+  for (const Dim& dim : loop.dims) (is_parallel(dim.bind) ? parallel : rest).push_back(dim);
+  auto inner = [&] { emit_dims(rest, 0, [&] { emit_where(loop.where, [&] { emit_block(loop.body); }); }); };
+  if (parallel.empty()) inner();
+  else emit_parallel_dims(parallel, inner);
+}
+
+void Emitter::emit_store(const loop::Store& store) {
+  const loop::Buffer& buffer = *store.buffer;
+  llvm::Value* value = to_memory(emit_expr(store.value), buffer.dtype);
+  auto align = static_cast<uint64_t>(size_bytes(buffer.dtype));
+  Address address = address_of(buffer, store.indices);
+  if (!address.offsets && address.lane_stride == 0) {   // one element; under a varying mask, of any active lane
+    if (varies(value)) fail("lanes store different values to one element of %" + buffer.name);
+    auto put = [&] { builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), llvm::Align(align)); };
+    if (mask_ && varies(mask_)) emit_if(builder_.CreateOrReduce(mask_), put, nullptr);
+    else put();
+    return;
+  }
+  value = widen(value);
+  if (address.lane_stride == 1) {
+    uint64_t wide = std::min<uint64_t>(static_cast<uint64_t>(address.alignment) * align, 16);
+    if (!mask_ || !varies(mask_)) {
+      builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), llvm::Align(wide));
+      return;
+    }
+    if (has_masked_memory() && align >= 4) {
+      builder_.CreateMaskedStore(value, element_pointer(buffer, address.base), llvm::Align(wide), mask_);
+      return;
+    }
+  }
+  for (unsigned lane = 0; lane < lanes_; ++lane) {
+    llvm::Value* offset = address.offsets ? builder_.CreateExtractElement(address.offsets, lane)
+                                          : builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, lane * address.lane_stride));
+    auto put = [&] {
+      builder_.CreateAlignedStore(builder_.CreateExtractElement(value, lane), element_pointer(buffer, offset), llvm::Align(align));
+    };
+    if (mask_ && varies(mask_)) emit_if(builder_.CreateExtractElement(mask_, lane), put, nullptr);
+    else put();
+  }
+}
+
+}  // namespace tcc::codegen

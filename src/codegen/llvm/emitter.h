@@ -1,0 +1,115 @@
+// Scheduled loop IR to LLVM IR: what both targets share. A target adds where loops run (block and thread numbers, the pool's items), how states
+// combine across threads, and its own statements (copies, pipes, mma).
+//
+// Lanes. Inside a dim bound to `vector` of extent W every expression is either uniform (a scalar) or varies by lane (a vector of W); operands are splatted
+// where the two meet. Where a condition varies by lane, `mask_` holds it and loads, stores and reduces obey it; a uniform condition is a branch.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tcc/codegen/codegen.h"
+#include "tcc/loop/loop.h"
+
+namespace tcc::codegen {
+
+class Emitter {
+ public:
+  Emitter(llvm::Module& module, const loop::Kernel& kernel, unsigned index_bits);
+  virtual ~Emitter() = default;
+
+ protected:
+  using Body = std::function<void()>;
+
+  // ---- what a target provides
+  /// Digits of the dims bound to block, threads, thread, warp and lane: binds their variables, then calls body (guarded where threads idle).
+  virtual void emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) = 0;
+  /// Combines per-thread partial states across the lanes or threads that `dims` name; every participating thread gets the results.
+  virtual void combine_across(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, std::vector<llvm::Value*>& states) = 0;
+  virtual void emit_tile_loop(const loop::Loop& loop) = 0;
+  virtual void emit_target_statement(const loop::Stmt& stmt) = 0;     ///< barrier, copy, pipes, mma
+  virtual llvm::Value* allocate(const loop::Buffer& buffer) = 0;      ///< shared and scratch
+  /// The register slot of a tile buffer inside a tile loop.
+  virtual llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
+  virtual bool has_masked_memory() const = 0;
+  virtual bool has_bf16_conversions() const = 0;                      ///< else bf16 is rounded by integer arithmetic
+
+  // ---- statements
+  void emit_block(const loop::Block& block);
+  void emit_stmt(const loop::Stmt& stmt);
+  void emit_loop(const loop::Loop& loop);
+  void emit_reduce(const loop::Reduce& reduce);
+  void emit_scan(const loop::Scan& scan);
+  void emit_store(const loop::Store& store);
+  void emit_scatter(const loop::Scatter& scatter);
+  llvm::Value* in_bounds(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);   ///< null: always
+  void emit_if(llvm::Value* condition, const Body& then, const Body& otherwise);
+  /// serial, unroll and vector dims from `first` on; then body.
+  void emit_dims(const std::vector<loop::Dim>& dims, size_t first, const Body& body);
+  void emit_where(const loop::ExprPtr& where, const Body& body);
+  void emit_counted_loop(int64_t extent, const std::function<void(llvm::Value*)>& body);
+
+  // ---- reductions
+  llvm::Value* identity(Op combiner, llvm::Type* type, DType dtype);
+  llvm::Value* combine(Op combiner, DType dtype, llvm::Value* a, llvm::Value* b);
+  /// The states of `left` and `right` combined, by the custom Combine or each by its combiner.
+  std::vector<llvm::Value*> combine_states(const std::vector<loop::State>& states, const loop::Combine* custom,
+                                           const std::vector<llvm::Value*>& left, const std::vector<llvm::Value*>& right);
+
+  // ---- expressions
+  llvm::Value* emit_expr(const loop::ExprPtr& expr);
+  llvm::Value* emit_load(const loop::Expr& expr);
+  llvm::Value* emit_op(const loop::Expr& expr);
+  llvm::Value* emit_cast(llvm::Value* value, DType from, DType to);
+  llvm::Value* emit_arithmetic(Op op, DType dtype, const std::vector<llvm::Value*>& args);
+  llvm::Value* emit_integer_arithmetic(Op op, DType dtype, const std::vector<llvm::Value*>& args);
+  llvm::Value* emit_float_arithmetic(Op op, const std::vector<llvm::Value*>& args);
+
+  // ---- indices
+  llvm::Value* emit_index(const loop::Index& index);
+  loop::Index flat_index(const loop::Buffer& buffer, const std::vector<loop::Index>& indices) const;
+  /// A reference to memory: scalar base offset plus a stride per lane, or a vector of offsets.
+  struct Address {
+    llvm::Value* base = nullptr;       ///< scalar offset in elements, lane 0
+    int64_t lane_stride = 0;
+    llvm::Value* offsets = nullptr;    ///< vector of offsets instead
+    int64_t alignment = 1;             ///< of the base, in elements (a power of two)
+  };
+  Address address_of(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
+  virtual llvm::Value* element_pointer(const loop::Buffer& buffer, llvm::Value* offset);
+  llvm::Value* load_from(const loop::Buffer& buffer, const Address& address, llvm::Value* mask, llvm::Value* passthrough);
+
+  // ---- types and lanes
+  llvm::Type* register_type(DType dtype);      ///< of a scalar in a register: bool is i1
+  llvm::Type* memory_type(DType dtype);        ///< bool is i8
+  llvm::Value* from_memory(llvm::Value* value, DType dtype);
+  llvm::Value* to_memory(llvm::Value* value, DType dtype);
+  static bool varies(const llvm::Value* value) { return value->getType()->isVectorTy(); }
+  llvm::Value* splat(llvm::Value* value, llvm::ElementCount lanes);
+  llvm::Value* widen(llvm::Value* value);      ///< to the current number of lanes
+  void unify(std::vector<llvm::Value*>& values);
+  llvm::AllocaInst* make_alloca(llvm::Type* type, int64_t count, unsigned alignment);
+  [[noreturn]] void fail(const std::string& message) const;
+
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  llvm::IRBuilder<> builder_;
+  const loop::Kernel& kernel_;
+  llvm::Function* function_ = nullptr;
+  llvm::Type* index_type_;
+  unsigned loop_depth_ = 0;                    ///< serial loops around this point
+
+  std::unordered_map<const loop::Var*, llvm::Value*> vars_;
+  std::unordered_map<const loop::Scalar*, llvm::Value*> scalars_;
+  std::unordered_map<int, llvm::Value*> buffers_;          ///< by Buffer::id: base pointer
+  const loop::Var* lane_var_ = nullptr;
+  unsigned lanes_ = 1;
+  llvm::Value* mask_ = nullptr;
+};
+
+}  // namespace tcc::codegen

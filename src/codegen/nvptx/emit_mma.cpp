@@ -1,0 +1,176 @@
+// Tensor-core products on register tiles: ldmatrix from shared memory, mma.sync m16n8k16 (f16, bf16) or m16n8k8 (tf32).
+//
+// The accumulator's layout has register digits i (rows in steps of 16), j (columns in steps of 8), h (rows in steps of 8), e (columns), the lane digits
+// of an mma fragment (row lane / 4, column 2 * (lane % 4)) and warp digits for both axes. Which of i, j is slower is read from the layout.
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include "codegen/nvptx/emitter.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::codegen {
+
+using loop::TileDigit;
+
+// What digits of one level add to a coordinate along `axis`, for the (run-time) number of that level.
+llvm::Value* NvptxEmitter::digit_sum(const loop::TileLayout& layout, TileDigit::Level level, int axis, llvm::Value* number) {
+  llvm::Value* sum = llvm::ConstantInt::get(index_type_, 0);
+  int64_t radix = 1;
+  for (size_t i = layout.digits.size(); i-- > 0;) {
+    const TileDigit& digit = layout.digits[i];
+    if (digit.level != level) continue;
+    if (digit.axis == axis && digit.extent > 1) {
+      llvm::Value* value = radix > 1 ? builder_.CreateUDiv(number, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(radix))) : number;
+      value = builder_.CreateURem(value, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(digit.extent)));
+      sum = builder_.CreateNUWAdd(sum, builder_.CreateNUWMul(value, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(digit.stride))));
+    }
+    radix *= digit.extent;
+  }
+  return sum;
+}
+
+llvm::Value* NvptxEmitter::tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>&) {
+  if (!tile_layout_ || !(*tile_layout_ == *buffer.tile)) fail("register tile %" + buffer.name + " outside a loop over its layout");
+  return llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(tile_register_));
+}
+
+void NvptxEmitter::emit_tile_loop(const loop::Loop& loop) {
+  const loop::TileLayout& layout = *loop.tile->tile;
+  int64_t registers = 1, warps = 1;
+  for (const TileDigit& digit : layout.digits) {
+    if (digit.level == TileDigit::Level::reg) registers *= digit.extent;
+    if (digit.level == TileDigit::Level::warp) warps *= digit.extent;
+  }
+  auto run = [&] {
+    std::vector<llvm::Value*> base;
+    llvm::Value* this_lane = lane();
+    llvm::Value* this_warp = warp();
+    for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
+      base.push_back(builder_.CreateNUWAdd(digit_sum(layout, TileDigit::Level::warp, static_cast<int>(axis), this_warp),
+                                           digit_sum(layout, TileDigit::Level::lane, static_cast<int>(axis), this_lane)));
+    }
+    const loop::TileLayout* outer = tile_layout_;
+    tile_layout_ = &layout;
+    for (int64_t r = 0; r < registers; ++r) {
+      std::vector<int64_t> offset(loop.dims.size(), 0);
+      int64_t rest = r;
+      for (size_t i = layout.digits.size(); i-- > 0;) {
+        const TileDigit& digit = layout.digits[i];
+        if (digit.level != TileDigit::Level::reg) continue;
+        offset[static_cast<size_t>(digit.axis)] += rest % digit.extent * digit.stride;
+        rest /= digit.extent;
+      }
+      for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
+        vars_[loop.dims[axis].var.get()] = builder_.CreateNUWAdd(base[axis], llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(offset[axis])));
+      }
+      tile_register_ = r;
+      emit_where(loop.where, [&] { emit_block(loop.body); });
+    }
+    tile_layout_ = outer;
+  };
+  if (warps * 32 < kernel_.threads) emit_if(builder_.CreateICmpULT(warp(), llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(warps))), run, nullptr);
+  else run();
+}
+
+void NvptxEmitter::emit_mma(const loop::Mma& mma) {
+  const loop::Buffer& accumulator = *mma.accumulator;
+  const loop::TileLayout& layout = *accumulator.tile;
+  bool tf32 = mma.shape == "m16n8k8";
+  int64_t step = tf32 ? 8 : 16;                    // k of one instruction
+  int64_t word = tf32 ? 1 : 2;                     // elements in 32 bits
+  DType dtype = mma.a->dtype;
+  if (tf32 != (dtype == DType::f32) || (!tf32 && mma.shape != "m16n8k16") || mma.k % step != 0) fail("mma " + mma.shape + " on " + std::string(name_of(dtype)));
+  if (tf32 && (mma.transpose_a || mma.transpose_b)) fail("a transposed operand of a tf32 mma");
+  // Register strides of the digits.
+  int64_t rows = 1, columns = 1, row_stride = 0, column_stride = 0, half_stride = 0, pair_stride = 0, radix = 1;
+  for (size_t i = layout.digits.size(); i-- > 0;) {
+    const TileDigit& digit = layout.digits[i];
+    if (digit.level != TileDigit::Level::reg) continue;
+    if (digit.axis == 0 && digit.stride == 16) rows = digit.extent, row_stride = radix;
+    else if (digit.axis == 1 && digit.stride == 8) columns = digit.extent, column_stride = radix;
+    else if (digit.axis == 0 && digit.stride == 8) half_stride = radix;
+    else if (digit.axis == 1 && digit.stride == 1) pair_stride = radix;
+    else fail("accumulator %" + accumulator.name + " is no tile of " + mma.shape);
+    radix *= digit.extent;
+  }
+  if (columns % 2 != 0) fail("accumulator %" + accumulator.name + " has an odd number of column blocks a warp");
+  llvm::Type* i32 = builder_.getInt32Ty();
+  llvm::Type* f32 = builder_.getFloatTy();
+  auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
+  llvm::Value* this_lane = lane();
+  llvm::Value* this_warp = warp();
+  llvm::Value* m_base = digit_sum(layout, TileDigit::Level::warp, 0, this_warp);
+  llvm::Value* n_base = digit_sum(layout, TileDigit::Level::warp, 1, this_warp);
+  llvm::Value* low16 = builder_.CreateAnd(this_lane, constant(15));
+  llvm::Value* upper = builder_.CreateLShr(this_lane, constant(4));
+  llvm::Value* low8 = builder_.CreateAnd(this_lane, constant(7));
+  llvm::Value* octet = builder_.CreateLShr(this_lane, constant(3));
+  int64_t chunk = 4 * word;                        // elements in the 16 bytes that one lane names
+
+  auto load_matrices = [&](const loop::Buffer& buffer, const std::vector<loop::Index>& origin, llvm::Value* row, llvm::Value* column, bool transposed) {
+    std::vector<int64_t> strides = buffer.element_strides();
+    size_t rank = strides.size();
+    llvm::Value* offset = emit_index(flat_index(buffer, origin));
+    offset = builder_.CreateAdd(offset, builder_.CreateMul(row, constant(strides[rank - 2])));
+    offset = builder_.CreateAdd(offset, builder_.CreateMul(column, constant(strides[rank - 1])));
+    llvm::Value* pointer = shared_pointer(buffer, offset, false);
+    auto id = transposed ? llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16 : llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16;
+    llvm::Value* four = builder_.CreateIntrinsic(id, {pointer->getType()}, {pointer});
+    std::vector<llvm::Value*> words;
+    for (unsigned i = 0; i < 4; ++i) {
+      llvm::Value* value = builder_.CreateExtractValue(four, i);
+      if (tf32) value = builder_.CreateIntrinsic(i32, llvm::Intrinsic::nvvm_f2tf32_rna, {builder_.CreateBitCast(value, f32)});
+      words.push_back(value);
+    }
+    return words;
+  };
+  auto plus = [&](llvm::Value* value, int64_t offset) { return builder_.CreateAdd(value, constant(offset)); };
+
+  llvm::Value* cells = buffers_.at(accumulator.id);
+  auto cell = [&](int64_t i, int64_t j, int64_t h, int64_t e) {
+    return builder_.CreateConstInBoundsGEP1_64(f32, cells, static_cast<uint64_t>(i * row_stride + j * column_stride + h * half_stride + e * pair_stride));
+  };
+  for (int64_t k = 0; k < mma.k; k += step) {
+    std::vector<std::vector<llvm::Value*>> a, b;
+    for (int64_t i = 0; i < rows; ++i) {
+      llvm::Value* m = plus(m_base, i * 16);
+      if (!mma.transpose_a) {   // lanes 0-15: rows at the first half of k; 16-31: at the second
+        a.push_back(load_matrices(*mma.a, mma.a_from, builder_.CreateAdd(m, low16), plus(builder_.CreateMul(upper, constant(chunk)), k), false));
+      } else {                  // stored [k, m]: octets of lanes name (k low, m low), (k low, m high), (k high, m low), (k high, m high)
+        llvm::Value* kk = plus(builder_.CreateAdd(low8, builder_.CreateShl(builder_.CreateLShr(octet, constant(1)), constant(3))), k);
+        llvm::Value* mm = builder_.CreateAdd(m, builder_.CreateShl(builder_.CreateAnd(octet, constant(1)), constant(3)));
+        a.push_back(load_matrices(*mma.a, mma.a_from, kk, mm, true));
+      }
+    }
+    for (int64_t j = 0; j < columns; j += 2) {
+      llvm::Value* n = plus(n_base, j * 8);
+      if (!mma.transpose_b) {   // stored [n, k]: words n low k low, n high k low, n low k high, n high k high
+        std::vector<llvm::Value*> w = load_matrices(*mma.b, mma.b_from, builder_.CreateAdd(n, low16), plus(builder_.CreateMul(upper, constant(chunk)), k), false);
+        b.push_back({w[0], w[2]});
+        b.push_back({w[1], w[3]});
+      } else {                  // stored [k, n]: words k low n low, k high n low, k low n high, k high n high
+        std::vector<llvm::Value*> w = load_matrices(*mma.b, mma.b_from, plus(low16, k), builder_.CreateAdd(n, builder_.CreateShl(upper, constant(3))), true);
+        b.push_back({w[0], w[1]});
+        b.push_back({w[2], w[3]});
+      }
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        std::vector<llvm::Value*> args;
+        auto operand = [&](llvm::Value* value) {
+          return dtype == DType::f16 ? builder_.CreateBitCast(value, llvm::FixedVectorType::get(builder_.getHalfTy(), 2)) : value;
+        };
+        for (llvm::Value* value : a[static_cast<size_t>(i)]) args.push_back(operand(value));
+        for (llvm::Value* value : b[static_cast<size_t>(j)]) args.push_back(operand(value));
+        for (int64_t q = 0; q < 4; ++q) args.push_back(builder_.CreateLoad(f32, cell(i, j, q / 2, q % 2)));
+        llvm::Intrinsic::ID id = tf32 ? llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32
+                                 : dtype == DType::f16 ? llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32
+                                                       : llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16;
+        llvm::Value* result = builder_.CreateIntrinsic(id, {}, args);
+        for (int64_t q = 0; q < 4; ++q) builder_.CreateStore(builder_.CreateExtractValue(result, static_cast<unsigned>(q)), cell(i, j, q / 2, q % 2));
+      }
+    }
+  }
+}
+
+}  // namespace tcc::codegen

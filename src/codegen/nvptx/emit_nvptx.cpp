@@ -1,0 +1,250 @@
+// Kernels, threads and reductions across them.
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Function.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/Transforms/Utils/Cloning.h>
+
+#include "codegen/llvm/module_passes.h"
+#include "codegen/nvptx/emitter.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::codegen {
+
+using loop::Bind;
+
+namespace {
+
+constexpr const char* kTriple = "nvptx64-nvidia-cuda";
+constexpr unsigned kGlobal = 1, kShared = 3;
+
+// 32-bit indices suffice when no buffer has 2^31 elements or more.
+unsigned index_bits(const loop::Kernel& kernel) {
+  for (const loop::Param& param : kernel.params) {
+    if (param.buffer->count() >= (int64_t{1} << 31) - (int64_t{1} << 16)) return 64;
+  }
+  return 32;
+}
+
+int64_t product(const std::vector<loop::Dim>& dims) {
+  int64_t n = 1;
+  for (const loop::Dim& dim : dims) n *= dim.var->extent;
+  return n;
+}
+
+}  // namespace
+
+NvptxEmitter::NvptxEmitter(llvm::Module& module, const loop::Kernel& kernel)
+    : Emitter(module, kernel, index_bits(kernel)), shared_(loop::shared_layout(kernel.body)) {}
+
+void NvptxEmitter::emit_function(const std::string& name) {
+  llvm::Type* pointer = llvm::PointerType::get(context_, kGlobal);
+  std::vector<llvm::Type*> types(kernel_.params.size(), pointer);
+  function_ = llvm::Function::Create(llvm::FunctionType::get(builder_.getVoidTy(), types, false), llvm::Function::ExternalLinkage, name, module_);
+  function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  function_->addFnAttr("nvvm.reqntid", std::to_string(kernel_.threads) + ",1,1");
+  function_->addFnAttr("nvvm.minctasm", "1");
+  function_->addFnAttr(llvm::Attribute::NoUnwind);
+  for (size_t i = 0; i < kernel_.params.size(); ++i) {
+    llvm::Argument* argument = function_->getArg(static_cast<unsigned>(i));
+    argument->addAttr(llvm::Attribute::NoAlias);
+    argument->addAttr(llvm::Attribute::getWithAlignment(context_, llvm::Align(16)));
+    if (!kernel_.params[i].written) argument->addAttr(llvm::Attribute::ReadOnly);
+    buffers_[kernel_.params[i].buffer->id] = argument;
+  }
+  if (shared_.total_bytes > 0) {
+    shared_array_ = new llvm::GlobalVariable(module_, llvm::ArrayType::get(builder_.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage, nullptr,
+                                             "tcc_shared", nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
+    shared_array_->setAlignment(llvm::Align(1024));
+  }
+  auto* entry = llvm::BasicBlock::Create(context_, "entry", function_);
+  auto* start = llvm::BasicBlock::Create(context_, "start", function_);
+  builder_.SetInsertPoint(start);
+  thread_ = special_register(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, kernel_.threads);
+  block_ = special_register(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, kernel_.grid);
+  emit_block(kernel_.body);
+  builder_.CreateRetVoid();
+  builder_.SetInsertPoint(entry);
+  builder_.CreateBr(start);
+}
+
+llvm::Value* NvptxEmitter::special_register(llvm::Intrinsic::ID id, int64_t limit) {
+  auto* call = llvm::cast<llvm::CallInst>(builder_.CreateIntrinsic(builder_.getInt32Ty(), id, {}));
+  call->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, static_cast<uint64_t>(limit))));
+  return builder_.CreateZExtOrTrunc(call, index_type_);
+}
+
+llvm::Value* NvptxEmitter::lane() { return builder_.CreateAnd(thread_, llvm::ConstantInt::get(index_type_, 31)); }
+llvm::Value* NvptxEmitter::warp() { return builder_.CreateLShr(thread_, llvm::ConstantInt::get(index_type_, 5)); }
+
+void NvptxEmitter::barrier() {
+  builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {builder_.getInt32(0)});
+}
+
+void NvptxEmitter::emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) {
+  std::vector<loop::Dim> blocks, threads, warps, lanes;
+  for (const loop::Dim& dim : dims) {
+    switch (dim.bind) {
+      case Bind::block: blocks.push_back(dim); break;
+      case Bind::thread: threads.push_back(dim); break;
+      case Bind::warp: warps.push_back(dim); break;
+      case Bind::lane: lanes.push_back(dim); break;
+      default: fail("loop %" + dim.var->name + " is bound to `" + std::string(name_of(dim.bind)) + "` on a GPU");
+    }
+  }
+  llvm::Value* active = nullptr;
+  // Binds the digits of `number`, last dim fastest; where more numbers exist than iterations, the rest idle.
+  auto bind = [&](const std::vector<loop::Dim>& group, llvm::Value* number, int64_t available) {
+    if (group.empty()) return;
+    int64_t needed = product(group);
+    if (needed > available) fail(std::to_string(needed) + " iterations are bound to " + std::to_string(available) + " threads or blocks");
+    if (needed < available) {
+      llvm::Value* ok = builder_.CreateICmpULT(number, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(needed)));
+      active = active ? builder_.CreateAnd(active, ok) : ok;
+    }
+    for (size_t i = group.size(); i-- > 0;) {
+      auto* extent = llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(group[i].var->extent));
+      vars_[group[i].var.get()] = i == 0 ? number : builder_.CreateURem(number, extent);
+      if (i > 0) number = builder_.CreateUDiv(number, extent);
+    }
+  };
+  bind(blocks, block_, kernel_.grid);
+  if (!threads.empty() && threads_in_use_) fail("nested loops are bound to threads");
+  bool outer = threads_in_use_;
+  threads_in_use_ |= !threads.empty();
+  bind(threads, thread_, kernel_.threads);
+  bind(warps, warps.empty() ? nullptr : warp(), kernel_.threads / 32);
+  bind(lanes, lanes.empty() ? nullptr : lane(), 32);
+  if (active) emit_if(active, body, nullptr);
+  else body();
+  threads_in_use_ = outer;
+}
+
+// Any value of up to 64 bits: moved as 32-bit words.
+llvm::Value* NvptxEmitter::shuffle_xor(llvm::Value* value, int offset) {
+  llvm::Type* type = value->getType();
+  unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
+  auto move = [&](llvm::Value* word) {
+    return builder_.CreateIntrinsic(builder_.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_bfly_i32,
+                                    {builder_.getInt32(0xffffffffu), word, builder_.getInt32(static_cast<uint32_t>(offset)), builder_.getInt32(31)});
+  };
+  llvm::Value* integer = builder_.CreateBitCast(value, builder_.getIntNTy(bits));
+  if (bits <= 32) {
+    llvm::Value* moved = move(builder_.CreateZExt(integer, builder_.getInt32Ty()));
+    return builder_.CreateBitCast(builder_.CreateTrunc(moved, builder_.getIntNTy(bits)), type);
+  }
+  llvm::Value* low = move(builder_.CreateTrunc(integer, builder_.getInt32Ty()));
+  llvm::Value* high = move(builder_.CreateTrunc(builder_.CreateLShr(integer, uint64_t{32}), builder_.getInt32Ty()));
+  llvm::Value* joined = builder_.CreateOr(builder_.CreateZExt(low, builder_.getInt64Ty()),
+                                          builder_.CreateShl(builder_.CreateZExt(high, builder_.getInt64Ty()), uint64_t{32}));
+  return builder_.CreateBitCast(joined, type);
+}
+
+void NvptxEmitter::combine_lanes(const loop::Reduce& reduce, std::vector<llvm::Value*>& states) {
+  for (int offset = 16; offset >= 1; offset /= 2) {
+    std::vector<llvm::Value*> other;
+    for (llvm::Value* state : states) other.push_back(shuffle_xor(state, offset));
+    states = combine_states(reduce.states, reduce.combine.get(), states, other);
+  }
+}
+
+// Lanes by shuffles; warps through one slot each in shared memory, which every warp then reads and combines by shuffles again.
+void NvptxEmitter::combine_across(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, std::vector<llvm::Value*>& states) {
+  bool threads = false;
+  for (const loop::Dim& dim : dims) {
+    if (dim.bind == Bind::warp) fail("a reduction across warps must be bound to thread");
+    threads |= dim.bind == Bind::thread;
+  }
+  if (threads && threads_in_use_) fail("a reduction across threads inside a loop over threads");
+  combine_lanes(reduce, states);
+  if (!threads || kernel_.threads <= 32) return;
+  llvm::Type* i8 = builder_.getInt8Ty();
+  auto slot = [&](size_t state, llvm::Value* which) {
+    llvm::Value* offset = builder_.CreateAdd(builder_.CreateShl(which, uint64_t{3}),
+                                             llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(shared_.reduce_offset) + state * 256));
+    return builder_.CreateInBoundsGEP(i8, shared_array_, builder_.CreateTrunc(offset, builder_.getInt32Ty()));
+  };
+  if (reduced_before_ || loop_depth_ > 0) barrier();   // the slots may still be read
+  reduced_before_ = true;
+  llvm::Value* this_lane = lane();
+  llvm::Value* first = builder_.CreateICmpEQ(this_lane, llvm::ConstantInt::get(index_type_, 0));
+  llvm::Value* this_warp = warp();
+  emit_if(first, [&] {
+    for (size_t i = 0; i < states.size(); ++i) {
+      DType dtype = reduce.states[i].result->dtype;
+      builder_.CreateAlignedStore(to_memory(states[i], dtype), slot(i, this_warp), llvm::Align(8));
+    }
+  }, nullptr);
+  barrier();
+  int64_t warps = kernel_.threads / 32;
+  llvm::Value* has_slot = builder_.CreateICmpULT(this_lane, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(warps)));
+  llvm::Value* safe = builder_.CreateSelect(has_slot, this_lane, llvm::ConstantInt::get(index_type_, 0));
+  for (size_t i = 0; i < states.size(); ++i) {
+    const loop::State& state = reduce.states[i];
+    llvm::Value* read = builder_.CreateAlignedLoad(memory_type(state.result->dtype), slot(i, safe), llvm::Align(8));
+    llvm::Value* neutral = reduce.combine ? emit_expr(state.init) : identity(state.combiner, states[i]->getType(), state.result->dtype);
+    states[i] = builder_.CreateSelect(has_slot, from_memory(read, state.result->dtype), neutral);
+  }
+  combine_lanes(reduce, states);
+}
+
+// ---------------------------------------------------------------------------------------------------------- shared memory
+
+llvm::Value* NvptxEmitter::allocate(const loop::Buffer& buffer) {
+  if (buffer.space != loop::Space::shared) fail("buffer %" + buffer.name + " has no space of a GPU");
+  return shared_array_;   // element_pointer adds the offset
+}
+
+llvm::Value* NvptxEmitter::shared_base(const loop::Buffer& buffer, bool producing) {
+  auto it = shared_.buffer_offset.find(buffer.id);
+  if (it == shared_.buffer_offset.end()) fail("buffer %" + buffer.name + " has no place in shared memory");
+  llvm::Value* base = builder_.getInt32(static_cast<uint32_t>(it->second));
+  auto pipe = pipe_of_buffer_.find(buffer.id);
+  if (pipe == pipe_of_buffer_.end()) return base;
+  llvm::Value* stage = builder_.CreateLoad(builder_.getInt32Ty(), producing ? pipe->second.produce : pipe->second.consume);
+  auto bytes = static_cast<uint32_t>(shared_.pipe_stage_bytes.at(pipe->second.pipe->id));
+  return builder_.CreateAdd(builder_.CreateMul(stage, builder_.getInt32(bytes)), base);
+}
+
+llvm::Value* NvptxEmitter::swizzled(const loop::Buffer& buffer, llvm::Value* byte_offset) {
+  const loop::Swizzle& s = buffer.swizzle;
+  if (s.bits == 0) return byte_offset;
+  llvm::Value* source = builder_.CreateAnd(byte_offset, builder_.getInt32(static_cast<uint32_t>(((1 << s.bits) - 1) << (s.base + s.shift))));
+  return builder_.CreateXor(byte_offset, builder_.CreateLShr(source, static_cast<uint64_t>(s.shift)));
+}
+
+llvm::Value* NvptxEmitter::shared_pointer(const loop::Buffer& buffer, llvm::Value* element_offset, bool producing) {
+  llvm::Value* offset = builder_.CreateZExtOrTrunc(element_offset, builder_.getInt32Ty());
+  llvm::Value* bytes = swizzled(buffer, builder_.CreateMul(offset, builder_.getInt32(static_cast<uint32_t>(size_bytes(buffer.dtype)))));
+  return builder_.CreateInBoundsGEP(builder_.getInt8Ty(), shared_array_, builder_.CreateAdd(bytes, shared_base(buffer, producing)));
+}
+
+llvm::Value* NvptxEmitter::element_pointer(const loop::Buffer& buffer, llvm::Value* offset) {
+  if (buffer.space == loop::Space::shared) return shared_pointer(buffer, offset, false);
+  return Emitter::element_pointer(buffer, offset);
+}
+
+void NvptxEmitter::emit_target_statement(const loop::Stmt& stmt) {
+  if (std::holds_alternative<loop::Barrier>(stmt.node)) barrier();
+  else if (const auto* copy = std::get_if<loop::Copy>(&stmt.node)) emit_copy(*copy);
+  else if (const auto* decl = std::get_if<loop::PipeDecl>(&stmt.node)) emit_pipe_decl(*decl->pipe);
+  else if (const auto* op = std::get_if<loop::PipeOp>(&stmt.node)) emit_pipe_op(*op);
+  else if (const auto* mma = std::get_if<loop::Mma>(&stmt.node)) emit_mma(*mma);
+  else fail("unknown statement");
+}
+
+Products emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& options) {
+  int optimization = std::max(options.optimization, 2);   // below, copies of accumulators stay and registers spill
+  auto machine = make_target_machine(kTriple, options.target, "", optimization);
+  llvm::LLVMContext context;
+  llvm::Module module("kernels", context);
+  module.setTargetTriple(llvm::Triple(kTriple));
+  module.setDataLayout(machine->createDataLayout());
+  for (const NamedKernel& named : kernels) NvptxEmitter(module, *named.kernel).emit_function(named.name);
+  optimize_module(module, *machine, optimization);
+  Products products;
+  if (options.want_llvm) products.llvm_ir = print_module(module);
+  products.assembly = emit_file(module, *machine, false);
+  return products;
+}
+
+}  // namespace tcc::codegen

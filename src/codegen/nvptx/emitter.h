@@ -1,0 +1,65 @@
+// Scheduled loops to NVPTX. Block dims are digits of blockIdx.x; thread, warp and lane dims digits of threadIdx.x.
+#pragma once
+
+#include "codegen/llvm/emitter.h"
+#include "tcc/loop/shared_memory.h"
+
+namespace tcc::codegen {
+
+class NvptxEmitter final : public Emitter {
+ public:
+  NvptxEmitter(llvm::Module& module, const loop::Kernel& kernel);
+  void emit_function(const std::string& name);
+
+ protected:
+  bool has_masked_memory() const override { return false; }
+  bool has_bf16_conversions() const override { return true; }
+  void emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) override;
+  void combine_across(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, std::vector<llvm::Value*>& states) override;
+  void emit_tile_loop(const loop::Loop& loop) override;
+  void emit_target_statement(const loop::Stmt& stmt) override;
+  llvm::Value* allocate(const loop::Buffer& buffer) override;
+  llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices) override;
+  llvm::Value* element_pointer(const loop::Buffer& buffer, llvm::Value* offset) override;
+
+ private:
+  // ---- threads
+  llvm::Value* special_register(llvm::Intrinsic::ID id, int64_t limit);
+  llvm::Value* thread() { return thread_; }
+  llvm::Value* lane();
+  llvm::Value* warp();
+  void barrier();
+  llvm::Value* shuffle_xor(llvm::Value* value, int offset);
+  void combine_lanes(const loop::Reduce& reduce, std::vector<llvm::Value*>& states);
+
+  // ---- shared memory: byte offsets, pipes' stages, swizzles
+  llvm::Value* shared_base(const loop::Buffer& buffer, bool producing);
+  llvm::Value* swizzled(const loop::Buffer& buffer, llvm::Value* byte_offset);
+  llvm::Value* shared_pointer(const loop::Buffer& buffer, llvm::Value* element_offset, bool producing);
+
+  // ---- emit_copy.cpp
+  void emit_copy(const loop::Copy& copy);
+  void emit_pipe_decl(const loop::Pipe& pipe);
+  void emit_pipe_op(const loop::PipeOp& op);
+  // ---- emit_mma.cpp
+  void emit_mma(const loop::Mma& mma);
+  llvm::Value* digit_sum(const loop::TileLayout& layout, loop::TileDigit::Level level, int axis, llvm::Value* number);
+
+  struct PipeState {
+    const loop::Pipe* pipe;
+    llvm::AllocaInst* produce;   ///< stage that copies fill next
+    llvm::AllocaInst* consume;   ///< stage that mma and loads read
+  };
+  loop::SharedLayout shared_;
+  llvm::GlobalVariable* shared_array_ = nullptr;
+  llvm::Value* thread_ = nullptr;
+  llvm::Value* block_ = nullptr;
+  std::unordered_map<int, PipeState> pipe_of_buffer_;   ///< by Buffer::id
+  std::unordered_map<int, PipeState> pipes_;            ///< by Pipe::id
+  const loop::TileLayout* tile_layout_ = nullptr;       ///< inside a tile loop
+  int64_t tile_register_ = 0;
+  bool threads_in_use_ = false;                         ///< inside dims bound to thread
+  bool reduced_before_ = false;
+};
+
+}  // namespace tcc::codegen
