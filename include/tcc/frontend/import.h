@@ -7,8 +7,10 @@
 // (`resolve` removes them). Values carry the model's own names. ONNX forms of opset 6 to 23 are brought to the newest one.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tcc/graph/graph.h"
 #include "tcc/graph/passes.h"
@@ -20,6 +22,11 @@ struct ImportOptions {
   /// What is already known of the inputs. The importer never changes the signature (that is bind_shapes); it only uses this where the model
   /// must be decided while it is read: the condition of an If, the training flag of a Dropout.
   Bindings known;
+  /// Called once, when the inputs are declared and no node is imported yet; its result replaces `known`. (The values of `--bind` can only be
+  /// read when the names and dtypes of the inputs are known.)
+  std::function<Bindings(const Graph& signature)> bindings;
+  /// Receives the path of every other file that was read (external data), once each, in order of first use. May be null.
+  std::vector<std::string>* files_read = nullptr;
 };
 
 /// Reads a model; "-" is standard input. The kind (ONNX, torch.export archive or JSON, tcc.fx JSON) is found by content.
