@@ -99,7 +99,7 @@ TEST(Link, NamesWhatDoesNotFit) {
     double sin(double);
     void tcc_v1_scale(void* const* b, int64_t begin, int64_t end) { *(double*)b[0] = sin(begin + end); })");
   const std::string undefined = message_of(lacking, folder / "a.so", ExitCode::internal);
-  EXPECT_TRUE(contains(undefined, "undefined symbol: tcc_v1_add") || contains(undefined, "undefined hidden symbol: tcc_v1_add")) << undefined;
+  EXPECT_TRUE(contains(undefined, "undefined symbol: tcc_v1_add__weight") || contains(undefined, "undefined hidden symbol: tcc_v1_add__weight")) << undefined;
   EXPECT_TRUE(contains(undefined, "undefined symbol: sin")) << undefined;
   EXPECT_TRUE(contains(undefined, "kernels.o")) << undefined;
   lacking.symbol_prefix = "not an identifier";
@@ -130,7 +130,7 @@ TEST(Link, Manifest) {
   TemporaryFolder folder;
   const std::string text = write_manifest(toy_model(folder, true).program);
   write_file_atomically(folder / "toy.json", std::string_view(text));
-  EXPECT_TRUE(contains(text, R"({"label": "block/Add", "kernel": "add", "grid": 2, "buffers": ["t", "w", "y"]})")) << text;
+  EXPECT_TRUE(contains(text, R"({"label": "block/Add", "kernel": "add_weight", "grid": 2, "buffers": ["t", "w", "y"]})")) << text;
   EXPECT_TRUE(contains(text, R"("peak_bytes": 512)"));
   EXPECT_TRUE(contains(text, R"("levels": ["x86-64-v1"])"));
   EXPECT_EQ(run_command("python3 -m json.tool '" + (folder / "toy.json") + "' > /dev/null").exit_code, 0);

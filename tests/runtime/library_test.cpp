@@ -79,7 +79,7 @@ TEST_F(ToyLibrary, DescribesAndRuns) {
   const auto profile = automatic.profile_prepared();
   ASSERT_EQ(profile.size(), 5u);
   EXPECT_EQ(profile[1].label, "block/Add");
-  EXPECT_EQ(profile[1].kernel, "add");
+  EXPECT_EQ(profile[1].kernel, "add_weight");
   EXPECT_EQ(profile[2].kernel, "copy");
 }
 
@@ -187,6 +187,26 @@ TEST_F(ToyLibrary, NeedsOnlyLibc) {
   const auto exports = run_command("readelf --dyn-syms -W '" + path_ + "' | grep -v ' UND ' | grep -c GLOBAL");
   EXPECT_EQ(exports.output, "1\n");
   EXPECT_EQ(run_command("readelf -lW '" + path_ + "' | grep -c 'RWE'").output, "0\n");
+}
+
+TEST(CpuLevels, TheHighestThatTheCpuHas) {
+  TemporaryFolder folder;
+  link::LinkInput input = toy_model(folder);
+  // The kernels of level 3 are told apart by what they compute.
+  input.cpu_objects.push_back({"v3.o", test::compile_c(folder, R"(
+    #include <stdint.h>
+    void tcc_v3_scale(void* const* b, int64_t begin, int64_t end) { (void)b; (void)begin; (void)end; }
+    void tcc_v3_add__weight(void* const* b, int64_t begin, int64_t end) { for (int64_t i = 3 * begin; i < 3 * end; i++) ((float*)b[2])[i] = 33; })")});
+  input.program.targets[0].levels = {link::CpuLevel::v1, link::CpuLevel::v3};
+  link::link_shared_object(input, folder / "toy.so");
+  Instance instance(Library::open(folder / "toy.so"), {.device = Device::cpu});
+  const std::vector<Tensor> outputs = instance.run({numbers()});
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) {
+    EXPECT_EQ(outputs[0].data<float>()[5], 33);
+    EXPECT_NE(instance.device_name().find("x86-64-v3"), std::string::npos);
+  } else {
+    expect_toy_outputs(outputs);
+  }
 }
 
 TEST(Header, IsPlainCAndRunsTheModel) {

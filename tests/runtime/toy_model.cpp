@@ -63,7 +63,7 @@ void tcc_v1_scale(void* const* b, int64_t begin, int64_t end) {
   const float* x = b[0]; float* t = b[1];
   for (int64_t i = begin * 3; i < end * 3; i++) t[i] = 2 * x[i];
 }
-void tcc_v1_add(void* const* b, int64_t begin, int64_t end) {
+void tcc_v1_add__weight(void* const* b, int64_t begin, int64_t end) {
   const float* t = b[0]; const float* w = b[1]; float* y = b[2];
   for (int64_t i = begin * 3; i < end * 3; i++) y[i] = t[i] + w[i];
 }
@@ -82,7 +82,7 @@ const char* const kPtx = R"(
   ld.global.f32 %f, [%x]; add.f32 %f, %f, %f; st.global.f32 [%t], %f;
   ret;
 }
-.visible .entry add(.param .u64 p_t, .param .u64 p_w, .param .u64 p_y) {
+.visible .entry add_weight(.param .u64 p_t, .param .u64 p_w, .param .u64 p_y) {
   .reg .u64 %w, %t, %y, %o; .reg .u32 %i; .reg .f32 %f, %g;
   ld.param.u64 %t, [p_t]; ld.param.u64 %w, [p_w]; ld.param.u64 %y, [p_y];
   mov.u32 %i, %ctaid.x; mad.lo.u32 %i, %i, 3, 0;
@@ -101,7 +101,7 @@ TargetDesc toy_target(TargetKind kind) {
       {BufferKind::output, 0, 0, 24, "y"}, {BufferKind::output, 1, 0, 24, "z"}, {BufferKind::output, 2, 0, 16, "u"},
       {BufferKind::alias, 5, 8, 8, "u.tail"},
   };
-  target.kernels = {{.name = "scale", .num_buffers = 2, .images = {}}, {.name = "add", .num_buffers = 3, .images = {}}};
+  target.kernels = {{.name = "scale", .num_buffers = 2, .images = {}}, {.name = "add_weight", .num_buffers = 3, .images = {}}};
   target.arena_bytes = 512;
   target.sum_of_buffers = 512;
   if (kind == TargetKind::cpu) {

@@ -1,6 +1,6 @@
 // A small program made by hand, whose kernels are C compiled when the test runs: what the launcher and linker tests run.
 //
-//   x: f32[2, 3] ── k_scale ──> t (arena) ── k_add(w) ──> y: f32[2, 3]      y = 2x + w
+//   x: f32[2, 3] ── k_scale ──> t (arena) ── k_add_weight ──> y: f32[2, 3]      y = 2x + w
 //               └─ copy ──────────────────────────────> z: f32[2, 3]       z = x
 //   u: i32[4]  <── fill                                                     u = 7
 #pragma once

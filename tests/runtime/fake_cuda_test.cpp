@@ -1,0 +1,247 @@
+// How the launcher uses the CUDA driver, against a fake one (fake_cuda.c): which code it loads, when it builds, patches and bypasses the
+// graph, what it says when a call fails, and that nothing is left behind.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "runtime/toy_model.h"
+#include "tcc/runtime/library.h"
+#include "tcc/support/files.h"
+
+namespace tcc {
+namespace {
+
+using runtime::Device;
+using runtime::Instance;
+using runtime::Library;
+using test::run_command;
+
+struct FakeCounts {
+  int kernel_launches, graph_launches, graphs, patched_nodes, live_allocations, live_modules, live_events, live_graphs, context_depth, primary_retained;
+};
+
+Tensor numbers(float first) {
+  Tensor x(DType::f32, {2, 3});
+  for (int i = 0; i < 6; i++) x.mutable_data<float>()[i] = first + static_cast<float>(i);
+  return x;
+}
+
+void expect_outputs(const std::vector<Tensor>& outputs, float first) {
+  for (int i = 0; i < 6; i++) {
+    EXPECT_EQ(outputs[0].data<float>()[i], 2 * (first + static_cast<float>(i)) + static_cast<float>(10 * i));
+    EXPECT_EQ(outputs[1].data<float>()[i], first + static_cast<float>(i));
+  }
+  const int32_t expected[] = {0, 0, 7, 7};
+  for (int i = 0; i < 4; i++) EXPECT_EQ(outputs[2].data<int32_t>()[i], expected[i]);
+}
+
+class FakeCuda : public testing::Test {
+ protected:
+  // One driver for the process; a library loaded under that name is what dlopen("libcuda.so.1") then gives, whatever is installed.
+  static void SetUpTestSuite() {
+    folder_ = new test::TemporaryFolder;
+    const std::string path = *folder_ / "libcuda.so.1";
+    const auto built = run_command("cc -std=gnu11 -w -O1 -shared -fPIC -Wl,-soname,libcuda.so.1 '" TCC_TEST_DATA_DIR "/fake_cuda.c' -o '" + path + "'");
+    ASSERT_EQ(built.exit_code, 0) << built.output;
+    driver_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(driver_, nullptr) << dlerror();
+  }
+  static void TearDownTestSuite() { delete folder_; }
+
+  template <class T>
+  static T& variable(const char* name) {
+    return *static_cast<T*>(dlsym(driver_, name));
+  }
+  static FakeCounts& counts() { return variable<FakeCounts>("fake_counts"); }
+  static void fail_next(const char* call) { variable<const char*>("fake_failing_call") = call; }
+
+  void SetUp() override {
+    variable<int>("fake_capability") = 90;
+    variable<char[256]>("fake_loaded_images")[0] = '\0';
+    counts() = {};
+  }
+  void TearDown() override {
+    EXPECT_EQ(counts().live_allocations, 0);
+    EXPECT_EQ(counts().live_modules, 0);
+    EXPECT_EQ(counts().live_events, 0);
+    EXPECT_EQ(counts().live_graphs, 0);
+    EXPECT_EQ(counts().context_depth, 0);
+    EXPECT_EQ(counts().primary_retained, 0);
+  }
+
+  std::shared_ptr<const Library> library(const std::function<void(link::LinkInput&)>& change = [](link::LinkInput&) {}) {
+    link::LinkInput input = test::toy_model(*folder_, true);
+    change(input);
+    static int number = 0;
+    const std::string path = *folder_ / ("toy" + std::to_string(number++) + ".so");
+    link::link_shared_object(input, path);
+    return Library::open(path);
+  }
+
+  static inline test::TemporaryFolder* folder_ = nullptr;
+  static inline void* driver_ = nullptr;
+};
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(ExitCode::environment)) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(FakeCuda, BuildsTheGraphOnceAndPatchesWhatMoved) {
+  std::string log;
+  Instance instance(library(), {.log = [&](const std::string& message) { log = message; }});
+  ASSERT_TRUE(instance.on_cuda());
+  EXPECT_NE(log.find("toy runs on Fake GPU (CUDA device 0, compute capability 9.0)"), std::string::npos) << log;
+  for (int i = 0; i < 3; i++) expect_outputs(instance.run({numbers(static_cast<float>(i))}), static_cast<float>(i));
+  EXPECT_EQ(counts().graphs, 1);
+  EXPECT_EQ(counts().graph_launches, 3);
+  EXPECT_EQ(counts().patched_nodes, 0);
+  const int allocations = counts().live_allocations;   // weights, workspace, four staged tensors
+  EXPECT_EQ(allocations, 6);
+
+  instance.prepare({numbers(50)});
+  instance.run_prepared();
+  expect_outputs(instance.prepared_outputs(), 50);
+  EXPECT_EQ(counts().graphs, 1);
+  EXPECT_EQ(counts().patched_nodes, 5);   // every launch touches an input or output
+  const runtime::Timing timing = instance.run_prepared();
+  EXPECT_EQ(timing.device_us, 250);
+  EXPECT_EQ(counts().patched_nodes, 5);
+  instance.run_prepared_many(10);
+  EXPECT_EQ(counts().graph_launches, 15);
+  const auto profile = instance.profile_prepared();
+  ASSERT_EQ(profile.size(), 5u);
+  EXPECT_EQ(profile[0].time_us, 250);
+  EXPECT_EQ(counts().graph_launches, 15);
+  expect_outputs(instance.run({numbers(3)}), 3);
+  EXPECT_EQ(counts().patched_nodes, 10);
+}
+
+TEST_F(FakeCuda, LaunchesIntoACaptureAndKeepsItsGraphRight) {
+  const auto model = library();
+  const tcc_api& api = model->api();
+  Instance other(model, {.device = Device::cuda, .cuda_graph = false});
+  expect_outputs(other.run({numbers(1)}), 1);
+  EXPECT_EQ(counts().graphs, 0);
+
+  tcc_create_options options = {};
+  options.struct_size = sizeof options;
+  options.device = TCC_DEVICE_CUDA;
+  tcc_instance* instance = nullptr;
+  ASSERT_EQ(api.create(&options, &instance), TCC_OK) << api.last_error();
+  void* memory[2][4] = {};
+  const int64_t shape[] = {2, 3}, four[] = {4};
+  for (auto& set : memory) {
+    for (void*& block : set) ASSERT_EQ(api.allocate(instance, 24, &block), TCC_OK);
+  }
+  const auto run = [&](int set, void* stream) {
+    const tcc_tensor in = {memory[set][0], shape, nullptr, 2, TCC_F32, TCC_DEVICE_CUDA, 0, {}};
+    const tcc_tensor out[] = {{memory[set][1], shape, nullptr, 2, TCC_F32, TCC_DEVICE_CUDA, 0, {}},
+                              {memory[set][2], shape, nullptr, 2, TCC_F32, TCC_DEVICE_CUDA, 0, {}},
+                              {memory[set][3], four, nullptr, 1, TCC_I32, TCC_DEVICE_CUDA, 0, {}}};
+    return api.run(instance, &in, 1, out, 3, nullptr, 0, stream);
+  };
+  const Tensor x = numbers(4);
+  ASSERT_EQ(api.copy(instance, memory[1][0], TCC_DEVICE_CUDA, x.bytes(), TCC_DEVICE_CPU, 24), TCC_OK);
+  ASSERT_EQ(run(0, nullptr), TCC_OK) << api.last_error();
+  const int before = counts().graph_launches;
+  ASSERT_EQ(run(1, *static_cast<void**>(dlsym(driver_, "fake_capturing_stream"))), TCC_OK) << api.last_error();
+  EXPECT_EQ(counts().graph_launches, before);
+  // The addresses are those of the captured run, the graph's are older: it has to be patched all the same.
+  ASSERT_EQ(run(1, nullptr), TCC_OK) << api.last_error();
+  float y[6];
+  ASSERT_EQ(api.copy(instance, y, TCC_DEVICE_CPU, memory[1][1], TCC_DEVICE_CUDA, 24), TCC_OK);
+  EXPECT_EQ(y[5], 2 * 9 + 50);
+
+  float host[6] = {};
+  const tcc_tensor in = {host, shape, nullptr, 2, TCC_F32, TCC_DEVICE_CPU, 0, {}};
+  const tcc_tensor out[] = {{memory[0][1], shape, nullptr, 2, TCC_F32, TCC_DEVICE_CUDA, 0, {}},
+                            {memory[0][2], shape, nullptr, 2, TCC_F32, TCC_DEVICE_CUDA, 0, {}},
+                            {memory[0][3], four, nullptr, 1, TCC_I32, TCC_DEVICE_CUDA, 3, {}}};
+  EXPECT_EQ(api.run(instance, &in, 1, out, 2, nullptr, 0, nullptr), TCC_INVALID_ARGUMENT);
+  EXPECT_EQ(api.run(instance, &in, 1, out, 3, nullptr, 0, nullptr), TCC_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(api.last_error()).find("output `block/u:0`: device is CUDA 3, expected CUDA 0"), std::string::npos) << api.last_error();
+  for (auto& set : memory) {
+    for (void* block : set) EXPECT_EQ(api.deallocate(instance, block), TCC_OK);
+  }
+  api.destroy(instance);
+}
+
+TEST_F(FakeCuda, TakesTheImageThatFitsTheChip) {
+  const auto three_images = [](link::LinkInput& input) {
+    const auto image = [](link::ImageKind kind, uint32_t arch, bool specific, const char* name) {
+      return link::CudaImage{kind, arch, specific, std::string(name) + "\n"};
+    };
+    input.images = {image(link::ImageKind::ptx, 80, false, "ptx80"), image(link::ImageKind::ptx, 90, true, "ptx90a"), image(link::ImageKind::cubin, 90, true, "cubin90a")};
+    input.images[2].bytes.push_back('\0');
+    input.program.targets[1].kernels[0].images = {0, 1, 2};
+    input.program.targets[1].kernels[1].images = {1, 0};
+  };
+  const auto loaded = [&](int capability) {
+    variable<int>("fake_capability") = capability;
+    variable<char[256]>("fake_loaded_images")[0] = '\0';
+    Instance instance(library(three_images), {.device = Device::automatic});
+    return instance.on_cuda() ? std::string(variable<char[256]>("fake_loaded_images")) : "cpu: " + instance.device_reason();
+  };
+  const std::string hopper = loaded(90);
+  EXPECT_TRUE(hopper == "ptx90a;cubin90a;" || hopper == "cubin90a;ptx90a;") << hopper;
+  EXPECT_EQ(loaded(80), "ptx80;");
+  EXPECT_EQ(loaded(120), "ptx80;");
+  EXPECT_NE(loaded(75).find("cpu: Fake GPU has compute capability 7.5, for which the library has no code: kernel `scale`"), std::string::npos);
+}
+
+TEST_F(FakeCuda, NamesTheCallTheErrorAndTheKernel) {
+  const auto model = library();
+  const auto contains = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  const auto create = [&] { Instance instance(model, {.device = Device::cuda}); };
+  fail_next("cuMemAlloc");
+  std::string message = message_of(create);
+  EXPECT_TRUE(contains(message, "cuMemAlloc of 256 bytes of weights: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory")) << message;
+  fail_next("cuModuleGetFunction");
+  message = message_of(create);
+  EXPECT_TRUE(contains(message, "cuModuleGetFunction of kernel `scale`: CUDA_ERROR_INVALID_VALUE (1): invalid argument")) << message;
+  const auto broken = library([](link::LinkInput& input) { input.images[0].bytes = "broken\n"; });
+  message = message_of([&] { Instance instance(broken, {.device = Device::cuda}); });
+  EXPECT_TRUE(contains(message, "cuModuleLoadDataEx of PTX for sm_80 with kernel `add_weight`, log: ptxas fatal: broken: CUDA_ERROR_NO_BINARY_FOR_GPU (209)")) << message;
+  // `auto` takes the CPU for want of a device, not because something is broken.
+  EXPECT_THROW(Instance(broken, {}), Error);
+  EXPECT_TRUE(contains(message_of([&] { Instance instance(model, {.device = Device::cuda, .device_ordinal = 2}); }), "there is no CUDA device 2, the driver has 1"));
+
+  Instance instance(model, {.device = Device::cuda});
+  fail_next("cuGraphAddKernelNode");
+  message = message_of([&] { instance.run({numbers(0)}); });
+  EXPECT_TRUE(contains(message, "cuGraphAddKernelNode of kernel `scale` (`block/Scale`), grid 2: CUDA_ERROR_INVALID_VALUE")) << message;
+  expect_outputs(instance.run({numbers(8)}), 8);   // the next run begins anew
+  fail_next("cuGraphExecMemsetNodeSetParams");
+  instance.prepare({numbers(1)});
+  message = message_of([&] { instance.run_prepared(); });
+  EXPECT_TRUE(contains(message, "cuGraphExecMemsetNodeSetParams of kernel `fill` (`zeros`)")) << message;
+  instance.run_prepared();
+  expect_outputs(instance.prepared_outputs(), 1);
+}
+
+TEST_F(FakeCuda, UsesTheCallersContext) {
+  void* context = nullptr;
+  reinterpret_cast<int (*)(void**, int)>(dlsym(driver_, "cuDevicePrimaryCtxRetain"))(&context, 5);
+  const auto model = library();
+  const tcc_api& api = model->api();
+  tcc_create_options options = {};
+  options.struct_size = sizeof options;
+  options.cuda_context = context;
+  tcc_instance* instance = nullptr;
+  ASSERT_EQ(api.create(&options, &instance), TCC_OK) << api.last_error();
+  tcc_instance_info info = {};
+  info.struct_size = sizeof info;
+  ASSERT_EQ(api.instance_info(instance, &info), TCC_OK);
+  EXPECT_EQ(info.device, TCC_DEVICE_CUDA);
+  EXPECT_EQ(counts().primary_retained, 1);   // ours alone
+  api.destroy(instance);
+  reinterpret_cast<int (*)(int)>(dlsym(driver_, "cuDevicePrimaryCtxRelease"))(5);
+}
+
+}  // namespace
+}  // namespace tcc
