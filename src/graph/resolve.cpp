@@ -17,7 +17,7 @@
 
 #include "evaluate.h"
 #include "infer.h"
-#include "splat.h"
+#include "known_values.h"
 #include "tcc/graph/passes.h"
 #include "tcc/support/diagnostics.h"
 #include "where.h"
@@ -71,7 +71,7 @@ constexpr int64_t kMaxFloats = 1024;          // of floats: scales and the arith
 class Resolver final : public ResolveContext {
  public:
   Resolver(Graph& graph, Diagnostics& diagnostics)
-      : ResolveContext(builder_), graph_(graph), diagnostics_(diagnostics), builder_(graph, emitted_, {}) {}
+      : ResolveContext(builder_), graph_(graph), diagnostics_(diagnostics), builder_(graph, emitted_, {}), known_(graph, kept_) {}
 
   void run() {
     const std::vector<Node*> nodes = std::move(graph_.body.nodes);
@@ -82,26 +82,17 @@ class Resolver final : public ResolveContext {
     graph_.body.nodes = std::move(kept_);
   }
 
-  const Tensor* known(const Value* value) override {
-    if (value->kind == Value::Kind::weight) return &value->weight->tensor;
-    const Tensor& tensor = state(value).known;
-    return tensor.defined() ? &tensor : nullptr;
-  }
+  const Tensor* known(const Value* value) override { return known_.find(value); }
 
   Value* constant(Tensor tensor) override {
     Value* value = graph_.make_value(Value::Kind::result, Type(tensor.dtype(), tensor.shape()), "const");
-    State& entry = state(value);
-    entry.known = std::move(tensor);
-    entry.absent = true;
+    known_.set(value, std::move(tensor), true);
     return value;
   }
 
  private:
   struct State {
     Value* replacement = nullptr;   // what stands for the value from here on
-    Value* constant = nullptr;      // made when an absent value is read by a node that stays
-    Tensor known;
-    bool absent = false;            // its node is not kept
     bool parameter = false;         // computed from float parameters of the model
     bool faulty = false;            // reported already; what reads it is passed over
   };
@@ -196,42 +187,18 @@ class Resolver final : public ResolveContext {
       std::vector<Tensor> results = evaluate_node(node, operands, false);
       // `full` and `iota` cost nothing where they stand and say more than their elements.
       const bool absent = !parameter && info(node.op).lowering != Lowering::create;
-      for (size_t i = 0; i < results.size(); ++i) {
-        State& entry = state(node.results[i]);
-        entry.known = std::move(results[i]);
-        entry.absent = absent;
-      }
+      for (size_t i = 0; i < results.size(); ++i) known_.set(node.results[i], std::move(results[i]), absent);
       if (absent) return;
     }
     for (Value*& operand : node.operands) {
-      if (operand != nullptr) operand = present(operand);
+      if (operand != nullptr) operand = known_.present(operand);
     }
     kept_.push_back(&node);
   }
 
-  /// The value itself if its node is kept, else a constant that holds it.
-  Value* present(Value* value) {
-    State& entry = state(value);
-    if (!entry.absent) return value;
-    if (entry.constant == nullptr) {
-      Value* constant = nullptr;
-      if (auto splat = splat_of(entry.known)) {
-        Node* full = graph_.make_node(Op::full_, {}, full_attrs(value->type, *splat), {value->type}, value->producer == nullptr ? Location() : value->producer->loc, "const");
-        kept_.push_back(full);
-        constant = full->result();
-        std::swap(constant->name, value->name);
-      } else {
-        constant = graph_.add_weight(value->name, entry.known, false);
-      }
-      state(value).constant = constant;
-      return constant;
-    }
-    return entry.constant;
-  }
-
   Value* final_value(Value* value) {
     if (Value* replacement = state(value).replacement) value = replacement;
-    return state(value).faulty ? value : present(value);
+    return state(value).faulty ? value : known_.present(value);
   }
 
   void report_missing(const Node& node) {
@@ -269,6 +236,7 @@ class Resolver final : public ResolveContext {
   Builder builder_;
   std::vector<Node*> kept_;     // the new body
   std::vector<State> states_;   // by value id
+  KnownValues known_;
 };
 
 /// One error that lists every size that is not bound.

@@ -30,8 +30,9 @@ void resolve(Graph& graph, Diagnostics& diagnostics);
 /// With `keep_parameters` (training, --weights=none) weights of the model are not folded into others.
 void fold_constants(Graph& graph, bool keep_parameters = false);
 /// canonicalize: local rewrites to the form later stages expect (identities gone, x*1, transpose of transpose, reshape of reshape, cast chains that
-/// lose nothing, slice of all, concat of one, ...). Running it twice changes nothing more.
-void canonicalize(Graph& graph);
+/// lose nothing, slice of all, concat of one, ...). Running it twice changes nothing more. With `keep_parameters` float weights of the model are no
+/// constants. Drops dead nodes.
+void canonicalize(Graph& graph, bool keep_parameters = false);
 /// eliminate-common-subexpressions: equal nodes become one, equal constants too. Weights of the model merge only with `merge_model_weights`
 /// (inference): parameters that are equal now need not be after a training step.
 void eliminate_common_subexpressions(Graph& graph, bool merge_model_weights = false);
