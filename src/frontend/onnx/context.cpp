@@ -123,6 +123,13 @@ int64_t NodeContext::integer(std::string_view name) {
   return integer(name, 0);
 }
 
+int64_t NodeContext::from_front(int64_t axis) const {
+  const Type& type = in(0)->type;
+  if (!type.ranked || axis >= 0) return axis;
+  if (axis < -type.rank()) throw RuleError{"type-error", "`axis` is " + std::to_string(axis) + ", rank is " + std::to_string(type.rank())};
+  return axis + type.rank();
+}
+
 bool NodeContext::flag(std::string_view name, bool otherwise) { return integer(name, otherwise ? 1 : 0) != 0; }
 
 double NodeContext::number(std::string_view name, double otherwise) {

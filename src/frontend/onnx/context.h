@@ -60,6 +60,9 @@ class NodeContext {
   bool has_attribute(std::string_view name);
   int64_t integer(std::string_view name, int64_t otherwise);
   int64_t integer(std::string_view name);                          ///< RuleError when missing; the same below
+  /// An axis of operand 0, counted from the front where its rank is known, as the model has it otherwise.
+  int64_t axis(std::string_view name, int64_t otherwise) { return from_front(integer(name, otherwise)); }
+  int64_t axis(std::string_view name) { return from_front(integer(name)); }
   bool flag(std::string_view name, bool otherwise);
   double number(std::string_view name, double otherwise);
   std::string text(std::string_view name, std::string_view otherwise);
@@ -88,6 +91,7 @@ class NodeContext {
  private:
   friend class Importer;
   const pb::AttributeProto* find(std::string_view name, int type);
+  int64_t from_front(int64_t axis) const;
 
   Importer& importer_;
   Scope& scope_;

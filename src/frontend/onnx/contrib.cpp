@@ -52,7 +52,7 @@ void import_skip_norm(NodeContext& node, Op norm, int scale, int shift, int bias
 
 void import_simplified_norm(NodeContext& node) {
   node.ignore("stash_type");
-  node.result(Op::rms_norm_, {node.in(0), node.in(1)}, {{"axis", node.integer("axis", -1)}, {"epsilon", node.number("epsilon", 1e-5F)}});
+  node.result(Op::rms_norm_, {node.in(0), node.in(1)}, {{"axis", node.axis("axis", -1)}, {"epsilon", node.number("epsilon", 1e-5F)}});
 }
 
 constexpr auto kHandlers = std::to_array<Handler>({

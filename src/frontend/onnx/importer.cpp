@@ -16,6 +16,17 @@ namespace {
 
 constexpr int64_t kOldestOpset = 6, kNewestOpset = 23;
 
+/// Whether opsets 1 to 5 have the op in the form that opset 6 has: a model of those alone is read, too.
+bool is_same_since_opset_1(const std::string& op) {
+  static const std::set<std::string, std::less<>> ops = {
+      "And", "ArgMax", "ArgMin", "AveragePool", "Constant", "Conv", "ConvTranspose", "DepthToSpace", "Equal", "Flatten", "Gather",
+      "GlobalAveragePool", "GlobalMaxPool", "Greater", "Identity", "LRN", "Less", "LogSoftmax", "MatMul", "MaxPool", "Not", "Or", "Pow",
+      "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+      "ReduceSumSquare", "Shape", "Size", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Squeeze", "Transpose", "Unsqueeze",
+      "Xor"};
+  return ops.contains(op);
+}
+
 /// The default domain has two spellings.
 std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 std::string domain_text(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
@@ -115,7 +126,7 @@ void Importer::check_ops(const Nodes& nodes, const Scope& scope, std::set<const 
     } else if (opset == scope.opsets.end()) {
       diagnostics_.error("malformed-file", where(scope, node),
                          "op `" + node.op_type() + "` is of domain `" + domain_text(domain) + "`, which the model does not import");
-    } else if (domain.empty() && (opset->second < kOldestOpset || opset->second > kNewestOpset)) {
+    } else if (domain.empty() && ((opset->second < kOldestOpset && !is_same_since_opset_1(node.op_type())) || opset->second > kNewestOpset)) {
       // One message for all: the version is a property of the model.
       diagnostics_.not_supported("unsupported-opset", file_.name, "the model is of opset " + version + ", " + std::to_string(kOldestOpset) +
                                                                       " to " + std::to_string(kNewestOpset) + " are read");

@@ -12,10 +12,10 @@ Value* index_operand(NodeContext& node, int i) {
   return dtype == DType::i32 || dtype == DType::i64 ? node.in(i) : node.build().cast(node.in(i), DType::i64);
 }
 
-void import_gather(NodeContext& node) { node.result(Op::gather_, {node.in(0), node.in(1)}, {{"axis", node.integer("axis", 0)}}); }
+void import_gather(NodeContext& node) { node.result(Op::gather_, {node.in(0), node.in(1)}, {{"axis", node.axis("axis", 0)}}); }
 
 void import_gather_elements(NodeContext& node) {
-  node.result(Op::gather_elements_, {node.in(0), node.in(1)}, {{"axis", node.integer("axis", 0)}});
+  node.result(Op::gather_elements_, {node.in(0), node.in(1)}, {{"axis", node.axis("axis", 0)}});
 }
 
 void import_gather_nd(NodeContext& node) {
@@ -30,7 +30,7 @@ std::string combiner(NodeContext& node) {
 }
 
 void import_scatter_elements(NodeContext& node) {
-  node.result(Op::scatter_elements_, {node.in(0), node.in(1), node.in(2)}, {{"axis", node.integer("axis", 0)}, {"combiner", combiner(node)}});
+  node.result(Op::scatter_elements_, {node.in(0), node.in(1), node.in(2)}, {{"axis", node.axis("axis", 0)}, {"combiner", combiner(node)}});
 }
 
 void import_scatter_nd(NodeContext& node) {
@@ -42,7 +42,7 @@ void import_one_hot(NodeContext& node) {
 }
 
 void import_topk(NodeContext& node) {
-  Attrs attrs{{"axis", node.integer("axis", -1)}, {"largest", true}, {"sorted", true}};
+  Attrs attrs{{"axis", node.axis("axis", -1)}, {"largest", true}, {"sorted", true}};
   if (node.opset() >= 11) {
     attrs.set("largest", node.flag("largest", true));
     attrs.set("sorted", node.flag("sorted", true));

@@ -42,12 +42,12 @@ void import_layer_norm(NodeContext& node) {
   check_stash_type(node);
   std::vector<Value*> operands{node.in(0), node.in(1)};
   if (node.has(2)) operands.push_back(node.in(2));
-  node.result(Op::layer_norm_, std::move(operands), {{"axis", node.integer("axis", -1)}, {"epsilon", node.number("epsilon", 1e-5F)}}, node.num_outputs());
+  node.result(Op::layer_norm_, std::move(operands), {{"axis", node.axis("axis", -1)}, {"epsilon", node.number("epsilon", 1e-5F)}}, node.num_outputs());
 }
 
 void import_rms_norm(NodeContext& node) {
   check_stash_type(node);
-  node.result(Op::rms_norm_, {node.in(0), node.in(1)}, {{"axis", node.integer("axis", -1)}, {"epsilon", node.number("epsilon", 1e-5F)}});
+  node.result(Op::rms_norm_, {node.in(0), node.in(1)}, {{"axis", node.axis("axis", -1)}, {"epsilon", node.number("epsilon", 1e-5F)}});
 }
 
 void import_group_norm(NodeContext& node) {
@@ -68,15 +68,15 @@ void import_mean_variance_norm(NodeContext& node) {
 }
 
 void import_lp_norm(NodeContext& node) {
-  node.result(Op::lp_norm_, {node.in(0)}, {{"axis", node.integer("axis", -1)}, {"p", node.integer("p", 2)}});
+  node.result(Op::lp_norm_, {node.in(0)}, {{"axis", node.axis("axis", -1)}, {"p", node.integer("p", 2)}});
 }
 
 /// Before opset 13 the axes from `axis` on are one: flatten to a matrix, normalise its rows, give the shape back.
 template <Op op>
 void import_softmax(NodeContext& node) {
   Value* x = node.in(0);
-  if (node.opset() >= 13) return node.result(op, {x}, {{"axis", node.integer("axis", -1)}});
-  const int64_t axis = node.integer("axis", 1);
+  if (node.opset() >= 13) return node.result(op, {x}, {{"axis", node.axis("axis", -1)}});
+  const int64_t axis = node.axis("axis", 1);
   if (axis == -1 || (x->type.ranked && (axis < 0 ? axis + x->type.rank() : axis) == x->type.rank() - 1)) {
     return node.result(op, {x}, {{"axis", int64_t{-1}}});
   }

@@ -32,13 +32,13 @@ void import_quantize(NodeContext& node) {
   if (node.opset() >= 19) node.ignore("saturate");   // only for f8, refused below
   if (node.opset() >= 23) node.ignore("precision");
   if (is_float(dtype)) node.refuse("unsupported-dtype", "quantisation to " + std::string(name_of(dtype)));
-  const int64_t axis = node.opset() >= 13 ? node.integer("axis", 1) : 1;
+  const int64_t axis = node.opset() >= 13 ? node.axis("axis", 1) : 1;
   node.result(Op::quantize_linear_, with_zero_point(node.in(0), node.in(1), node.maybe(2)), {{"axis", axis}, {"dtype", dtype}});
 }
 
 void import_dequantize(NodeContext& node) {
   check_blocks(node);
-  const int64_t axis = node.opset() >= 13 ? node.integer("axis", 1) : 1;
+  const int64_t axis = node.opset() >= 13 ? node.axis("axis", 1) : 1;
   const auto operands = with_zero_point(node.in(0), node.in(1), node.maybe(2));
   const DType wanted = node.opset() >= 23 && node.integer("output_dtype", 0) != 0 ? node.dtype_attribute("output_dtype") : node.dtype(1);
   if (wanted == node.dtype(1)) return node.result(Op::dequantize_linear_, operands, {{"axis", axis}});

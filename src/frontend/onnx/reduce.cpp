@@ -17,7 +17,7 @@ void import_reduce(NodeContext& node, const char* op, int64_t operand_since) {
 void import_arg_reduce(NodeContext& node, const char* op) {
   const bool last = node.opset() >= 12 && node.flag("select_last_index", false);
   node.result(Op::arg_reduce_, {node.in(0)},
-              {{"op", std::string(op)}, {"axis", node.integer("axis", 0)}, {"keepdims", node.flag("keepdims", true)}, {"last", last}});
+              {{"op", std::string(op)}, {"axis", node.axis("axis", 0)}, {"keepdims", node.flag("keepdims", true)}, {"last", last}});
 }
 
 constexpr auto kHandlers = std::to_array<Handler>({

@@ -19,7 +19,7 @@ void import_reshape(NodeContext& node) {
   node.result(Op::reshape_to_, {node.in(0), node.in(1)}, {{"allowzero", node.flag("allowzero", false)}});
 }
 
-void import_flatten(NodeContext& node) { node.result(Op::flatten_, {node.in(0)}, {{"axis", node.integer("axis", 1)}}); }
+void import_flatten(NodeContext& node) { node.result(Op::flatten_, {node.in(0)}, {{"axis", node.axis("axis", 1)}}); }
 
 void import_squeeze(NodeContext& node) {
   Value* axes = node.operand_or_ints(1, "axes", 13);

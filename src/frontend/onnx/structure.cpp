@@ -6,10 +6,10 @@
 namespace tcc::onnx {
 namespace {
 
-void import_concat(NodeContext& node) { node.result(Op::concat_, node.all_inputs(), {{"axis", node.integer("axis")}}); }
+void import_concat(NodeContext& node) { node.result(Op::concat_, node.all_inputs(), {{"axis", node.axis("axis")}}); }
 
 void import_split(NodeContext& node) {
-  Attrs attrs{{"axis", node.integer("axis", 0)}};
+  Attrs attrs{{"axis", node.axis("axis", 0)}};
   Value* sizes = node.operand_or_ints(1, "split", 13);
   int64_t parts = node.num_outputs();
   if (node.opset() >= 18 && node.has_attribute("num_outputs")) {
@@ -74,7 +74,7 @@ void import_trilu(NodeContext& node) {
 void import_split_to_sequence(NodeContext& node) {
   std::vector<Value*> operands{node.in(0)};
   if (node.has(1)) operands.push_back(node.in(1));
-  node.result(Op::split_to_sequence_, std::move(operands), {{"axis", node.integer("axis", 0)}, {"keepdims", node.flag("keepdims", true)}});
+  node.result(Op::split_to_sequence_, std::move(operands), {{"axis", node.axis("axis", 0)}, {"keepdims", node.flag("keepdims", true)}});
 }
 
 void import_sequence_at(NodeContext& node) { node.result(Op::sequence_at_, {node.in(0), node.in(1)}); }

@@ -171,7 +171,7 @@ Type type_of(const pb::TypeProto& proto, const std::string& name) {
     // Exporters write sizes below 0 for "unknown".
     if (dim.has_dim_value() && dim.dim_value() >= 0) type.dims.emplace_back(dim.dim_value());
     else if (dim.has_dim_param() && !dim.dim_param().empty()) type.dims.emplace_back(dim.dim_param());
-    else type.dims.emplace_back(name + "." + std::to_string(type.dims.size()));
+    else type.dims.emplace_back(std::string("?"));
   }
   return type;
 }

@@ -29,8 +29,7 @@ struct TensorSource {
 Tensor tensor_of(const pb::TensorProto& proto, const TensorSource& source);
 Tensor tensor_of(const pb::SparseTensorProto& proto, const TensorSource& source);
 
-/// The type of an input, output or value_info that is a tensor; RuleError for sequences, maps and optionals. `name` makes symbols for sizes
-/// that have neither a value nor a name: "<name>.<axis>".
+/// The type of an input or output that is a tensor; RuleError for sequences, maps and optionals. Sizes without value and name are `?`.
 Type type_of(const pb::TypeProto& proto, const std::string& name);
 
 }  // namespace tcc::onnx
