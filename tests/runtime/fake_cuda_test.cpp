@@ -206,7 +206,7 @@ TEST_F(FakeCuda, NamesTheCallTheErrorAndTheKernel) {
   EXPECT_TRUE(contains(message, "cuModuleGetFunction of kernel `scale`: CUDA_ERROR_INVALID_VALUE (1): invalid argument")) << message;
   const auto broken = library([](link::LinkInput& input) { input.images[0].bytes = "broken\n"; });
   message = message_of([&] { Instance instance(broken, {.device = Device::cuda}); });
-  EXPECT_TRUE(contains(message, "cuModuleLoadDataEx of PTX for sm_80 with kernel `add_weight`, log: ptxas fatal: broken: CUDA_ERROR_NO_BINARY_FOR_GPU (209)")) << message;
+  EXPECT_TRUE(contains(message, "cuModuleLoadDataEx of PTX for sm_80 with kernel `scale`, log: ptxas fatal: broken: CUDA_ERROR_NO_BINARY_FOR_GPU (209)")) << message;
   // `auto` takes the CPU for want of a device, not because something is broken.
   EXPECT_THROW(Instance(broken, {}), Error);
   EXPECT_TRUE(contains(message_of([&] { Instance instance(model, {.device = Device::cuda, .device_ordinal = 2}); }), "there is no CUDA device 2, the driver has 1"));

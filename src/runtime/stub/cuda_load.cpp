@@ -63,39 +63,84 @@ uint32_t best_image(const ProgramView& view, const Target& target, const Kernel&
   return best;
 }
 
-// --- modules, loaded on several threads: the driver compiles PTX, which takes far longer than anything else here --------------------
+// --- code, loaded on several threads: the driver compiles PTX, which takes far longer than anything else here -----------------------
+
+int load_module(tcc_instance* instance, uint32_t i) {
+  CudaState* state = instance->cuda;
+  const Image& image = instance->view.rows<Image>(instance->target->images)[i];
+  char log[1024] = {};
+  int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};
+  const CUresult error = state->driver->cuModuleLoadDataEx(&state->modules[i], tcc_payload.images + image.offset, 2, options, values);
+  if (error == CUDA_SUCCESS) return TCC_OK;
+  state->modules[i] = nullptr;
+  const Rows<Kernel> kernels = instance->view.rows<Kernel>(instance->target->kernels);
+  uint32_t k = 0;
+  while (state->image_of[k] != i) k++;
+  char what[1400];
+  snprintf(what, sizeof what, "%s for sm_%u%s with kernel `%.200s`%s%s", image.kind == ImageKind::ptx ? "PTX" : "machine code", image.arch,
+           image.arch_specific ? "a" : "", instance->view.text(kernels[k].name), log[0] ? ", log: " : "", log);
+  return cuda_fail(*state->driver, error, "cuModuleLoadDataEx", what);
+}
+
+int find_function(tcc_instance* instance, uint32_t k) {
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  const Kernel& kernel = instance->view.rows<Kernel>(instance->target->kernels)[k];
+  const char* name = instance->view.text(kernel.name);
+  char what[400];
+  snprintf(what, sizeof what, "kernel `%.200s`", name);
+  CUfunction& function = state->functions[k];
+  if (CUresult error = driver.cuModuleGetFunction(&function, state->modules[state->image_of[k]], name)) {
+    return cuda_fail(driver, error, "cuModuleGetFunction", what);
+  }
+  if (kernel.shared_bytes > 0) {
+    if (CUresult error = driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(kernel.shared_bytes))) {
+      int most_shared = 0;
+      driver.cuDeviceGetAttribute(&most_shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, state->device);
+      snprintf(what, sizeof what, "kernel `%.200s`, which needs %u bytes of shared memory (the device has %d per block)", name, kernel.shared_bytes, most_shared);
+      return cuda_fail(driver, error, "cuFuncSetAttribute", what);
+    }
+  }
+  // A driver that loads lazily compiles only now; so this, too, is the work of the loading threads.
+  int most_threads = 0, registers = 0;
+  if (CUresult error = driver.cuFuncGetAttribute(&most_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)) {
+    return cuda_fail(driver, error, "cuFuncGetAttribute", what);
+  }
+  if (static_cast<uint32_t>(most_threads) < kernel.threads) {
+    driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+    return fail(TCC_DRIVER_ERROR, "kernel `%.200s` is launched with %u threads per block, the device takes %d at its %d registers", name, kernel.threads,
+                most_threads, registers);
+  }
+  return TCC_OK;
+}
 
 struct Loader {
-  CudaState* state;
-  const Image* images;
+  tcc_instance* instance;
   const uint32_t* wanted;   // indices of images
   uint32_t num_wanted;
   std::atomic<uint32_t> next{0};
-  std::atomic<uint32_t> failed{kNoImage};   // the first image that did not load
-  CUresult error = CUDA_SUCCESS;            // written by the thread that set `failed`
-  char log[1024] = {};
+  std::atomic<int> status{TCC_OK};   // of the first failure
+  char message[2048] = {};           // of the same, written by the thread that set `status`
 };
 
+int load_image(tcc_instance* instance, uint32_t image) {
+  if (int status = load_module(instance, image)) return status;
+  for (uint32_t k = 0; k < instance->target->kernels.count; k++) {
+    if (instance->cuda->image_of[k] != image) continue;
+    if (int status = find_function(instance, k)) return status;
+  }
+  return TCC_OK;
+}
+
 void load_images(Loader* loader) {
-  const CudaDriver& driver = *loader->state->driver;
-  CurrentContext current(driver, loader->state->context);
-  for (uint32_t i; (i = loader->next.fetch_add(1)) < loader->num_wanted && loader->failed.load() == kNoImage;) {
-    const uint32_t image = loader->wanted[i];
-    char log[sizeof Loader::log] = {};
-    int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-    void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};
-    CUresult error = current.result();
-    if (error == CUDA_SUCCESS) {
-      error = driver.cuModuleLoadDataEx(&loader->state->modules[image], tcc_payload.images + loader->images[image].offset, 2, options, values);
-    }
-    uint32_t none = kNoImage;
-    if (error != CUDA_SUCCESS) {
-      loader->state->modules[image] = nullptr;
-      if (loader->failed.compare_exchange_strong(none, image)) {
-        loader->error = error;
-        memcpy(loader->log, log, sizeof log);
-      }
-    }
+  CudaState* state = loader->instance->cuda;
+  CurrentContext current(*state->driver, state->context);
+  for (uint32_t i; (i = loader->next.fetch_add(1)) < loader->num_wanted && loader->status.load() == TCC_OK;) {
+    const int status = current.result() == CUDA_SUCCESS ? load_image(loader->instance, loader->wanted[i])
+                                                        : cuda_fail(*state->driver, current.result(), "cuCtxPushCurrent", "the instance's context");
+    int ok = TCC_OK;
+    if (status != TCC_OK && loader->status.compare_exchange_strong(ok, status)) snprintf(loader->message, sizeof loader->message, "%s", last_message());
   }
 }
 
@@ -104,19 +149,19 @@ void* loader_main(void* loader) {
   return nullptr;
 }
 
-int load_modules(tcc_instance* instance) {
+int load_code(tcc_instance* instance) {
   CudaState* state = instance->cuda;
   const Target& target = *instance->target;
-  const Rows<Image> images = instance->view.rows<Image>(target.images);
-  const Rows<Kernel> kernels = instance->view.rows<Kernel>(target.kernels);
-  state->modules = instance->memory.allocate_array<CUmodule>(images.count);
-  uint32_t* wanted = instance->memory.allocate_array<uint32_t>(images.count);
-  bool* is_wanted = instance->memory.allocate_array<bool>(images.count);
-  if (!state->modules || !wanted || !is_wanted) return fail(TCC_OUT_OF_MEMORY, "no memory for %u modules", images.count);
+  const uint32_t num_kernels = target.kernels.count, num_images = target.images.count;
+  state->modules = instance->memory.allocate_array<CUmodule>(num_images);
+  state->functions = instance->memory.allocate_array<CUfunction>(num_kernels);
+  uint32_t* wanted = instance->memory.allocate_array<uint32_t>(num_images);
+  bool* is_wanted = instance->memory.allocate_array<bool>(num_images);
+  if (!state->modules || !state->functions || !wanted || !is_wanted) return fail(TCC_OUT_OF_MEMORY, "no memory for %u kernels", num_kernels);
 
-  Loader loader{state, images.data, wanted, 0};
-  for (uint32_t k = 0; k < kernels.count; k++) is_wanted[state->image_of[k]] = true;
-  for (uint32_t i = 0; i < images.count; i++) {
+  Loader loader{instance, wanted, 0};
+  for (uint32_t k = 0; k < num_kernels; k++) is_wanted[state->image_of[k]] = true;
+  for (uint32_t i = 0; i < num_images; i++) {
     if (is_wanted[i]) wanted[loader.num_wanted++] = i;
   }
   int num_threads = usable_cpus();
@@ -128,54 +173,8 @@ int load_modules(tcc_instance* instance) {
   while (started < num_threads - 1 && pthread_create(&threads[started], nullptr, loader_main, &loader) == 0) started++;
   load_images(&loader);
   for (int i = 0; i < started; i++) pthread_join(threads[i], nullptr);
-
-  const uint32_t failed = loader.failed.load();
-  if (failed == kNoImage) return TCC_OK;
-  const char* kernel = "?";
-  for (uint32_t k = 0; k < kernels.count; k++) {
-    if (state->image_of[k] == failed) kernel = instance->view.text(kernels[k].name);
-  }
-  const Image& image = images[failed];
-  char what[1400];
-  snprintf(what, sizeof what, "%s for sm_%u%s with kernel `%s`%s%s", image.kind == ImageKind::ptx ? "PTX" : "machine code", image.arch,
-           image.arch_specific ? "a" : "", kernel, loader.log[0] ? ", log: " : "", loader.log);
-  return cuda_fail(*state->driver, loader.error, "cuModuleLoadDataEx", what);
-}
-
-int find_functions(tcc_instance* instance) {
-  CudaState* state = instance->cuda;
-  const CudaDriver& driver = *state->driver;
-  const Rows<Kernel> kernels = instance->view.rows<Kernel>(instance->target->kernels);
-  state->functions = instance->memory.allocate_array<CUfunction>(kernels.count);
-  if (!state->functions) return fail(TCC_OUT_OF_MEMORY, "no memory for %u kernels", kernels.count);
-  int most_shared = 0;
-  driver.cuDeviceGetAttribute(&most_shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, state->device);
-  for (uint32_t k = 0; k < kernels.count; k++) {
-    const Kernel& kernel = kernels[k];
-    const char* name = instance->view.text(kernel.name);
-    char what[256];
-    snprintf(what, sizeof what, "kernel `%s`", name);
-    CUfunction& function = state->functions[k];
-    if (CUresult error = driver.cuModuleGetFunction(&function, state->modules[state->image_of[k]], name)) {
-      return cuda_fail(driver, error, "cuModuleGetFunction", what);
-    }
-    if (kernel.shared_bytes > 0) {
-      if (CUresult error = driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(kernel.shared_bytes))) {
-        snprintf(what, sizeof what, "kernel `%s`, which needs %u bytes of shared memory (the device has %d per block)", name, kernel.shared_bytes, most_shared);
-        return cuda_fail(driver, error, "cuFuncSetAttribute", what);
-      }
-    }
-    int most_threads = 0, registers = 0;
-    if (CUresult error = driver.cuFuncGetAttribute(&most_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)) {
-      return cuda_fail(driver, error, "cuFuncGetAttribute", what);
-    }
-    if (static_cast<uint32_t>(most_threads) < kernel.threads) {
-      driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
-      return fail(TCC_DRIVER_ERROR, "kernel `%s` is launched with %u threads per block, the device takes %d at its %d registers", name, kernel.threads,
-                  most_threads, registers);
-    }
-  }
-  return TCC_OK;
+  const int status = loader.status.load();
+  return status == TCC_OK ? TCC_OK : fail(static_cast<tcc_status>(status), "%s", loader.message);
 }
 
 // --- weights: only those that this target's plan uses, since the CPU's plan may have packed ones of its own ---------------------------
@@ -328,8 +327,7 @@ int cuda_create(tcc_instance* instance, const tcc_create_options& options) {
     if (launch.kind != LaunchKind::kernel && launch.size_bytes > 0x7fffffff) state->use_graph = false;
   }
 
-  if (int status = load_modules(instance)) return status;
-  if (int status = find_functions(instance)) return status;
+  if (int status = load_code(instance)) return status;
   uint64_t* weight_offsets = nullptr;
   if (int status = load_weights(instance, &weight_offsets)) return status;
   if (int status = instance->arguments.prepare(instance->view, target, weight_offsets, &instance->memory)) return status;
