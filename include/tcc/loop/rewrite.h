@@ -83,6 +83,18 @@ Uses uses_of(const ExprPtr& expr);
 /// Whether `second` must stay after `first`: it reads what first defines or writes, or writes what first reads or writes.
 bool depends(const Uses& second, const Uses& first);
 
+// -------------------------------------------------------------------------------------------------------------- binds
+
+/// How a dim bound to block, threads, thread, warp or lane takes its value from the number of the block (item, thread, warp, lane):
+///   value = (number mod radix) / stride       radix 0: number / stride; an iteration runs when value < extent, other threads idle
+/// The innermost dim of a level has stride 1, an outer one the product of the (largest) nest of that level within it; radix is the stride of the next dim out.
+struct Digit {
+  int64_t stride = 1, radix = 0;
+};
+std::map<const Var*, Digit> digits_of(const Block& body);
+/// Product of the largest nest of dims with that bind.
+int64_t nest_extent(const Block& body, Bind bind);
+
 // ---------------------------------------------------------------------------------------------------------- rewriting
 
 /// The expression with f applied to every node, operands first; f gives the node itself to keep it.

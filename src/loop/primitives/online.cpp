@@ -7,7 +7,7 @@
 //     combine (m, s), (m', s') -> M = max(m, m'), s * exp(m - M) + s' * exp(m' - M)
 //
 // The rule: a factor exp(a - m) is exp(a - M) * exp(M - m), so partial sums are rescaled when the maximum moves. An iteration's own value is taken relative
-// to its own x. Where both maxima are equal (both may be -inf) the scale is 1 without computing a difference.
+// to its own x. Where both maxima are equal (both may be -inf) the scale is 1 without computing a difference; an iteration whose x is -inf adds nothing.
 #include <utility>
 
 #include "loop/primitives/edit.h"
@@ -106,17 +106,18 @@ Unit online(const Unit& unit, const std::string& first, const std::string& secon
     combine->left = {scalar(first + ".left"), scalar(second + ".left")};
     combine->right = {scalar(first + ".right"), scalar(second + ".right")};
     const ScalarRef high = scalar(first + ".high");
-    combine->body.push_back({Let{high, tcc::loop::apply(Op::max_, {scalar_value(combine->left[0]), scalar_value(combine->right[0])})}});
+    combine->body.push_back({Let{high, loop::apply(Op::max_, {scalar_value(combine->left[0]), scalar_value(combine->right[0])})}});
     const auto rescaled = [&](const ScalarRef& top, const ScalarRef& total) {
-      const ExprPtr same = tcc::loop::apply(Op::eq_, {scalar_value(top), scalar_value(high)});
-      const ExprPtr scale = tcc::loop::apply(Op::exp_, {tcc::loop::apply(Op::sub_, {scalar_value(top), scalar_value(high)})});
-      return tcc::loop::apply(Op::mul_, {scalar_value(total), tcc::loop::apply(Op::select_, {same, constant_float(dtype, 1), scale})});
+      const ExprPtr same = loop::apply(Op::eq_, {scalar_value(top), scalar_value(high)});
+      const ExprPtr scale = loop::apply(Op::exp_, {loop::apply(Op::sub_, {scalar_value(top), scalar_value(high)})});
+      return loop::apply(Op::mul_, {scalar_value(total), loop::apply(Op::select_, {same, constant_float(dtype, 1), scale})});
     };
-    combine->results = {scalar_value(high), tcc::loop::apply(Op::add_, {rescaled(combine->left[0], combine->left[1]), rescaled(combine->right[0], combine->right[1])})};
+    combine->results = {scalar_value(high), loop::apply(Op::add_, {rescaled(combine->left[0], combine->left[1]), rescaled(combine->right[0], combine->right[1])})};
     State state_max = max, state_sum = sum;
     state_max.value = scalar_value(own);
     state_max.init = identity_of(Op::reduce_max_, dtype);
-    state_sum.value = substitute(sum.value, into);
+    const ExprPtr nothing = loop::apply(Op::eq_, {scalar_value(own), identity_of(Op::reduce_max_, dtype)});
+    state_sum.value = loop::apply(Op::select_, {nothing, constant_float(dtype, 0), substitute(sum.value, into)});
     state_sum.init = identity_of(Op::reduce_sum_, dtype);
     merged.states = {state_max, state_sum};
     merged.combine = std::move(combine);

@@ -1,0 +1,326 @@
+// Statements that compute: loops, reductions, lets, stores. Memory and its checks are in machine_memory.cpp, copies, pipes and mma in machine_collective.cpp.
+#include "loop/machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "loop/machine_iterate.h"
+#include "loop/visit.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::loop {
+
+Machine::Machine(const Block& body, const std::vector<Param>& params, std::vector<Tensor>& tensors, Options options)
+    : body_(body), options_(options), width_(static_cast<size_t>(options.threads)), params_(params), tensors_(tensors) {
+  std::vector<int> ids;
+  walk(body, [&](const Stmt& stmt) {
+    if (const auto* dims = dims_of(stmt)) {
+      for (const Dim& dim : *dims) ids.push_back(dim.var->id);
+    }
+    for (const ScalarRef& s : defined_by(stmt)) ids.push_back(s->id);
+    if (const Combine* combine = combine_of(stmt)) {
+      for (const ScalarRef& s : combine->left) ids.push_back(s->id);
+      for (const ScalarRef& s : combine->right) ids.push_back(s->id);
+    }
+  });
+  if (!ids.empty()) {
+    first_id_ = *std::min_element(ids.begin(), ids.end());
+    slots_.resize(static_cast<size_t>(*std::max_element(ids.begin(), ids.end()) - first_id_ + 1));
+    for (size_t i = 0; i < ids.size(); ++i) slots_[static_cast<size_t>(ids[i] - first_id_)] = i;
+  }
+  vars_.resize(ids.size() * width_);
+  scalars_.resize(ids.size() * width_);
+  digits_ = digits_of(body);
+}
+
+void Machine::run() {
+  for (size_t i = 0; i < params_.size(); ++i) {
+    Memory whole;
+    whole.data = tensors_[i];
+    if (options_.lockstep && params_[i].written) whole.accesses.resize(static_cast<size_t>(whole.data.count()));
+    memories_[params_[i].buffer.get()].push_back(std::move(whole));
+  }
+  Threads all;
+  for (int t = 0; t < options_.threads; ++t) all.push_back(t);
+  for (block_ = 0; block_ < options_.grid; ++block_) {
+    ++epoch_;
+    run(body_, all);
+  }
+}
+
+void Machine::run(const Block& block, const Threads& active) {
+  std::vector<const Pipe*> declared;
+  for (const Stmt& stmt : block) {
+    run(stmt, active);
+    if (const auto* decl = as<PipeDecl>(stmt)) declared.push_back(decl->pipe.get());
+  }
+  for (const Pipe* pipe : declared) {
+    for (Ring::Stage& stage : rings_.at(pipe).stages) {
+      if (stage.state == Ring::State::ready) fail("a stage of %" + pipe->name + " is never released");
+      if (stage.state == Ring::State::filling) fail("a stage of %" + pipe->name + " is never committed");
+      if (!stage.pending.empty()) fail("a stage of %" + pipe->name + " is never waited for, its copies are under way at the end");
+    }
+  }
+}
+
+void Machine::run(const Stmt& stmt, const Threads& active) {
+  if (active.empty()) return;
+  const Stmt* outer = std::exchange(current_, &stmt);
+  std::visit([&](const auto& node) { execute(node, active); }, stmt.node);
+  current_ = outer;
+}
+
+void Machine::fail(const std::string& message) const {
+  std::string line = current_ ? print(*current_) : "";
+  line = line.substr(0, line.find('\n'));
+  throw Error(ExitCode::internal, "internal-error", "interpreting loops", message + (line.empty() ? "" : ", at `" + line + "`"));
+}
+
+void Machine::collective(const Threads& active, const char* what) {
+  if (bound_depth_ > 0) fail(std::string(what) + " within a loop over threads needs them side by side: interpret it as a kernel");
+  if (active.size() != width_) {
+    fail(std::string(what) + " is reached by " + std::to_string(active.size()) + " of " + std::to_string(width_) + " threads");
+  }
+}
+
+int Machine::number(Bind bind, int thread) const {
+  switch (bind) {
+    case Bind::block:
+    case Bind::threads: return static_cast<int>(block_);
+    case Bind::thread: return thread;
+    case Bind::warp: return thread / 32;
+    case Bind::lane: return thread % 32;
+    default: internal_error("this bind has no number");
+  }
+}
+
+Machine::Threads Machine::where(const ExprPtr& condition, const Threads& active) {
+  if (!condition) return active;
+  Threads result;
+  for (int t : active) {
+    if (evaluate(condition, t).i) result.push_back(t);
+  }
+  return result;
+}
+
+void Machine::execute(const Loop& loop, const Threads& active) {
+  iterate(loop.dims, 0, loop.tile, active, [&](const Threads& threads) { run(loop.body, where(loop.where, threads)); });
+}
+
+std::vector<ScalarValue> Machine::initial(const std::vector<State>& states, int thread) {
+  std::vector<ScalarValue> values;
+  for (const State& state : states) {
+    values.push_back(evaluate(state.init ? state.init : identity_of(state.combiner, state.result->dtype), thread));
+  }
+  return values;
+}
+
+std::vector<ScalarValue> Machine::combine(const std::vector<State>& states, const Combine* custom, const std::vector<ScalarValue>& left,
+                                          const std::vector<ScalarValue>& right, int thread) {
+  std::vector<ScalarValue> result;
+  if (!custom) {
+    for (size_t i = 0; i < states.size(); ++i) {
+      const DType dtype = states[i].result->dtype;
+      const ScalarValue pair[] = {left[i], right[i]};
+      result.push_back(evaluate_scalar(pointwise_of(states[i].combiner), dtype, dtype, pair));
+    }
+    return result;
+  }
+  for (size_t i = 0; i < states.size(); ++i) {
+    scalar(custom->left[i].get(), thread) = left[i];
+    scalar(custom->right[i].get(), thread) = right[i];
+  }
+  run(custom->body, {thread});
+  for (const ExprPtr& e : custom->results) result.push_back(evaluate(e, thread));
+  return result;
+}
+
+void Machine::execute(const Reduce& reduce, const Threads& active) {
+  const Combine* custom = reduce.combine.get();
+  struct Partial {
+    bool any = false;
+    std::vector<ScalarValue> values;
+  };
+  std::vector<Partial> partials(width_);
+  // Which levels of threads the reduce runs across, and the first dim of each.
+  std::map<Bind, const Var*> across;
+  for (const Dim& dim : reduce.dims) {
+    if (options_.lockstep && (dim.bind == Bind::thread || dim.bind == Bind::warp || dim.bind == Bind::lane)) across.emplace(dim.bind, dim.var.get());
+    if (options_.lockstep && dim.bind == Bind::tile) fail("a reduce over the coordinates of a register tile is not supported");
+  }
+  for (int t : active) {
+    if (across.empty()) partials[static_cast<size_t>(t)] = {true, initial(reduce.states, t)};
+  }
+  iterate(reduce.dims, 0, nullptr, active, [&](const Threads& reached) {
+    const Threads threads = where(reduce.where, reached);
+    run(reduce.body, threads);
+    for (int t : threads) {
+      std::vector<ScalarValue> values;
+      for (const State& state : reduce.states) values.push_back(evaluate(state.value, t));
+      Partial& partial = partials[static_cast<size_t>(t)];
+      partial.values = partial.any ? combine(reduce.states, custom, partial.values, values, t) : std::move(values);
+      partial.any = true;
+    }
+  });
+  if (across.empty()) {
+    for (int t : active) {
+      for (size_t i = 0; i < reduce.states.size(); ++i) scalar(reduce.states[i].result.get(), t) = partials[static_cast<size_t>(t)].values[i];
+    }
+    return;
+  }
+  // Threads that differ only in what the reduce runs across share its result.
+  std::map<std::vector<int64_t>, Threads> groups;
+  for (int t : active) {
+    std::vector<int64_t> key;
+    for (Bind level : {Bind::thread, Bind::warp, Bind::lane}) {
+      if (level == Bind::thread && !across.count(level)) continue;   // a kernel has either threads or warps and lanes
+      const auto at = across.find(level);
+      const int64_t n = number(level, t);
+      key.push_back(at == across.end() ? (across.count(Bind::thread) ? 0 : n) : digits_.at(at->second).radix == 0 ? 0 : n / digits_.at(at->second).radix);
+    }
+    groups[key].push_back(t);
+  }
+  if (across.count(Bind::lane)) {
+    std::map<int, int> reached;   // of each warp
+    for (int t : active) ++reached[t / 32];
+    for (const auto& [warp, lanes] : reached) {
+      if (lanes != 32) fail("a reduce across lanes is reached by " + std::to_string(lanes) + " lanes of warp " + std::to_string(warp));
+    }
+  }
+  for (const auto& [key, threads] : groups) {
+    std::vector<ScalarValue> total = initial(reduce.states, threads[0]);
+    for (int t : threads) {
+      const Partial& partial = partials[static_cast<size_t>(t)];
+      if (partial.any) total = combine(reduce.states, custom, total, partial.values, threads[0]);
+    }
+    for (int t : threads) {
+      for (size_t i = 0; i < reduce.states.size(); ++i) scalar(reduce.states[i].result.get(), t) = total[i];
+    }
+  }
+  if (across.count(Bind::thread) || across.count(Bind::warp)) {
+    collective(active, "a reduce across the block");
+    ++epoch_;   // the exchange has barriers
+  }
+}
+
+void Machine::execute(const Scan& scan, const Threads& active) {
+  for (const Dim& dim : scan.dims) {
+    if (options_.lockstep && digits_.count(dim.var.get())) fail("a scan runs in order, its loops can't be bound to threads or blocks");
+  }
+  const Combine* custom = scan.combine.get();
+  std::vector<std::vector<ScalarValue>> states(width_);
+  auto publish = [&](int t) {
+    for (size_t i = 0; i < scan.states.size(); ++i) scalar(scan.states[i].result.get(), t) = states[static_cast<size_t>(t)][i];
+  };
+  for (int t : active) states[static_cast<size_t>(t)] = initial(scan.states, t);
+  iterate(scan.dims, 0, nullptr, active, [&](const Threads& threads) {
+    run(scan.body, threads);
+    std::vector<std::vector<ScalarValue>> next(width_);
+    for (int t : threads) {
+      const size_t at = static_cast<size_t>(t);
+      std::vector<ScalarValue> values;
+      for (const State& state : scan.states) values.push_back(evaluate(state.value, t));
+      next[at] = combine(scan.states, custom, states[at], values, t);
+      if (!scan.exclusive) states[at] = next[at];
+      publish(t);
+    }
+    run(scan.after, threads);
+    for (int t : threads) states[static_cast<size_t>(t)] = next[static_cast<size_t>(t)];
+  });
+  for (int t : active) publish(t);
+}
+
+void Machine::execute(const Let& let, const Threads& active) {
+  for (int t : active) scalar(let.scalar.get(), t) = evaluate(let.value, t);
+}
+
+void Machine::execute(const Store& store, const Threads& active) {
+  ++tick_;
+  std::vector<ScalarValue> values;
+  std::vector<std::vector<int64_t>> places;
+  for (int t : active) {   // all read before any writes
+    values.push_back(evaluate(store.value, t));
+    places.emplace_back();
+    for (const Index& index : store.indices) places.back().push_back(evaluate(index, t));
+  }
+  for (size_t i = 0; i < active.size(); ++i) {
+    if (offset(*store.buffer, places[i].data(), active[i]) < 0) {
+      fail("store outside of " + element(*store.buffer, places[i].data()) + ", extents " + tcc::to_string(store.buffer->extents));
+    }
+    write(store.buffer, places[i].data(), values[i], active[i]);
+  }
+}
+
+void Machine::execute(const Scatter& scatter, const Threads& active) {
+  for (int t : active) {
+    const ScalarValue value = evaluate(scatter.value, t);
+    std::vector<int64_t> place;
+    for (const Index& index : scatter.indices) place.push_back(evaluate(index, t));
+    const int64_t at = offset(*scatter.buffer, place.data(), t);
+    if (at < 0) continue;
+    Memory& target = memory(scatter.buffer, t, true);
+    const DType dtype = scatter.buffer->dtype;
+    const ScalarValue pair[] = {get(target, at, dtype), value};
+    set(target, at, dtype, scatter.combiner == Op::identity_ ? value : evaluate_scalar(scatter.combiner, dtype, dtype, pair));
+  }
+}
+
+void Machine::execute(const If& branch, const Threads& active) {
+  const Threads then = where(branch.condition, active);
+  Threads otherwise;
+  std::set_difference(active.begin(), active.end(), then.begin(), then.end(), std::back_inserter(otherwise));
+  run(branch.then, then);
+  run(branch.otherwise, otherwise);
+}
+
+// ------------------------------------------------------------------------------------------------------------- values
+
+int64_t Machine::evaluate(const Index& index, int thread) {
+  int64_t result = index.constant();
+  for (const Term& term : index.terms()) {
+    int64_t value = 0;
+    switch (term.atom.kind) {
+      case Atom::Kind::var: value = var(term.atom.var.get(), thread); break;
+      case Atom::Kind::scalar: value = scalar(term.atom.scalar.get(), thread).i; break;
+      case Atom::Kind::floor_div:
+      case Atom::Kind::mod: {
+        const int64_t operand = evaluate(*term.atom.operand, thread), divisor = term.atom.divisor;
+        const int64_t remainder = (operand % divisor + divisor) % divisor;
+        value = term.atom.kind == Atom::Kind::mod ? remainder : (operand - remainder) / divisor;
+        break;
+      }
+    }
+    result += term.coefficient * value;
+  }
+  return result;
+}
+
+ScalarValue Machine::evaluate(const ExprPtr& expr, int thread) {
+  switch (expr->kind) {
+    case Expr::Kind::constant: return is_float(expr->dtype) ? ScalarValue::of_float(expr->float_value) : ScalarValue::of_int(expr->int_value);
+    case Expr::Kind::index: return ScalarValue::of_int(evaluate(expr->index, thread));
+    case Expr::Kind::scalar: return scalar(expr->scalar.get(), thread);
+    case Expr::Kind::load: {
+      int64_t places[16];
+      check(expr->indices.size() <= 16, "a buffer of more than 16 axes");
+      for (size_t i = 0; i < expr->indices.size(); ++i) places[i] = evaluate(expr->indices[i], thread);
+      const Buffer& buffer = *expr->buffer;
+      bool inside = true;
+      for (size_t i = 0; i < buffer.extents.size(); ++i) inside = inside && places[i] >= 0 && places[i] < buffer.extents[i];
+      if (inside) return read(expr->buffer, places, thread);
+      if (expr->otherwise) return evaluate(expr->otherwise, thread);
+      fail("load outside of " + element(buffer, places) + ", extents " + tcc::to_string(buffer.extents));
+    }
+    case Expr::Kind::op: {
+      if (expr->op == Op::cast_) return cast_scalar(evaluate(expr->args[0], thread), expr->args[0]->dtype, expr->dtype);
+      if (expr->op == Op::bitcast_) return bitcast_scalar(evaluate(expr->args[0], thread), expr->args[0]->dtype, expr->dtype);
+      if (expr->op == Op::select_) return evaluate(expr->args[evaluate(expr->args[0], thread).i ? 1 : 2], thread);
+      ScalarValue args[3];
+      for (size_t i = 0; i < expr->args.size(); ++i) args[i] = evaluate(expr->args[i], thread);
+      return evaluate_scalar(expr->op, expr->dtype, expr->args[0]->dtype, {args, expr->args.size()});
+    }
+  }
+  internal_error("no such expression");
+}
+
+}  // namespace tcc::loop

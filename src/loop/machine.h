@@ -1,0 +1,142 @@
+// The machine that both interpreters run on: threads in lock step, each statement executed for all of them before the next. The first form is a machine of one
+// thread on which every bind is a plain loop.
+//
+// What it checks while it runs: indices in bounds, no read of what was never written, no race on shared memory between two barriers or on global memory
+// between two blocks, collective statements reached by all threads, and the state of every stage of every pipe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "loop/scalar_math.h"
+#include "tcc/loop/loop.h"
+#include "tcc/loop/rewrite.h"
+#include "tcc/support/tensor.h"
+
+namespace tcc::loop {
+
+/// Elements with what is needed to check their use.
+struct Memory {
+  Tensor data;
+  std::vector<uint8_t> defined;        ///< empty: all are
+  struct Access {
+    int64_t write_epoch = 0, write_tick = 0, read_epoch = 0;
+    int writer = 0, reader = 0;        ///< thread, or kEveryone
+    int64_t block = -1;                ///< that wrote it last
+  };
+  std::vector<Access> accesses;        ///< empty: not checked
+};
+
+/// One ring of stages. A stage goes free -> filling (acquire) -> committed (commit) -> ready (wait) -> free (release).
+struct Ring {
+  enum class State { free, filling, committed, ready };
+  struct Stage {
+    State state = State::free;
+    int64_t released_epoch = 0;
+    std::vector<Memory> buffers;
+    std::vector<const Copy*> pending;            ///< async copies that have not landed
+    std::vector<std::vector<int64_t>> places;    ///< of each: from, then to
+  };
+  PipeRef pipe;
+  std::vector<Stage> stages;
+  int64_t produced = 0, consumed = 0;
+  Stage& producer() { return stages[static_cast<size_t>(produced) % stages.size()]; }
+  Stage& consumer() { return stages[static_cast<size_t>(consumed) % stages.size()]; }
+};
+
+/// The coordinates of a register tile, both ways, for one number of threads.
+struct TilePlaces {
+  int64_t registers = 0;
+  std::vector<std::vector<std::vector<int64_t>>> coordinates;          ///< [thread][register]; threads beyond the layout hold nothing
+  std::vector<std::unordered_map<int64_t, int64_t>> registers_at;      ///< [thread]: flat coordinate -> register
+};
+
+class Machine {
+ public:
+  struct Options {
+    int threads = 1;
+    bool lockstep = false;             ///< binds mean block, thread, ...; otherwise every dim is a plain loop
+    bool copies_land_late = false;     ///< async copies arrive at the wait; otherwise at once
+    int64_t grid = 1;
+  };
+  Machine(const Block& body, const std::vector<Param>& params, std::vector<Tensor>& tensors, Options options);
+  void run();                          ///< all blocks, one after the other
+
+ private:
+  using Threads = std::vector<int>;    ///< those that execute, increasing
+  static constexpr int kEveryone = -2;
+
+  void run(const Block& block, const Threads& active);
+  void run(const Stmt& stmt, const Threads& active);
+  void execute(const Loop& loop, const Threads& active);
+  void execute(const Reduce& reduce, const Threads& active);
+  void execute(const Scan& scan, const Threads& active);
+  void execute(const Let& let, const Threads& active);
+  void execute(const Store& store, const Threads& active);
+  void execute(const Scatter& scatter, const Threads& active);
+  void execute(const If& branch, const Threads& active);
+  void execute(const Alloc& alloc, const Threads& active);
+  void execute(const Barrier& barrier, const Threads& active);
+  void execute(const Copy& copy, const Threads& active);
+  void execute(const PipeDecl& decl, const Threads& active);
+  void execute(const PipeOp& op, const Threads& active);
+  void execute(const Mma& mma, const Threads& active);
+
+  /// Calls leaf(threads) for each iteration of dims[at...], with the variables set.
+  template <class F> void iterate(const std::vector<Dim>& dims, size_t at, const BufferRef& tile, const Threads& active, F leaf);
+  Threads where(const ExprPtr& condition, const Threads& active);
+  void collective(const Threads& active, const char* what);
+  int number(Bind bind, int thread) const;
+
+  // Values.
+  int64_t& var(const Var* v, int thread) { return vars_[slot(v->id) * width_ + static_cast<size_t>(thread)]; }
+  ScalarValue& scalar(const Scalar* s, int thread) { return scalars_[slot(s->id) * width_ + static_cast<size_t>(thread)]; }
+  size_t slot(int id) const { return slots_[static_cast<size_t>(id - first_id_)]; }
+  int64_t evaluate(const Index& index, int thread);
+  ScalarValue evaluate(const ExprPtr& expr, int thread);
+  std::vector<ScalarValue> combine(const std::vector<State>& states, const Combine* combine, const std::vector<ScalarValue>& left,
+                                   const std::vector<ScalarValue>& right, int thread);
+  std::vector<ScalarValue> initial(const std::vector<State>& states, int thread);
+
+  // Memory.
+  Memory make_memory(const Buffer& buffer, int64_t elements, bool checked) const;
+  Memory& memory(const BufferRef& buffer, int thread, bool write);
+  /// The element's offset in its memory; -1 when outside the extents.
+  int64_t offset(const Buffer& buffer, const int64_t* indices, int thread);
+  ScalarValue read(const BufferRef& buffer, const int64_t* indices, int thread);
+  void write(const BufferRef& buffer, const int64_t* indices, ScalarValue value, int thread);
+  ScalarValue get(const Memory& memory, int64_t at, DType dtype) const;
+  void set(Memory& memory, int64_t at, DType dtype, ScalarValue value);
+  void note_read(const BufferRef& buffer, Memory& memory, int64_t at, int thread);
+  void note_write(const BufferRef& buffer, Memory& memory, int64_t at, int thread, bool same_value);
+  void move(const Copy& copy, const std::vector<int64_t>& from, const std::vector<int64_t>& to, Memory& source, Memory& destination);
+  const TilePlaces& places(const Buffer& buffer);
+  Ring* ring_of(const BufferRef& buffer, size_t* index);
+
+  [[noreturn]] void fail(const std::string& message) const;
+  static std::string element(const Buffer& buffer, const int64_t* indices);
+
+  const Block& body_;
+  Options options_;
+  size_t width_;
+  int first_id_ = 0;
+  std::vector<size_t> slots_;
+  std::vector<int64_t> vars_;
+  std::vector<ScalarValue> scalars_;
+  std::map<const Var*, Digit> digits_;
+  std::unordered_map<const Buffer*, std::vector<Memory>> memories_;    ///< one, or one for each thread
+  std::unordered_map<const Pipe*, Ring> rings_;
+  std::unordered_map<const Buffer*, std::pair<const Pipe*, size_t>> ring_buffers_;
+  std::map<const TileLayout*, TilePlaces> places_;
+  const std::vector<Param>& params_;
+  std::vector<Tensor>& tensors_;
+  const Stmt* current_ = nullptr;
+  int64_t block_ = 0, epoch_ = 1, tick_ = 0;
+  int bound_depth_ = 0;                ///< plain loops around that stand for threads
+};
+
+}  // namespace tcc::loop

@@ -1,0 +1,233 @@
+// What all threads of a block do together: barriers, copies, pipes, mma on register tiles.
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "loop/machine.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::loop {
+namespace {
+
+/// f32 with the 10-bit mantissa of tf32, ties away from zero as cvt.rna does.
+float to_tf32(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  if ((bits & 0x7f800000u) == 0x7f800000u) return value;
+  bits = (bits + 0x1000u) & ~0x1fffu;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+}  // namespace
+
+const TilePlaces& Machine::places(const Buffer& buffer) {
+  const auto found = places_.find(buffer.tile.get());
+  if (found != places_.end()) return found->second;
+  const TileLayout& layout = *buffer.tile;
+  const int rank = static_cast<int>(buffer.extents.size());
+  const int64_t lanes = count_of(layout, TileDigit::Level::lane), warps = count_of(layout, TileDigit::Level::warp);
+  if (lanes > 32 || warps * 32 > options_.threads) {
+    fail("the layout of %" + buffer.name + " spreads over " + std::to_string(lanes) + " lanes of " + std::to_string(warps) + " warps");
+  }
+  TilePlaces result;
+  result.registers = registers_of(layout);
+  result.coordinates.resize(width_);
+  result.registers_at.resize(width_);
+  for (int t = 0; t < options_.threads; ++t) {
+    if (t / 32 >= warps || t % 32 >= lanes) continue;
+    for (int64_t r = 0; r < result.registers; ++r) {
+      const auto coordinates = coordinates_of(layout, rank, r, t % 32, t / 32);
+      int64_t flat = 0;
+      for (int axis = 0; axis < rank; ++axis) {
+        const int64_t extent = buffer.extents[static_cast<size_t>(axis)], c = coordinates[static_cast<size_t>(axis)];
+        if (c >= extent) fail("the layout of %" + buffer.name + " reaches coordinate " + std::to_string(c) + " of an axis of " + std::to_string(extent));
+        flat = flat * extent + c;
+      }
+      result.registers_at[static_cast<size_t>(t)].emplace(flat, r);
+      result.coordinates[static_cast<size_t>(t)].push_back(coordinates);
+    }
+  }
+  return places_.emplace(buffer.tile.get(), std::move(result)).first->second;
+}
+
+void Machine::execute(const Barrier&, const Threads& active) {
+  collective(active, "a barrier");
+  ++epoch_;
+}
+
+/// Moves the box at once.
+void Machine::move(const Copy& copy, const std::vector<int64_t>& from, const std::vector<int64_t>& to, Memory& source, Memory& destination) {
+  const Buffer& a = *copy.source;
+  const Buffer& b = *copy.destination;
+  const size_t rank = copy.extents.size();
+  std::vector<int64_t> x(rank, 0);
+  const int64_t count = num_elements(copy.extents);
+  const int who = options_.threads > 1 ? kEveryone : 0;
+  for (int64_t n = 0; n < count; ++n) {
+    std::vector<int64_t> at = from, place = to;
+    for (size_t i = 0; i < rank; ++i) {
+      at[at.size() - rank + i] += x[i];
+      place[place.size() - rank + i] += x[i];
+    }
+    ScalarValue value = is_float(a.dtype) ? ScalarValue::of_float(0) : ScalarValue::of_int(0);
+    if (const int64_t source_at = offset(a, at.data(), 0); source_at >= 0) {
+      if (!source.defined.empty() && !source.defined[static_cast<size_t>(source_at)]) fail(element(a, at.data()) + " is copied but was never written");
+      note_read(copy.source, source, source_at, who);
+      value = get(source, source_at, a.dtype);
+    }
+    const int64_t destination_at = offset(b, place.data(), 0);
+    if (destination_at < 0) fail("copy to the outside of " + element(b, place.data()) + ", extents " + tcc::to_string(b.extents));
+    set(destination, destination_at, b.dtype, value);
+    note_write(copy.destination, destination, destination_at, who, false);
+    for (size_t i = rank; i-- > 0;) {
+      if (++x[i] < copy.extents[i]) break;
+      x[i] = 0;
+    }
+  }
+}
+
+void Machine::execute(const Copy& copy, const Threads& active) {
+  collective(active, "a copy");
+  ++tick_;
+  if (copy.source->dtype != copy.destination->dtype) fail("a copy between buffers of different dtypes");
+  std::vector<int64_t> from, to;
+  for (const Index& index : copy.from) from.push_back(evaluate(index, active[0]));
+  for (const Index& index : copy.to) to.push_back(evaluate(index, active[0]));
+  size_t index = 0;
+  Ring* ring = ring_of(copy.destination, &index);
+  if (copy.kind == Copy::Kind::async && !ring) fail("an asynchronous copy goes to a buffer of a pipe");
+  if (copy.kind == Copy::Kind::async && options_.copies_land_late) {
+    memory(copy.destination, 0, true);   // checks that a stage is acquired
+    ring->producer().pending.push_back(&copy);
+    from.insert(from.end(), to.begin(), to.end());
+    ring->producer().places.push_back(std::move(from));
+    return;
+  }
+  move(copy, from, to, memory(copy.source, 0, false), memory(copy.destination, 0, true));
+}
+
+void Machine::execute(const PipeDecl& decl, const Threads& active) {
+  collective(active, "a pipe");
+  Ring ring;
+  ring.pipe = decl.pipe;
+  ring.stages.resize(static_cast<size_t>(decl.pipe->stages));
+  for (size_t i = 0; i < decl.pipe->buffers.size(); ++i) ring_buffers_[decl.pipe->buffers[i].get()] = {decl.pipe.get(), i};
+  rings_[decl.pipe.get()] = std::move(ring);
+}
+
+void Machine::execute(const PipeOp& op, const Threads& active) {
+  const auto found = rings_.find(op.pipe.get());
+  if (found == rings_.end()) fail("%" + op.pipe->name + " is used before it is declared");
+  Ring& ring = found->second;
+  const std::string name = "%" + ring.pipe->name;
+  collective(active, "a pipe operation");
+  switch (op.kind) {
+    case PipeOp::Kind::acquire: {
+      Ring::Stage& stage = ring.producer();
+      if (stage.state == Ring::State::filling) fail("a stage of " + name + " is acquired twice");
+      if (stage.state != Ring::State::free) fail("a stage of " + name + " is acquired before it was released: the producer would wait for ever");
+      if (options_.threads > 1 && stage.released_epoch == epoch_) {
+        fail("a stage of " + name + " is filled again before a wait or barrier after its release: a slower warp may still read it");
+      }
+      stage.state = Ring::State::filling;
+      stage.buffers.clear();
+      for (const BufferRef& buffer : ring.pipe->buffers) {
+        int64_t elements = 1;
+        const auto strides = buffer->element_strides();
+        for (size_t i = 0; i < strides.size(); ++i) elements += (buffer->extents[i] - 1) * strides[i];
+        stage.buffers.push_back(make_memory(*buffer, elements, options_.lockstep));
+      }
+      break;
+    }
+    case PipeOp::Kind::commit:
+      if (ring.producer().state != Ring::State::filling) fail("a stage of " + name + " is committed without an acquire");
+      ring.producer().state = Ring::State::committed;
+      ++ring.produced;
+      break;
+    case PipeOp::Kind::wait: {
+      Ring::Stage& stage = ring.consumer();
+      if (stage.state == Ring::State::ready) fail("a stage of " + name + " is waited for twice without a release");
+      if (stage.state != Ring::State::committed) fail("a wait for a stage of " + name + " that is not committed: it would not end");
+      for (size_t i = 0; i < stage.pending.size(); ++i) {
+        const Copy& copy = *stage.pending[i];
+        const auto& both = stage.places[i];
+        const auto middle = both.begin() + static_cast<std::ptrdiff_t>(copy.from.size());
+        size_t index = 0;
+        ring_of(copy.destination, &index);
+        move(copy, {both.begin(), middle}, {middle, both.end()}, memory(copy.source, 0, false), stage.buffers[index]);
+      }
+      stage.pending.clear();
+      stage.places.clear();
+      stage.state = Ring::State::ready;
+      ++epoch_;
+      break;
+    }
+    case PipeOp::Kind::release: {
+      Ring::Stage& stage = ring.consumer();
+      if (stage.state != Ring::State::ready) fail("a stage of " + name + " is released without a wait");
+      stage.state = Ring::State::free;
+      stage.released_epoch = epoch_;
+      ++ring.consumed;
+      break;
+    }
+  }
+}
+
+void Machine::execute(const Mma& mma, const Threads& active) {
+  collective(active, "an mma");
+  const Buffer& d = *mma.accumulator;
+  const int who = options_.threads > 1 ? kEveryone : 0;
+  const bool tf32 = mma.a->dtype == DType::f32;
+  std::vector<int64_t> a_from, b_from;
+  for (const Index& index : mma.a_from) a_from.push_back(evaluate(index, active[0]));
+  for (const Index& index : mma.b_from) b_from.push_back(evaluate(index, active[0]));
+  Memory& a_memory = memory(mma.a, 0, false);
+  Memory& b_memory = memory(mma.b, 0, false);
+  // Both operands as dense f32, row by row of k.
+  auto operand = [&](const BufferRef& buffer, Memory& from, std::vector<int64_t> base, int64_t rows, bool k_first) {
+    std::vector<float> values;
+    const size_t row_axis = base.size() - (k_first ? 1 : 2), k_axis = base.size() - (k_first ? 2 : 1);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t k = 0; k < mma.k; ++k) {
+        std::vector<int64_t> at = base;
+        at[row_axis] += r;
+        at[k_axis] += k;
+        const int64_t place = offset(*buffer, at.data(), 0);
+        if (place < 0) fail("mma reads outside of " + element(*buffer, at.data()));
+        if (!from.defined.empty() && !from.defined[static_cast<size_t>(place)]) fail(element(*buffer, at.data()) + " is read but was never written");
+        note_read(buffer, from, place, who);
+        const float value = static_cast<float>(get(from, place, buffer->dtype).f);
+        values.push_back(tf32 ? to_tf32(value) : value);
+      }
+    }
+    return values;
+  };
+  const std::vector<float> a = operand(mma.a, a_memory, a_from, mma.m, mma.transpose_a);
+  const std::vector<float> b = operand(mma.b, b_memory, b_from, mma.n, mma.transpose_b);
+  auto update = [&](Memory& held, int64_t at, int64_t m, int64_t n) {
+    const int64_t place[] = {m, n};
+    if (!held.defined[static_cast<size_t>(at)]) fail(element(d, place) + " is read but was never written");
+    float sum = static_cast<float>(get(held, at, d.dtype).f);
+    for (int64_t k = 0; k < mma.k; ++k) sum += a[static_cast<size_t>(m * mma.k + k)] * b[static_cast<size_t>(n * mma.k + k)];
+    set(held, at, d.dtype, ScalarValue::of_float(static_cast<double>(sum)));
+  };
+  if (!options_.lockstep || !d.tile) {
+    for (int64_t m = 0; m < mma.m; ++m) {
+      for (int64_t n = 0; n < mma.n; ++n) {
+        const int64_t place[] = {m, n};
+        update(memory(mma.accumulator, 0, true), offset(d, place, 0), m, n);
+      }
+    }
+    return;
+  }
+  const TilePlaces& held = places(d);
+  for (int t : active) {
+    const auto& coordinates = held.coordinates[static_cast<size_t>(t)];
+    for (size_t r = 0; r < coordinates.size(); ++r) {
+      update(memory(mma.accumulator, t, true), static_cast<int64_t>(r), coordinates[r][0], coordinates[r][1]);
+    }
+  }
+}
+
+}  // namespace tcc::loop

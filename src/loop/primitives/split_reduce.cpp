@@ -1,0 +1,126 @@
+// split_reduce(s, 64): few results with long reductions get parallel pieces: a nest computes partial results into a temporary, another combines them.
+//
+//   map %i in 4 { %s: f32 = reduce sum %k in 1000 { ... };  store sqrt(%s), %b[%i] }
+// becomes
+//   alloc %s.parts: f32[64, 4]
+//   map %k_0 in 64, %i.part in 4 { %s.part: f32 = reduce sum %k_1 in 16 where lt(%k_0 * 16 + %k_1, 1000) { ... };  store %s.part, %s.parts[%k_0, %i.part] }
+//   map %i in 4 { %s: f32 = reduce sum %part in 64 { yield load %s.parts[%part, %i] };  store sqrt(%s), %b[%i] }
+//
+// The first dim of the reduce is cut. The reduce must stand directly in a top-level map, or at the top of the unit.
+#include <utility>
+
+#include "loop/primitives/edit.h"
+#include "tcc/loop/primitives.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::loop {
+
+namespace {
+
+class Splitter {
+ public:
+  Splitter(const Unit& unit, std::string accumulator, int64_t parts) : names_(unit), accumulator_(std::move(accumulator)), parts_(parts) {}
+
+  bool run(Block& top) {
+    for (size_t i = 0; i < top.size(); i++) {
+      Block* body = &top;
+      size_t at = i;
+      auto* loop = std::get_if<Loop>(&top[i].node);
+      if (loop && loop->kind == Loop::Kind::map) {
+        body = &loop->body;
+        for (at = 0; at < body->size() && !defines((*body)[at]); at++) {
+        }
+        if (at == body->size()) continue;
+      } else if (!defines(top[i])) {
+        continue;
+      }
+      Block before(body->begin(), body->begin() + static_cast<std::ptrdiff_t>(at));
+      Block inserted = cut(std::get<Reduce>((*body)[at].node), before, loop);
+      top.insert(top.begin() + static_cast<std::ptrdiff_t>(i), inserted.begin(), inserted.end());
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  bool defines(const Stmt& stmt) const {
+    const auto* reduce = std::get_if<Reduce>(&stmt.node);
+    if (!reduce) return false;
+    for (const State& state : reduce->states) {
+      if (state.result->name == accumulator_) return true;
+    }
+    return false;
+  }
+
+  /// Makes the reduce combine partial results; gives the temporary and the nest that computes them.
+  Block cut(Reduce& reduce, const Block& before, const Loop* loop) {
+    const std::vector<Dim> kept = loop ? loop->dims : std::vector<Dim>{};
+    const VarRef cut = reduce.dims[0].var;
+    const int64_t chunk = (cut->extent + parts_ - 1) / parts_, parts = (cut->extent + chunk - 1) / chunk;
+
+    Reduce partial = reduce;
+    Block body = before;
+    std::set<const Scalar*> roots;
+    collect_scalars(Block{Stmt{reduce}}, roots);
+    Block lets;
+    if (!needed_lets(before, roots, lets)) internal_error("`" + accumulator_ + "` depends on another reduce of the same body");
+    lets.push_back({partial});
+    const ExprPtr where = loop ? loop->where : nullptr;
+
+    Loop nest;
+    nest.where = where;
+    const VarRef part = make_var(names_.fresh(cut->name + "_0"), parts), within = make_var(names_.fresh(cut->name + "_1"), chunk);
+    auto& inner = std::get<Reduce>(lets.back().node);
+    for (State& state : inner.states) state.init = reduce.combine ? state.init : nullptr;
+    inner.dims[0].var = within;
+    const Index index = Index(part) * chunk + Index(within);
+    lets = substitute_var(lets, cut, index);
+    std::get<Reduce>(lets.back().node).where = logical_and(std::get<Reduce>(lets.back().node).where, in_range(index, 0, cut->extent));
+
+    // Where the results go: [part, dims of the map].
+    std::vector<int64_t> extents{parts};
+    for (const Dim& dim : kept) extents.push_back(dim.var->extent);
+    std::vector<Index> indices{Index(part)};
+    for (const Dim& dim : kept) indices.emplace_back(dim.var);
+    Block result;
+    std::vector<BufferRef> buffers;
+    for (const State& state : reduce.states) {
+      buffers.push_back(make_buffer(names_.fresh(state.result->name + ".parts"), state.result->dtype, extents, Space::local));
+      result.push_back({Alloc{buffers.back()}});
+      lets.push_back({Store{buffers.back(), indices, scalar_value(state.result)}});
+    }
+    lets = clone_fresh(lets, [&](const std::string& name) { return names_.fresh(name + ".part"); });
+    nest.dims.push_back({part, Bind::none});
+    nest.body = std::move(lets);
+    for (const Dim& dim : kept) {
+      const VarRef var = make_var(names_.fresh(dim.var->name + ".part"), dim.var->extent);
+      nest.dims.push_back({var, dim.bind});
+      nest.body = substitute_var(nest.body, dim.var, var);
+      nest.where = substitute_var(nest.where, dim.var, var);
+    }
+    result.push_back({std::move(nest)});
+
+    const VarRef all = make_var(names_.fresh("part"), parts);
+    indices[0] = Index(all);
+    reduce.dims = {{all, Bind::none}};
+    reduce.where = nullptr;
+    reduce.body.clear();
+    for (size_t i = 0; i < buffers.size(); i++) reduce.states[i].value = load(buffers[i], indices);
+    return result;
+  }
+
+  NameTable names_;
+  std::string accumulator_;
+  int64_t parts_;
+};
+
+}  // namespace
+
+Unit split_reduce(const Unit& unit, const std::string& accumulator, int64_t parts) {
+  if (parts < 1) internal_error("the number of parts is " + std::to_string(parts));
+  Unit result = unit;
+  if (!Splitter(unit, accumulator, parts).run(result.body)) internal_error("there is no reduce `" + accumulator + "` in a top-level map");
+  return result;
+}
+
+}  // namespace tcc::loop
