@@ -16,7 +16,8 @@ class Checker {
     if (program_.targets.empty()) fault("there is no target");
     for (size_t t = 0; t < program_.targets.size(); t++) {
       for (size_t u = 0; u < t; u++) {
-        if (program_.targets[t].kind == program_.targets[u].kind) fault("target " + std::string(name_of(program_.targets[t].kind)) + " is there twice");
+        if (program_.targets[t].kind == program_.targets[u].kind)
+          fault("target " + std::string(name_of(program_.targets[t].kind)) + " is there twice");
       }
       check_target(program_.targets[t]);
     }
@@ -25,7 +26,8 @@ class Checker {
 
  private:
   void fault(const std::string& message) {
-    faults_.add({.severity = Diagnostic::Severity::internal_error, .kind = "internal-error", .where = where_, .message = message, .snippet = ""});
+    faults_.add(
+        {.severity = Diagnostic::Severity::internal_error, .kind = "internal-error", .where = where_, .message = message, .snippet = ""});
   }
 
   static int64_t size_of(const TensorDesc& tensor) { return storage_bytes(tensor.dtype, num_elements(tensor.shape)); }
@@ -49,7 +51,8 @@ class Checker {
     }
     for (size_t w = 0; w < input_.weights.size(); w++) {
       if (size_of(program_.weights[w]) != input_.weights[w].size_bytes()) {
-        fault("weight `" + program_.weights[w].name + "` has " + std::to_string(input_.weights[w].size_bytes()) + " bytes, expected " + std::to_string(size_of(program_.weights[w])));
+        fault("weight `" + program_.weights[w].name + "` has " + std::to_string(input_.weights[w].size_bytes()) + " bytes, expected " +
+              std::to_string(size_of(program_.weights[w])));
       }
     }
   }
@@ -58,7 +61,8 @@ class Checker {
     where_ = program_.model_name + ", target " + std::string(name_of(target.kind));
     for (size_t b = 0; b < target.buffers.size(); b++) check_buffer(target, b);
     const bool cuda = target.kind == TargetKind::cuda;
-    if (target.arena_alignment == 0 || (target.arena_alignment & (target.arena_alignment - 1)) != 0 || target.arena_alignment > (cuda ? 256u : 4096u)) {
+    if (target.arena_alignment == 0 || (target.arena_alignment & (target.arena_alignment - 1)) != 0 ||
+        target.arena_alignment > (cuda ? 256u : 4096u)) {
       fault("arena alignment is " + std::to_string(target.arena_alignment));
     }
     if (!cuda && target.levels.empty() && !target.kernels.empty()) fault("no CPU level is given");
@@ -67,10 +71,12 @@ class Checker {
     }
     for (const KernelDesc& kernel : target.kernels) {
       if (!cuda) continue;
-      if (kernel.threads == 0 || kernel.threads > 1024) fault("kernel `" + kernel.name + "` has " + std::to_string(kernel.threads) + " threads per block");
+      if (kernel.threads == 0 || kernel.threads > 1024)
+        fault("kernel `" + kernel.name + "` has " + std::to_string(kernel.threads) + " threads per block");
       if (kernel.images.empty()) fault("kernel `" + kernel.name + "` has no code");
       for (const uint32_t image : kernel.images) {
-        if (image >= input_.images.size()) fault("kernel `" + kernel.name + "` names image " + std::to_string(image) + " of " + std::to_string(input_.images.size()));
+        if (image >= input_.images.size())
+          fault("kernel `" + kernel.name + "` names image " + std::to_string(image) + " of " + std::to_string(input_.images.size()));
       }
     }
     for (size_t l = 0; l < target.launches.size(); l++) check_launch(target, l);
@@ -80,9 +86,11 @@ class Checker {
     const BufferDesc& buffer = target.buffers[b];
     const std::string name = "buffer " + std::to_string(b) + " `" + buffer.name + "`";
     const auto of = [&](const std::vector<TensorDesc>& tensors, const char* what) {
-      if (buffer.index >= tensors.size()) return fault(name + " is " + what + " " + std::to_string(buffer.index) + " of " + std::to_string(tensors.size()));
+      if (buffer.index >= tensors.size())
+        return fault(name + " is " + what + " " + std::to_string(buffer.index) + " of " + std::to_string(tensors.size()));
       if (static_cast<uint64_t>(size_of(tensors[buffer.index])) < buffer.size_bytes) {
-        fault(name + " has " + std::to_string(buffer.size_bytes) + " bytes, " + what + " `" + tensors[buffer.index].name + "` " + std::to_string(size_of(tensors[buffer.index])));
+        fault(name + " has " + std::to_string(buffer.size_bytes) + " bytes, " + what + " `" + tensors[buffer.index].name + "` " +
+              std::to_string(size_of(tensors[buffer.index])));
       }
     };
     switch (buffer.kind) {
@@ -91,12 +99,15 @@ class Checker {
       case BufferKind::weight: return of(program_.weights, "weight");
       case BufferKind::arena:
         if (buffer.offset > target.arena_bytes || buffer.size_bytes > target.arena_bytes - buffer.offset) {
-          fault(name + " ends at " + std::to_string(buffer.offset + buffer.size_bytes) + " in an arena of " + std::to_string(target.arena_bytes) + " bytes");
+          fault(name + " ends at " + std::to_string(buffer.offset + buffer.size_bytes) + " in an arena of " +
+                std::to_string(target.arena_bytes) + " bytes");
         }
         return;
       case BufferKind::alias:
-        if (buffer.index >= b || target.buffers[buffer.index].kind == BufferKind::alias) return fault(name + " is an alias of buffer " + std::to_string(buffer.index));
-        if (buffer.offset > target.buffers[buffer.index].size_bytes || buffer.size_bytes > target.buffers[buffer.index].size_bytes - buffer.offset) {
+        if (buffer.index >= b || target.buffers[buffer.index].kind == BufferKind::alias)
+          return fault(name + " is an alias of buffer " + std::to_string(buffer.index));
+        if (buffer.offset > target.buffers[buffer.index].size_bytes ||
+            buffer.size_bytes > target.buffers[buffer.index].size_bytes - buffer.offset) {
           fault(name + " reaches outside buffer " + std::to_string(buffer.index));
         }
         return;
@@ -108,9 +119,11 @@ class Checker {
     const LaunchDesc& launch = target.launches[l];
     const std::string name = "launch " + std::to_string(l) + " `" + launch.label + "`";
     for (const uint32_t argument : launch.arguments) {
-      if (argument >= target.buffers.size()) return fault(name + " names buffer " + std::to_string(argument) + " of " + std::to_string(target.buffers.size()));
+      if (argument >= target.buffers.size())
+        return fault(name + " names buffer " + std::to_string(argument) + " of " + std::to_string(target.buffers.size()));
       if (launch.kind != LaunchKind::kernel && launch.size_bytes > target.buffers[argument].size_bytes) {
-        fault(name + " moves " + std::to_string(launch.size_bytes) + " bytes, buffer " + std::to_string(argument) + " has " + std::to_string(target.buffers[argument].size_bytes));
+        fault(name + " moves " + std::to_string(launch.size_bytes) + " bytes, buffer " + std::to_string(argument) + " has " +
+              std::to_string(target.buffers[argument].size_bytes));
       }
     }
     if (!launch.arguments.empty() && (launch.kind == LaunchKind::fill || launch.kind == LaunchKind::copy)) {
@@ -121,9 +134,11 @@ class Checker {
     size_t expected = 0;
     switch (launch.kind) {
       case LaunchKind::kernel:
-        if (launch.kernel >= target.kernels.size()) return fault(name + " names kernel " + std::to_string(launch.kernel) + " of " + std::to_string(target.kernels.size()));
+        if (launch.kernel >= target.kernels.size())
+          return fault(name + " names kernel " + std::to_string(launch.kernel) + " of " + std::to_string(target.kernels.size()));
         expected = target.kernels[launch.kernel].num_buffers;
-        if (launch.grid > (target.kind == TargetKind::cuda ? uint64_t{0x7fffffff} : uint64_t{INT64_MAX})) fault(name + " has a grid of " + std::to_string(launch.grid));
+        if (launch.grid > (target.kind == TargetKind::cuda ? uint64_t{0x7fffffff} : uint64_t{INT64_MAX}))
+          fault(name + " has a grid of " + std::to_string(launch.grid));
         break;
       case LaunchKind::copy: expected = 2; break;
       case LaunchKind::fill:
@@ -135,7 +150,8 @@ class Checker {
         }
         break;
     }
-    if (launch.arguments.size() != expected) fault(name + " has " + std::to_string(launch.arguments.size()) + " arguments, expected " + std::to_string(expected));
+    if (launch.arguments.size() != expected)
+      fault(name + " has " + std::to_string(launch.arguments.size()) + " arguments, expected " + std::to_string(expected));
   }
 
   const LinkInput& input_;

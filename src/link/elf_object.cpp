@@ -10,10 +10,7 @@ namespace {
 
 std::span<const std::byte> as_bytes(const std::string& text) { return std::as_bytes(std::span(text.data(), text.size())); }
 
-template <class T>
-void append(std::string& to, const T& value) {
-  to.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
+template <class T> void append(std::string& to, const T& value) { to.append(reinterpret_cast<const char*>(&value), sizeof value); }
 
 uint32_t add_name(std::string& table, std::string_view name) {
   const uint32_t offset = static_cast<uint32_t>(table.size());
@@ -37,7 +34,7 @@ std::vector<std::span<const std::byte>> ElfObject::pieces() {
   std::vector<Elf64_Sym> symbols(1);
   std::map<std::string, uint32_t> symbol_index;
   uint64_t position = sizeof(Elf64_Ehdr);
-  std::vector<std::span<const std::byte>> result(1);   // the file header, filled in at the end
+  std::vector<std::span<const std::byte>> result(1);  // the file header, filled in at the end
   paddings_.clear();
   paddings_.reserve(sections_.size());
 

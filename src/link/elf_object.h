@@ -13,16 +13,16 @@ namespace tcc::link {
 class ElfObject {
  public:
   struct Relocation {
-    uint64_t offset;       ///< of a pointer in the section
-    std::string symbol;    ///< defined here or elsewhere; "" writes no relocation: the pointer stays null
+    uint64_t offset;     ///< of a pointer in the section
+    std::string symbol;  ///< defined here or elsewhere; "" writes no relocation: the pointer stays null
   };
   struct Section {
     std::string name;
-    uint64_t flags = 0;    ///< SHF_*
+    uint64_t flags = 0;  ///< SHF_*
     uint64_t alignment = 1;
-    std::string symbol;    ///< global, hidden, at the section's start
-    std::vector<std::span<const std::byte>> pieces;   ///< not copied: they must live until pieces() is consumed
-    std::vector<Relocation> relocations;              ///< R_X86_64_64
+    std::string symbol;                              ///< global, hidden, at the section's start
+    std::vector<std::span<const std::byte>> pieces;  ///< not copied: they must live until pieces() is consumed
+    std::vector<Relocation> relocations;             ///< R_X86_64_64
   };
 
   void add(Section section) { sections_.push_back(std::move(section)); }

@@ -33,7 +33,7 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 // Placed by the linker where 32-bit distances need not reach: weights may be larger than 2 GB.
-constexpr uint64_t kLarge = 0x10000000;   // SHF_X86_64_LARGE
+constexpr uint64_t kLarge = 0x10000000;  // SHF_X86_64_LARGE
 constexpr std::byte kZeros[kImageAlignment] = {};
 
 std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
@@ -54,14 +54,23 @@ struct Payload {
 
 void fill_payload(const LinkInput& input, const WeightsLayout& weights, Payload* payload) {
   payload->program = write_program(input, weights);
-  payload->object.add({.name = ".rodata.tcc.program", .flags = SHF_ALLOC, .alignment = 64, .symbol = "tcc_payload_program",
-                       .pieces = {as_bytes(payload->program)}, .relocations = {}});
+  payload->object.add({.name = ".rodata.tcc.program",
+                       .flags = SHF_ALLOC,
+                       .alignment = 64,
+                       .symbol = "tcc_payload_program",
+                       .pieces = {as_bytes(payload->program)},
+                       .relocations = {}});
 
-  ElfObject::Section images = {.name = ".rodata.tcc.images", .flags = SHF_ALLOC, .alignment = kImageAlignment, .symbol = "tcc_payload_images", .pieces = {}, .relocations = {}};
+  ElfObject::Section images = {.name = ".rodata.tcc.images",
+                               .flags = SHF_ALLOC,
+                               .alignment = kImageAlignment,
+                               .symbol = "tcc_payload_images",
+                               .pieces = {},
+                               .relocations = {}};
   if (find_target(input.program, TargetKind::cuda)) {
     for (const CudaImage& image : input.images) {
       images.pieces.push_back(as_bytes(image.bytes));
-      const uint64_t size = image_size_bytes(image);   // the padding holds the NUL of a PTX text
+      const uint64_t size = image_size_bytes(image);  // the padding holds the NUL of a PTX text
       const uint64_t padded = (size + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
       images.pieces.emplace_back(kZeros, padded - image.bytes.size());
     }
@@ -70,8 +79,12 @@ void fill_payload(const LinkInput& input, const WeightsLayout& weights, Payload*
 
   const bool embedded = input.embed_weights && weights.size_bytes > 0;
   if (embedded) {
-    payload->object.add({.name = ".lrodata.tcc.weights", .flags = SHF_ALLOC | kLarge, .alignment = kPageBytes, .symbol = "tcc_payload_weights",
-                         .pieces = weights.pieces, .relocations = {}});
+    payload->object.add({.name = ".lrodata.tcc.weights",
+                         .flags = SHF_ALLOC | kLarge,
+                         .alignment = kPageBytes,
+                         .symbol = "tcc_payload_weights",
+                         .pieces = weights.pieces,
+                         .relocations = {}});
   }
 
   // stub::Payload, then the function table it points to.
@@ -83,11 +96,21 @@ void fill_payload(const LinkInput& input, const WeightsLayout& weights, Payload*
   }
   payload->pointers.assign(std::max<size_t>(4, functions.size()) * 8, '\0');
   const std::span<const std::byte> zeros = as_bytes(payload->pointers);
-  payload->object.add({.name = ".data.rel.ro.tcc.functions", .flags = SHF_ALLOC | SHF_WRITE, .alignment = 8, .symbol = "tcc_payload_functions",
-                       .pieces = {zeros.first(functions.size() * 8)}, .relocations = functions});
-  payload->object.add({.name = ".data.rel.ro.tcc.payload", .flags = SHF_ALLOC | SHF_WRITE, .alignment = 8, .symbol = "tcc_payload",
+  payload->object.add({.name = ".data.rel.ro.tcc.functions",
+                       .flags = SHF_ALLOC | SHF_WRITE,
+                       .alignment = 8,
+                       .symbol = "tcc_payload_functions",
+                       .pieces = {zeros.first(functions.size() * 8)},
+                       .relocations = functions});
+  payload->object.add({.name = ".data.rel.ro.tcc.payload",
+                       .flags = SHF_ALLOC | SHF_WRITE,
+                       .alignment = 8,
+                       .symbol = "tcc_payload",
                        .pieces = {zeros.first(4 * 8)},
-                       .relocations = {{0, "tcc_payload_program"}, {8, "tcc_payload_images"}, {16, embedded ? "tcc_payload_weights" : ""}, {24, "tcc_payload_functions"}}});
+                       .relocations = {{0, "tcc_payload_program"},
+                                       {8, "tcc_payload_images"},
+                                       {16, embedded ? "tcc_payload_weights" : ""},
+                                       {24, "tcc_payload_functions"}}});
 }
 
 // The linker speaks of paths; the reader wants to know which part.
@@ -96,7 +119,7 @@ std::string with_names(std::string text, const std::vector<MemoryFile>& files) {
     const std::string path = file.path();
     for (size_t at = 0; (at = text.find(path, at)) != std::string::npos; at += file.name().size()) {
       const size_t end = at + path.size();
-      if (end < text.size() && text[end] >= '0' && text[end] <= '9') continue;   // a longer number: another file
+      if (end < text.size() && text[end] >= '0' && text[end] <= '9') continue;  // a longer number: another file
       text.replace(at, path.size(), file.name());
     }
   }
@@ -138,9 +161,25 @@ void link_shared_object(const LinkInput& input, const std::string& output_path) 
     const std::string query = input.symbol_prefix + "_query";
     files.emplace_back("the list of exports", "{ global: tcc_model_query; " + query + "; local: *; };");
 
-    std::vector<std::string> arguments = {"ld.lld", "-shared", "--hash-style=gnu", "--build-id=none", "--no-undefined", "--gc-sections", "-z", "now", "-z", "relro",
-                                          "-z", "noexecstack", "--threads=1", "--strip-debug", "--discard-all", "--no-color-diagnostics",
-                                          "--version-script=" + files.back().path(), "-o", output.path()};
+    std::vector<std::string> arguments = {"ld.lld",
+                                          "-shared",
+                                          "--hash-style=gnu",
+                                          "--build-id=none",
+                                          "--no-undefined",
+                                          "--gc-sections",
+                                          "-z",
+                                          "now",
+                                          "-z",
+                                          "relro",
+                                          "-z",
+                                          "noexecstack",
+                                          "--threads=1",
+                                          "--strip-debug",
+                                          "--discard-all",
+                                          "--no-color-diagnostics",
+                                          "--version-script=" + files.back().path(),
+                                          "-o",
+                                          output.path()};
     if (query != "tcc_model_query") arguments.push_back("--defsym=" + query + "=tcc_model_query");
     for (size_t i = 0; i < num_inputs; i++) arguments.push_back(files[i].path());
     run_lld(arguments, files, output_path);

@@ -13,7 +13,8 @@ namespace tcc::link {
 
 MemoryFile::MemoryFile(std::string name, std::span<const std::span<const std::byte>> pieces) : name_(std::move(name)) {
   fd_ = memfd_create("tcc", MFD_CLOEXEC);
-  if (fd_ < 0) throw Error(ExitCode::environment, "out-of-memory", "", std::string("the system gives no memory file for linking: ") + strerror(errno));
+  if (fd_ < 0)
+    throw Error(ExitCode::environment, "out-of-memory", "", std::string("the system gives no memory file for linking: ") + strerror(errno));
   try {
     for (const auto& piece : pieces) write(piece);
   } catch (...) {
@@ -35,7 +36,8 @@ void MemoryFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw Error(ExitCode::environment, "out-of-memory", "", "linking needs memory for `" + name_ + "`: " + strerror(errno));
+    if (written < 0)
+      throw Error(ExitCode::environment, "out-of-memory", "", "linking needs memory for `" + name_ + "`: " + strerror(errno));
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
 }

@@ -35,7 +35,7 @@ PipeToFile::PipeToFile(const std::string& path, std::string shown) : shown_(std:
   }
   read_end_ = ends[0];
   write_end_ = ends[1];
-  fcntl(write_end_, F_SETPIPE_SZ, 1 << 20);   // fewer switches between the threads; refused, the smaller one does too
+  fcntl(write_end_, F_SETPIPE_SZ, 1 << 20);  // fewer switches between the threads; refused, the smaller one does too
   thread_ = std::thread([this] { drain(); });
 }
 

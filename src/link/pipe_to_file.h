@@ -27,7 +27,7 @@ class PipeToFile {
   void drain();
   std::string shown_;
   int file_ = -1, read_end_ = -1, write_end_ = -1;
-  int error_ = 0;   // of the first write that failed; read after the thread has ended
+  int error_ = 0;  // of the first write that failed; read after the thread has ended
   std::thread thread_;
 };
 

@@ -13,8 +13,7 @@ using namespace tcc::program;
 namespace {
 
 // A program is compared and hashed as bytes: no struct of it may have bytes that nothing sets.
-template <class... T>
-constexpr bool no_padding = (std::has_unique_object_representations_v<T> && ...);
+template <class... T> constexpr bool no_padding = (std::has_unique_object_representations_v<T> && ...);
 static_assert(no_padding<Header, program::Tensor, Target, Buffer, Kernel, Image, Launch, WeightsFileHeader>);
 
 class Writer {
@@ -108,8 +107,7 @@ class Writer {
     bytes_ += texts_bytes_;
   }
 
-  template <class T>
-  Table table(const std::vector<T>& rows) {
+  template <class T> Table table(const std::vector<T>& rows) {
     bytes_.resize((bytes_.size() + 7) / 8 * 8);
     const Table table = {bytes_.size(), static_cast<uint32_t>(rows.size()), sizeof(T)};
     if (!rows.empty()) bytes_.append(reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(T));
@@ -187,7 +185,7 @@ std::string cpu_symbol(std::string_view name, CpuLevel level) {
     if (plain) {
       symbol += c;
     } else if (c == '_') {
-      symbol += "__";   // so that escapes stay unique
+      symbol += "__";  // so that escapes stay unique
     } else {
       constexpr char digits[] = "0123456789abcdef";
       symbol += {'_', 'x', digits[static_cast<unsigned char>(c) >> 4], digits[c & 15]};

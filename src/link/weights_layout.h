@@ -9,10 +9,10 @@
 namespace tcc::link {
 
 struct WeightsLayout {
-  std::vector<uint64_t> offsets;                     ///< per weight; ascending over those with contents of their own
-  std::vector<std::span<const std::byte>> pieces;    ///< the blob: contents and the zeros between them
+  std::vector<uint64_t> offsets;                   ///< per weight; ascending over those with contents of their own
+  std::vector<std::span<const std::byte>> pieces;  ///< the blob: contents and the zeros between them
   uint64_t size_bytes = 0;
-  uint64_t hash = 0;                                 ///< of contents and offsets
+  uint64_t hash = 0;  ///< of contents and offsets
 };
 
 WeightsLayout lay_out_weights(const std::vector<Tensor>& weights);

@@ -27,7 +27,7 @@ std::string c_string(std::string_view text) {
     const unsigned char u = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       result += {'\\', c};
-    } else if (u < 32 || u >= 127 || c == '?') {   // three octal digits end by themselves; `?` could be a trigraph
+    } else if (u < 32 || u >= 127 || c == '?') {  // three octal digits end by themselves; `?` could be a trigraph
       result += {'\\', static_cast<char>('0' + (u >> 6)), static_cast<char>('0' + (u >> 3 & 7)), static_cast<char>('0' + (u & 7))};
     } else {
       result += c;
@@ -57,16 +57,125 @@ class Identifiers {
 
  private:
   static const std::set<std::string, std::less<>>& words() {
-    static const std::set<std::string, std::less<>> words = {
-        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class",
-        "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "co_await", "co_return", "co_yield", "decltype", "default",
-        "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
-        "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register",
-        "reinterpret_cast", "requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template",
-        "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "typeof_unqual", "union", "unsigned", "using", "virtual", "void",
-        "volatile", "wchar_t", "while", "xor", "xor_eq", "linux", "unix", "errno", "NULL", "EOF", "size_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t",
-        "uint16_t", "uint32_t", "uint64_t",
-        "instance", "device", "device_ordinal", "workspace", "workspace_bytes", "stream", "api", "inputs", "outputs", "options"};
+    static const std::set<std::string, std::less<>> words = {"alignas",
+                                                             "alignof",
+                                                             "and",
+                                                             "and_eq",
+                                                             "asm",
+                                                             "auto",
+                                                             "bitand",
+                                                             "bitor",
+                                                             "bool",
+                                                             "break",
+                                                             "case",
+                                                             "catch",
+                                                             "char",
+                                                             "char16_t",
+                                                             "char32_t",
+                                                             "char8_t",
+                                                             "class",
+                                                             "compl",
+                                                             "concept",
+                                                             "const",
+                                                             "const_cast",
+                                                             "consteval",
+                                                             "constexpr",
+                                                             "constinit",
+                                                             "continue",
+                                                             "co_await",
+                                                             "co_return",
+                                                             "co_yield",
+                                                             "decltype",
+                                                             "default",
+                                                             "delete",
+                                                             "do",
+                                                             "double",
+                                                             "dynamic_cast",
+                                                             "else",
+                                                             "enum",
+                                                             "explicit",
+                                                             "export",
+                                                             "extern",
+                                                             "false",
+                                                             "float",
+                                                             "for",
+                                                             "friend",
+                                                             "goto",
+                                                             "if",
+                                                             "inline",
+                                                             "int",
+                                                             "long",
+                                                             "mutable",
+                                                             "namespace",
+                                                             "new",
+                                                             "noexcept",
+                                                             "not",
+                                                             "not_eq",
+                                                             "nullptr",
+                                                             "operator",
+                                                             "or",
+                                                             "or_eq",
+                                                             "private",
+                                                             "protected",
+                                                             "public",
+                                                             "register",
+                                                             "reinterpret_cast",
+                                                             "requires",
+                                                             "restrict",
+                                                             "return",
+                                                             "short",
+                                                             "signed",
+                                                             "sizeof",
+                                                             "static",
+                                                             "static_assert",
+                                                             "static_cast",
+                                                             "struct",
+                                                             "switch",
+                                                             "template",
+                                                             "this",
+                                                             "thread_local",
+                                                             "throw",
+                                                             "true",
+                                                             "try",
+                                                             "typedef",
+                                                             "typeid",
+                                                             "typename",
+                                                             "typeof",
+                                                             "typeof_unqual",
+                                                             "union",
+                                                             "unsigned",
+                                                             "using",
+                                                             "virtual",
+                                                             "void",
+                                                             "volatile",
+                                                             "wchar_t",
+                                                             "while",
+                                                             "xor",
+                                                             "xor_eq",
+                                                             "linux",
+                                                             "unix",
+                                                             "errno",
+                                                             "NULL",
+                                                             "EOF",
+                                                             "size_t",
+                                                             "int8_t",
+                                                             "int16_t",
+                                                             "int32_t",
+                                                             "int64_t",
+                                                             "uint8_t",
+                                                             "uint16_t",
+                                                             "uint32_t",
+                                                             "uint64_t",
+                                                             "instance",
+                                                             "device",
+                                                             "device_ordinal",
+                                                             "workspace",
+                                                             "workspace_bytes",
+                                                             "stream",
+                                                             "api",
+                                                             "inputs",
+                                                             "outputs",
+                                                             "options"};
     return words;
   }
   std::set<std::string> used_;
@@ -76,14 +185,16 @@ const char* c_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return "float";
     case DType::f64: return "double";
-    case DType::f16: case DType::bf16: case DType::u16: return "uint16_t";
+    case DType::f16:
+    case DType::bf16:
+    case DType::u16: return "uint16_t";
     case DType::i8: return "int8_t";
     case DType::i16: return "int16_t";
     case DType::i32: return "int32_t";
     case DType::i64: return "int64_t";
     case DType::u32: return "uint32_t";
     case DType::u64: return "uint64_t";
-    default: return "uint8_t";   // bool, u8, the 8-bit floats as bits, packed 4-bit integers
+    default: return "uint8_t";  // bool, u8, the 8-bit floats as bits, packed 4-bit integers
   }
 }
 
@@ -122,10 +233,12 @@ class HeaderWriter {
   void introduction() {
     text_ += "/* " + for_comment(program_.model_name) + ", compiled by tcc. Link with the library, or load it with dlopen.\n *\n";
     text_ += " *   tcc_instance* model;\n *   if (" + prefix_ + "_create(TCC_DEVICE_AUTO, &model)) puts(" + prefix_ + "_error());\n";
-    text_ += " *   if (" + prefix_ + "_run(model" + names() + ")) puts(" + prefix_ + "_error());\n *   " + prefix_ + "_destroy(model);\n *\n";
+    text_ +=
+        " *   if (" + prefix_ + "_run(model" + names() + ")) puts(" + prefix_ + "_error());\n *   " + prefix_ + "_destroy(model);\n *\n";
     for (const bool input : {true, false}) {
       for (const Parameter& p : input ? inputs_ : outputs_) {
-        text_ += std::string(" * ") + (input ? "input   " : "output  ") + p.id + ": `" + for_comment(p.tensor->name) + "`, " + std::string(name_of(p.tensor->dtype)) + to_string(p.tensor->shape) + "\n";
+        text_ += std::string(" * ") + (input ? "input   " : "output  ") + p.id + ": `" + for_comment(p.tensor->name) + "`, " +
+                 std::string(name_of(p.tensor->dtype)) + to_string(p.tensor->shape) + "\n";
       }
     }
     text_ += " */";
@@ -178,7 +291,8 @@ class HeaderWriter {
     for (size_t i = 0; i < list.size(); i++) {
       const TensorDesc& tensor = *list[i].tensor;
       const std::string shape = tensor.shape.empty() ? "NULL" : std::string(array) + "_shape" + std::to_string(i);
-      text_ += std::string("    {") + (input ? "(void*)" : "") + list[i].id + ", " + shape + ", NULL, " + std::to_string(tensor.shape.size()) + ", " + c_dtype(tensor.dtype) + ", device, device_ordinal, {0, 0}},\n";
+      text_ += std::string("    {") + (input ? "(void*)" : "") + list[i].id + ", " + shape + ", NULL, " +
+               std::to_string(tensor.shape.size()) + ", " + c_dtype(tensor.dtype) + ", device, device_ordinal, {0, 0}},\n";
     }
     if (list.empty()) text_ += "    {NULL, NULL, NULL, 0, 0, device, device_ordinal, {0, 0}},\n";
     text_ += "  };\n";
@@ -190,17 +304,23 @@ class HeaderWriter {
     text_ += "static inline const char* " + prefix_ + "_error(void) {\n  const tcc_api* api = " + prefix_ + "_api();\n";
     text_ += "  return api ? api->last_error() : \"the library speaks another version of the interface than this header\";\n}\n\n";
     text_ += "/* device: TCC_DEVICE_AUTO, TCC_DEVICE_CPU or TCC_DEVICE_CUDA. More options: tcc_api.create. */\n";
-    text_ += "static inline int " + prefix_ + "_create(int32_t device, tcc_instance** instance) {\n  const tcc_api* api = " + prefix_ + "_api();\n";
-    text_ += "  tcc_create_options options;\n  memset(&options, 0, sizeof options);\n  options.struct_size = (uint32_t)sizeof options;\n  options.device = device;\n";
+    text_ += "static inline int " + prefix_ + "_create(int32_t device, tcc_instance** instance) {\n  const tcc_api* api = " + prefix_ +
+             "_api();\n";
+    text_ +=
+        "  tcc_create_options options;\n  memset(&options, 0, sizeof options);\n  options.struct_size = (uint32_t)sizeof options;\n  "
+        "options.device = device;\n";
     text_ += "  return api ? api->create(&options, instance) : TCC_INTERNAL_ERROR;\n}\n\n";
     text_ += "static inline void " + prefix_ + "_destroy(tcc_instance* instance) { " + prefix_ + "_api()->destroy(instance); }\n\n";
-    text_ += "/* One run. `device` says where all of the pointers point: TCC_DEVICE_CPU or TCC_DEVICE_CUDA. workspace and stream may be NULL;\n";
+    text_ +=
+        "/* One run. `device` says where all of the pointers point: TCC_DEVICE_CPU or TCC_DEVICE_CUDA. workspace and stream may be NULL;\n";
     text_ += " * see tcc_api.run. */\n";
-    text_ += "static inline int " + prefix_ + "_run_on(tcc_instance* instance, int32_t device, int32_t device_ordinal" + parameters() + ",\n";
+    text_ +=
+        "static inline int " + prefix_ + "_run_on(tcc_instance* instance, int32_t device, int32_t device_ordinal" + parameters() + ",\n";
     text_ += "    void* workspace, uint64_t workspace_bytes, void* stream) {\n";
     tensor_array("inputs", inputs_, true);
     tensor_array("outputs", outputs_, false);
-    text_ += "  return " + prefix_ + "_api()->run(instance, inputs, " + std::to_string(inputs_.size()) + ", outputs, " + std::to_string(outputs_.size()) + ", workspace, workspace_bytes, stream);\n}\n\n";
+    text_ += "  return " + prefix_ + "_api()->run(instance, inputs, " + std::to_string(inputs_.size()) + ", outputs, " +
+             std::to_string(outputs_.size()) + ", workspace, workspace_bytes, stream);\n}\n\n";
     text_ += "/* One run on tensors in the host's memory, whatever the device; the outputs are ready on return. */\n";
     text_ += "static inline int " + prefix_ + "_run(tcc_instance* instance" + parameters() + ") {\n";
     text_ += "  return " + prefix_ + "_run_on(instance, TCC_DEVICE_CPU, 0" + names() + ", NULL, 0, NULL);\n}\n";
@@ -215,6 +335,8 @@ class HeaderWriter {
 
 }  // namespace
 
-std::string write_header(const ProgramDesc& program, std::string_view symbol_prefix) { return HeaderWriter(program, symbol_prefix).write(); }
+std::string write_header(const ProgramDesc& program, std::string_view symbol_prefix) {
+  return HeaderWriter(program, symbol_prefix).write();
+}
 
 }  // namespace tcc::link

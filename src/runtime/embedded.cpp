@@ -1,10 +1,10 @@
 #include "runtime/embedded.h"
 
 // The build defines TCC_*_FILE as the paths of the files.
-#define TCC_EMBED(symbol, file)                                                                                          \
+#define TCC_EMBED(symbol, file)                                                                                              \
   __asm__(".pushsection .rodata." #symbol ",\"a\",@progbits\n.balign 16\n" #symbol "_begin:\n.incbin \"" file "\"\n" #symbol \
-          "_end:\n.byte 0\n.popsection\n");                                                                              \
-  extern "C" const char symbol##_begin[] __attribute__((visibility("hidden")));                                          \
+          "_end:\n.byte 0\n.popsection\n");                                                                                  \
+  extern "C" const char symbol##_begin[] __attribute__((visibility("hidden")));                                              \
   extern "C" const char symbol##_end[] __attribute__((visibility("hidden")));
 
 TCC_EMBED(tcc_embedded_stub, TCC_STUB_FILE)

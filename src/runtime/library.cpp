@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
-#include <cstring>
 #include <cerrno>
+#include <cstring>
 
 #include "tcc/support/files.h"
 
@@ -12,7 +12,8 @@ namespace tcc::runtime {
 namespace {
 
 // The C interface numbers dtypes as DType does.
-static_assert(static_cast<int>(DType::f32) == TCC_F32 && static_cast<int>(DType::bf16) == TCC_BF16 && static_cast<int>(DType::i64) == TCC_I64);
+static_assert(static_cast<int>(DType::f32) == TCC_F32 && static_cast<int>(DType::bf16) == TCC_BF16 &&
+              static_cast<int>(DType::i64) == TCC_I64);
 static_assert(static_cast<int>(DType::u64) == TCC_U64 && static_cast<int>(DType::boolean) == TCC_BOOL);
 static_assert(static_cast<int>(DType::f8e5m2fnuz) == TCC_F8E5M2FNUZ && static_cast<int>(DType::u4) == TCC_U4);
 
@@ -118,7 +119,9 @@ Instance::Instance(std::shared_ptr<const Library> library, const InstanceOptions
   create.no_cuda_graph = options.cuda_graph ? 0 : 1;
   create.weights_path = options.weights_path.empty() ? nullptr : options.weights_path.c_str();
   if (options.log) {
-    create.log = [](void* user, int32_t, const char* message) { (*static_cast<const std::function<void(const std::string&)>*>(user))(message); };
+    create.log = [](void* user, int32_t, const char* message) {
+      (*static_cast<const std::function<void(const std::string&)>*>(user))(message);
+    };
     create.log_user = const_cast<std::function<void(const std::string&)>*>(&options.log);
   }
   check(library_->api().create(&create, &instance_));
@@ -139,7 +142,8 @@ std::vector<Tensor> Instance::run(const std::vector<Tensor>& inputs) {
   std::vector<Tensor> outputs;
   for (const TensorInfo& info : library_->outputs()) outputs.emplace_back(info.dtype, info.shape);
   const std::vector<tcc_tensor> in = describe(inputs, nullptr, 0), out = describe(outputs, nullptr, 0);
-  check(library_->api().run(instance_, in.data(), static_cast<uint32_t>(in.size()), out.data(), static_cast<uint32_t>(out.size()), nullptr, 0, nullptr));
+  check(library_->api().run(instance_, in.data(), static_cast<uint32_t>(in.size()), out.data(), static_cast<uint32_t>(out.size()), nullptr,
+                            0, nullptr));
   return outputs;
 }
 
@@ -164,7 +168,8 @@ void Instance::prepare(const std::vector<Tensor>& inputs) {
     for (size_t i = 0; i < inputs.size() && i < p.input_memory.size(); i++) {
       // A tensor of another size than the model's is refused by the run; nothing of it may be written past the end here.
       if (inputs[i].size_bytes() != library_->inputs()[i].size_bytes) continue;
-      check(api.copy(instance_, p.input_memory[i], TCC_DEVICE_CUDA, inputs[i].bytes(), TCC_DEVICE_CPU, static_cast<uint64_t>(inputs[i].size_bytes())));
+      check(api.copy(instance_, p.input_memory[i], TCC_DEVICE_CUDA, inputs[i].bytes(), TCC_DEVICE_CPU,
+                     static_cast<uint64_t>(inputs[i].size_bytes())));
     }
     p.input_memory.resize(library_->inputs().size());
   }

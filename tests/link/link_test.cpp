@@ -99,7 +99,9 @@ TEST(Link, NamesWhatDoesNotFit) {
     double sin(double);
     void tcc_v1_scale(void* const* b, int64_t begin, int64_t end) { *(double*)b[0] = sin(begin + end); })");
   const std::string undefined = message_of(lacking, folder / "a.so", ExitCode::internal);
-  EXPECT_TRUE(contains(undefined, "undefined symbol: tcc_v1_add__weight") || contains(undefined, "undefined hidden symbol: tcc_v1_add__weight")) << undefined;
+  EXPECT_TRUE(contains(undefined, "undefined symbol: tcc_v1_add__weight") ||
+              contains(undefined, "undefined hidden symbol: tcc_v1_add__weight"))
+      << undefined;
   EXPECT_TRUE(contains(undefined, "undefined symbol: sin")) << undefined;
   EXPECT_TRUE(contains(undefined, "kernels.o")) << undefined;
   lacking.symbol_prefix = "not an identifier";

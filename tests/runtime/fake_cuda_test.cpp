@@ -16,7 +16,8 @@ using runtime::Library;
 using test::run_command;
 
 struct FakeCounts {
-  int kernel_launches, graph_launches, graphs, patched_nodes, live_allocations, live_modules, live_events, live_graphs, context_depth, primary_retained;
+  int kernel_launches, graph_launches, graphs, patched_nodes, live_allocations, live_modules, live_events, live_graphs, context_depth,
+      primary_retained;
 };
 
 Tensor numbers(float first) {
@@ -40,17 +41,15 @@ class FakeCuda : public testing::Test {
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
     const std::string path = *folder_ / "libcuda.so.1";
-    const auto built = run_command("cc -std=gnu11 -w -O1 -shared -fPIC -Wl,-soname,libcuda.so.1 '" TCC_TEST_DATA_DIR "/fake_cuda.c' -o '" + path + "'");
+    const auto built =
+        run_command("cc -std=gnu11 -w -O1 -shared -fPIC -Wl,-soname,libcuda.so.1 '" TCC_TEST_DATA_DIR "/fake_cuda.c' -o '" + path + "'");
     ASSERT_EQ(built.exit_code, 0) << built.output;
     driver_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(driver_, nullptr) << dlerror();
   }
   static void TearDownTestSuite() { delete folder_; }
 
-  template <class T>
-  static T& variable(const char* name) {
-    return *static_cast<T*>(dlsym(driver_, name));
-  }
+  template <class T> static T& variable(const char* name) { return *static_cast<T*>(dlsym(driver_, name)); }
   static FakeCounts& counts() { return variable<FakeCounts>("fake_counts"); }
   static void fail_next(const char* call) { variable<const char*>("fake_failing_call") = call; }
 
@@ -100,14 +99,14 @@ TEST_F(FakeCuda, BuildsTheGraphOnceAndPatchesWhatMoved) {
   EXPECT_EQ(counts().graphs, 1);
   EXPECT_EQ(counts().graph_launches, 3);
   EXPECT_EQ(counts().patched_nodes, 0);
-  const int allocations = counts().live_allocations;   // weights, workspace, four staged tensors
+  const int allocations = counts().live_allocations;  // weights, workspace, four staged tensors
   EXPECT_EQ(allocations, 6);
 
   instance.prepare({numbers(50)});
   instance.run_prepared();
   expect_outputs(instance.prepared_outputs(), 50);
   EXPECT_EQ(counts().graphs, 1);
-  EXPECT_EQ(counts().patched_nodes, 5);   // every launch touches an input or output
+  EXPECT_EQ(counts().patched_nodes, 5);  // every launch touches an input or output
   const runtime::Timing timing = instance.run_prepared();
   EXPECT_EQ(timing.device_us, 250);
   EXPECT_EQ(counts().patched_nodes, 5);
@@ -164,7 +163,8 @@ TEST_F(FakeCuda, LaunchesIntoACaptureAndKeepsItsGraphRight) {
                             {memory[0][3], four, nullptr, 1, TCC_I32, TCC_DEVICE_CUDA, 3, {}}};
   EXPECT_EQ(api.run(instance, &in, 1, out, 2, nullptr, 0, nullptr), TCC_INVALID_ARGUMENT);
   EXPECT_EQ(api.run(instance, &in, 1, out, 3, nullptr, 0, nullptr), TCC_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(api.last_error()).find("output `block/u:0`: device is CUDA 3, expected CUDA 0"), std::string::npos) << api.last_error();
+  EXPECT_NE(std::string(api.last_error()).find("output `block/u:0`: device is CUDA 3, expected CUDA 0"), std::string::npos)
+      << api.last_error();
   for (auto& set : memory) {
     for (void* block : set) EXPECT_EQ(api.deallocate(instance, block), TCC_OK);
   }
@@ -176,7 +176,8 @@ TEST_F(FakeCuda, TakesTheImageThatFitsTheChip) {
     const auto image = [](link::ImageKind kind, uint32_t arch, bool specific, const char* name) {
       return link::CudaImage{kind, arch, specific, std::string(name) + "\n"};
     };
-    input.images = {image(link::ImageKind::ptx, 80, false, "ptx80"), image(link::ImageKind::ptx, 90, true, "ptx90a"), image(link::ImageKind::cubin, 90, true, "cubin90a")};
+    input.images = {image(link::ImageKind::ptx, 80, false, "ptx80"), image(link::ImageKind::ptx, 90, true, "ptx90a"),
+                    image(link::ImageKind::cubin, 90, true, "cubin90a")};
     input.images[2].bytes.push_back('\0');
     input.program.targets[1].kernels[0].images = {0, 1, 2};
     input.program.targets[1].kernels[1].images = {1, 0};
@@ -191,7 +192,8 @@ TEST_F(FakeCuda, TakesTheImageThatFitsTheChip) {
   EXPECT_TRUE(hopper == "ptx90a;cubin90a;" || hopper == "cubin90a;ptx90a;") << hopper;
   EXPECT_EQ(loaded(80), "ptx80;");
   EXPECT_EQ(loaded(120), "ptx80;");
-  EXPECT_NE(loaded(75).find("cpu: Fake GPU has compute capability 7.5, for which the library has no code: kernel `scale`"), std::string::npos);
+  EXPECT_NE(loaded(75).find("cpu: Fake GPU has compute capability 7.5, for which the library has no code: kernel `scale`"),
+            std::string::npos);
 }
 
 TEST_F(FakeCuda, NamesTheCallTheErrorAndTheKernel) {
@@ -206,16 +208,19 @@ TEST_F(FakeCuda, NamesTheCallTheErrorAndTheKernel) {
   EXPECT_TRUE(contains(message, "cuModuleGetFunction of kernel `scale`: CUDA_ERROR_INVALID_VALUE (1): invalid argument")) << message;
   const auto broken = library([](link::LinkInput& input) { input.images[0].bytes = "broken\n"; });
   message = message_of([&] { Instance instance(broken, {.device = Device::cuda}); });
-  EXPECT_TRUE(contains(message, "cuModuleLoadDataEx of PTX for sm_80 with kernel `scale`, log: ptxas fatal: broken: CUDA_ERROR_NO_BINARY_FOR_GPU (209)")) << message;
+  EXPECT_TRUE(contains(
+      message, "cuModuleLoadDataEx of PTX for sm_80 with kernel `scale`, log: ptxas fatal: broken: CUDA_ERROR_NO_BINARY_FOR_GPU (209)"))
+      << message;
   // `auto` takes the CPU for want of a device, not because something is broken.
   EXPECT_THROW(Instance(broken, {}), Error);
-  EXPECT_TRUE(contains(message_of([&] { Instance instance(model, {.device = Device::cuda, .device_ordinal = 2}); }), "there is no CUDA device 2, the driver has 1"));
+  EXPECT_TRUE(contains(message_of([&] { Instance instance(model, {.device = Device::cuda, .device_ordinal = 2}); }),
+                       "there is no CUDA device 2, the driver has 1"));
 
   Instance instance(model, {.device = Device::cuda});
   fail_next("cuGraphAddKernelNode");
   message = message_of([&] { instance.run({numbers(0)}); });
   EXPECT_TRUE(contains(message, "cuGraphAddKernelNode of kernel `scale` (`block/Scale`), grid 2: CUDA_ERROR_INVALID_VALUE")) << message;
-  expect_outputs(instance.run({numbers(8)}), 8);   // the next run begins anew
+  expect_outputs(instance.run({numbers(8)}), 8);  // the next run begins anew
   fail_next("cuGraphExecMemsetNodeSetParams");
   instance.prepare({numbers(1)});
   message = message_of([&] { instance.run_prepared(); });
@@ -238,7 +243,7 @@ TEST_F(FakeCuda, UsesTheCallersContext) {
   info.struct_size = sizeof info;
   ASSERT_EQ(api.instance_info(instance, &info), TCC_OK);
   EXPECT_EQ(info.device, TCC_DEVICE_CUDA);
-  EXPECT_EQ(counts().primary_retained, 1);   // ours alone
+  EXPECT_EQ(counts().primary_retained, 1);  // ours alone
   api.destroy(instance);
   reinterpret_cast<int (*)(int)>(dlsym(driver_, "cuDevicePrimaryCtxRelease"))(5);
 }

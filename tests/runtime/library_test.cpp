@@ -90,10 +90,13 @@ TEST_F(ToyLibrary, RefusesTensorsThatDoNotFit) {
   EXPECT_NE(message({numbers(), numbers()}).find("2 inputs given, the model has 1"), std::string::npos);
   EXPECT_NE(message({Tensor(DType::f64, {2, 3})}).find("input `x`: dtype is f64, expected f32"), std::string::npos);
   EXPECT_NE(message({Tensor(DType::f32, {6})}).find("input `x`: rank is 1 (shape [6]), expected 2 (shape [2, 3])"), std::string::npos);
-  EXPECT_NE(message({Tensor(DType::f32, {2, 4})}).find("input `x`: axis 1 is 4, expected 3: shape is [2, 4], expected [2, 3]"), std::string::npos);
+  EXPECT_NE(message({Tensor(DType::f32, {2, 4})}).find("input `x`: axis 1 is 4, expected 3: shape is [2, 4], expected [2, 3]"),
+            std::string::npos);
   // A run that was refused does not harm the next.
   expect_toy_outputs(instance.run({numbers()}));
-  EXPECT_NE(message_of([&] { Instance cuda(Library::open(path_), {.device = Device::cuda}); }, ExitCode::environment).find("compiled without --target=cuda"), std::string::npos);
+  EXPECT_NE(message_of([&] { Instance cuda(Library::open(path_), {.device = Device::cuda}); }, ExitCode::environment)
+                .find("compiled without --target=cuda"),
+            std::string::npos);
 }
 
 TEST_F(ToyLibrary, ChecksStridesDevicesAndWorkspace) {
@@ -108,7 +111,8 @@ TEST_F(ToyLibrary, ChecksStridesDevicesAndWorkspace) {
   int32_t u[4];
   const int64_t shape[] = {2, 3}, four[] = {4};
   tcc_tensor in = {x, shape, nullptr, 2, TCC_F32, TCC_DEVICE_CPU, 0, {}};
-  tcc_tensor out[] = {{y, shape, nullptr, 2, TCC_F32, 0, 0, {}}, {z, shape, nullptr, 2, TCC_F32, 0, 0, {}}, {u, four, nullptr, 1, TCC_I32, 0, 0, {}}};
+  tcc_tensor out[] = {
+      {y, shape, nullptr, 2, TCC_F32, 0, 0, {}}, {z, shape, nullptr, 2, TCC_F32, 0, 0, {}}, {u, four, nullptr, 1, TCC_I32, 0, 0, {}}};
   alignas(256) static char workspace[512];
   const auto run = [&](void* memory = nullptr, uint64_t bytes = 0) { return api.run(instance, &in, 1, out, 3, memory, bytes, nullptr); };
   const auto refused = [&](const char* expected) { return std::string(api.last_error()).find(expected) != std::string::npos; };
@@ -177,7 +181,8 @@ TEST_F(ToyLibrary, OpenTellsWhatIsWrong) {
   EXPECT_NE(message_of([&] { Library::open(folder_.path()); }, ExitCode::environment).find("is a directory"), std::string::npos);
   write_file_atomically(folder_ / "text.so", std::string_view("not a library"));
   EXPECT_NE(message_of([&] { Library::open(folder_ / "text.so"); }, ExitCode::environment).find("cannot be loaded"), std::string::npos);
-  EXPECT_NE(message_of([&] { Library::open("/lib/x86_64-linux-gnu/libm.so.6"); }, ExitCode::environment).find("none made by tcc"), std::string::npos);
+  EXPECT_NE(message_of([&] { Library::open("/lib/x86_64-linux-gnu/libm.so.6"); }, ExitCode::environment).find("none made by tcc"),
+            std::string::npos);
 }
 
 TEST_F(ToyLibrary, NeedsOnlyLibc) {
@@ -245,7 +250,8 @@ int main(void) {
 )"));
   const std::string program = folder / "main";
   for (const char* compiler : {"cc -std=c11 -Wall -Wextra -Werror -pedantic", "c++ -x c++ -Wall -Wextra -Werror"}) {
-    const auto compiled = run_command("cd '" + folder.path() + "' && " + compiler + " main.c -x none toy.so other.so -Wl,-rpath,'" + folder.path() + "' -o main");
+    const auto compiled = run_command("cd '" + folder.path() + "' && " + compiler + " main.c -x none toy.so other.so -Wl,-rpath,'" +
+                                      folder.path() + "' -o main");
     ASSERT_EQ(compiled.exit_code, 0) << compiled.output;
     const auto ran = run_command("'" + program + "'");
     EXPECT_EQ(ran.exit_code, 0);
@@ -262,13 +268,17 @@ TEST(Weights, InAFileOfTheirOwn) {
   const auto library = Library::open(folder / "toy.so");
   Instance instance(library, {.device = Device::cpu, .weights_path = folder / "toy.weights"});
   expect_toy_outputs(instance.run({numbers()}));
-  const auto message = [&](const std::string& path) { return message_of([&] { Instance bad(library, {.device = Device::cpu, .weights_path = path}); }, path.empty() ? ExitCode::usage : ExitCode::environment); };
+  const auto message = [&](const std::string& path) {
+    return message_of([&] { Instance bad(library, {.device = Device::cpu, .weights_path = path}); },
+                      path.empty() ? ExitCode::usage : ExitCode::environment);
+  };
   EXPECT_NE(message("").find("weights_path is NULL"), std::string::npos);
   EXPECT_NE(message(folder / "missing").find("No such file"), std::string::npos);
   input.weights[0].mutable_data<float>()[0] = 99;
   input.weights[1] = Tensor(DType::f32, {6});
   link::write_weights_file(input, folder / "other.weights");
-  EXPECT_NE(message(folder / "other.weights").find("not the one that was written with this library"), std::string::npos) << message(folder / "other.weights");
+  EXPECT_NE(message(folder / "other.weights").find("not the one that was written with this library"), std::string::npos)
+      << message(folder / "other.weights");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(ThreadPool, WakesSleepersAndStopsThem) {
   std::vector<pthread_t> workers(8);
   ASSERT_TRUE(pool.start(4, true, workers.data()));
   for (int i = 0; i < 20; i++) {
-    usleep(2000);   // long enough for every worker to sleep
+    usleep(2000);  // long enough for every worker to sleep
     if (i % 2) pool.wake();
     expect_each_once(pool, 8, 8, 3);
   }

@@ -97,8 +97,8 @@ TargetDesc toy_target(TargetKind kind) {
   TargetDesc target;
   target.kind = kind;
   target.buffers = {
-      {BufferKind::input, 0, 0, 24, "x"},  {BufferKind::weight, 0, 0, 24, "w"}, {BufferKind::arena, 0, 256, 24, "t"},
-      {BufferKind::output, 0, 0, 24, "y"}, {BufferKind::output, 1, 0, 24, "z"}, {BufferKind::output, 2, 0, 16, "u"},
+      {BufferKind::input, 0, 0, 24, "x"},     {BufferKind::weight, 0, 0, 24, "w"}, {BufferKind::arena, 0, 256, 24, "t"},
+      {BufferKind::output, 0, 0, 24, "y"},    {BufferKind::output, 1, 0, 24, "z"}, {BufferKind::output, 2, 0, 16, "u"},
       {BufferKind::alias, 5, 8, 8, "u.tail"},
   };
   target.kernels = {{.name = "scale", .num_buffers = 2, .images = {}}, {.name = "add_weight", .num_buffers = 3, .images = {}}};

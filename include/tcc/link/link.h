@@ -36,30 +36,30 @@ struct TensorDesc {
 /// Where an operand's bytes are at run time; see program::BufferKind.
 struct BufferDesc {
   BufferKind kind = BufferKind::arena;
-  uint32_t index = 0;        ///< input, output, weight: which one; alias: the buffer it lies in
-  uint64_t offset = 0;       ///< arena: in the workspace; alias: in that buffer
+  uint32_t index = 0;   ///< input, output, weight: which one; alias: the buffer it lies in
+  uint64_t offset = 0;  ///< arena: in the workspace; alias: in that buffer
   uint64_t size_bytes = 0;
-  std::string name;          ///< for the manifest: a value's name, "" allowed
+  std::string name;  ///< for the manifest: a value's name, "" allowed
 };
 
 /// One function of the target's code. Equal bodies are one kernel, launched several times.
 struct KernelDesc {
-  std::string name;                  ///< cpu: the body's name; the symbol at level l is cpu_symbol(name, l). cuda: the entry's name
+  std::string name;  ///< cpu: the body's name; the symbol at level l is cpu_symbol(name, l). cuda: the entry's name
   uint32_t num_buffers = 0;
-  uint32_t threads = 0;              ///< cuda: threads per block
-  uint32_t shared_bytes = 0;         ///< cuda: dynamic shared memory
-  std::vector<uint32_t> images;      ///< cuda: which LinkInput::images hold it, any order
+  uint32_t threads = 0;          ///< cuda: threads per block
+  uint32_t shared_bytes = 0;     ///< cuda: dynamic shared memory
+  std::vector<uint32_t> images;  ///< cuda: which LinkInput::images hold it, any order
 };
 
 struct LaunchDesc {
   LaunchKind kind = LaunchKind::kernel;
-  uint32_t kernel = 0;               ///< index into kernels
-  uint64_t grid = 1;                 ///< cuda: blocks; cpu: parallel items. 0 launches nothing
-  std::vector<uint32_t> arguments;   ///< buffers, in the order of the kernel's parameters; copy: source, destination; fill: destination
-  std::string label;                 ///< the model's own node names
-  uint64_t cost_ns = 0;              ///< cpu: estimate on one thread, all items; 0 or small: runs on the caller without waking others
-  uint64_t size_bytes = 0;           ///< copy, fill
-  uint32_t pattern = 0;              ///< fill: `pattern_bytes` (1, 2 or 4) low bytes, repeated
+  uint32_t kernel = 0;              ///< index into kernels
+  uint64_t grid = 1;                ///< cuda: blocks; cpu: parallel items. 0 launches nothing
+  std::vector<uint32_t> arguments;  ///< buffers, in the order of the kernel's parameters; copy: source, destination; fill: destination
+  std::string label;                ///< the model's own node names
+  uint64_t cost_ns = 0;             ///< cpu: estimate on one thread, all items; 0 or small: runs on the caller without waking others
+  uint64_t size_bytes = 0;          ///< copy, fill
+  uint32_t pattern = 0;             ///< fill: `pattern_bytes` (1, 2 or 4) low bytes, repeated
   uint32_t pattern_bytes = 1;
 };
 
@@ -69,19 +69,19 @@ struct TargetDesc {
   std::vector<BufferDesc> buffers;
   std::vector<KernelDesc> kernels;
   std::vector<LaunchDesc> launches;
-  std::vector<CpuLevel> levels;      ///< cpu: which levels the objects hold, e.g. {v3}
-  uint64_t arena_bytes = 0;          ///< planned peak
-  uint64_t sum_of_buffers = 0;       ///< the same buffers without reuse, for the manifest
+  std::vector<CpuLevel> levels;  ///< cpu: which levels the objects hold, e.g. {v3}
+  uint64_t arena_bytes = 0;      ///< planned peak
+  uint64_t sum_of_buffers = 0;   ///< the same buffers without reuse, for the manifest
   uint32_t arena_alignment = 256;
-  uint32_t io_alignment = 0;         ///< what kernels rely on for inputs and outputs; 0: cuda 16, cpu the element's own
+  uint32_t io_alignment = 0;  ///< what kernels rely on for inputs and outputs; 0: cuda 16, cpu the element's own
 };
 
 /// All that the launcher and the manifest know of a model.
 struct ProgramDesc {
-  std::string model_name;            ///< of the graph
+  std::string model_name;  ///< of the graph
   std::vector<TensorDesc> inputs, outputs;
-  std::vector<TensorDesc> weights;   ///< constants too; bytes in LinkInput::weights, same order
-  std::vector<TargetDesc> targets;   ///< at most one of each kind, at least one
+  std::vector<TensorDesc> weights;  ///< constants too; bytes in LinkInput::weights, same order
+  std::vector<TargetDesc> targets;  ///< at most one of each kind, at least one
 };
 
 /// The symbol that a CPU object must define for kernel `name` at `level`: "tcc_v3_<name>" with characters outside [A-Za-z0-9_] escaped.
@@ -90,24 +90,24 @@ std::string cpu_symbol(std::string_view name, CpuLevel level);
 
 /// One relocatable ELF object (x86-64, position independent) with any number of kernels of any level.
 struct CpuObject {
-  std::string name;          ///< for messages
+  std::string name;  ///< for messages
   std::string bytes;
 };
 
 struct CudaImage {
   ImageKind kind = ImageKind::ptx;
-  uint32_t arch = 80;            ///< 80, 90
-  bool arch_specific = false;    ///< sm_90a
-  std::string bytes;             ///< PTX as text (a NUL is added) or a cubin
+  uint32_t arch = 80;          ///< 80, 90
+  bool arch_specific = false;  ///< sm_90a
+  std::string bytes;           ///< PTX as text (a NUL is added) or a cubin
 };
 
 struct LinkInput {
   ProgramDesc program;
   std::vector<CpuObject> cpu_objects;
   std::vector<CudaImage> images;
-  std::vector<Tensor> weights;               ///< as program.weights; only their bytes matter. Equal tensors are stored once
-  std::string symbol_prefix = "tcc_model";   ///< exports <prefix>_query beside tcc_model_query; a C identifier
-  bool embed_weights = true;                 ///< false: the library takes a file that write_weights_file() made
+  std::vector<Tensor> weights;              ///< as program.weights; only their bytes matter. Equal tensors are stored once
+  std::string symbol_prefix = "tcc_model";  ///< exports <prefix>_query beside tcc_model_query; a C identifier
+  bool embed_weights = true;                ///< false: the library takes a file that write_weights_file() made
 };
 
 /// Links the library. Writes a temporary file beside `output_path` and renames it, so nothing half-written is ever seen under that name;

@@ -56,15 +56,15 @@ class Library {
 struct InstanceOptions {
   Device device = Device::automatic;
   int device_ordinal = 0;
-  int num_threads = 0;                            ///< CPU; 0: what this process may use
+  int num_threads = 0;  ///< CPU; 0: what this process may use
   bool cuda_graph = true;
-  std::string weights_path;                       ///< for a library without its weights
-  std::function<void(const std::string&)> log;    ///< which device was chosen, and why
+  std::string weights_path;                     ///< for a library without its weights
+  std::function<void(const std::string&)> log;  ///< which device was chosen, and why
 };
 
 struct Timing {
-  double host_us = 0;     ///< inside run() on this thread
-  double device_us = 0;   ///< on the device's own clock; on the CPU equal to host_us
+  double host_us = 0;    ///< inside run() on this thread
+  double device_us = 0;  ///< on the device's own clock; on the CPU equal to host_us
 };
 
 struct LaunchTime {

@@ -22,12 +22,12 @@ inline constexpr char kMagic[8] = {'t', 'c', 'c', 'p', 'r', 'o', 'g', '\0'};
 inline constexpr uint32_t kVersion = 1;
 
 struct Table {
-  uint64_t offset;   ///< of the first row
-  uint32_t count;    ///< rows
-  uint32_t stride;   ///< bytes per row; sizeof of the row's type in this version
+  uint64_t offset;  ///< of the first row
+  uint32_t count;   ///< rows
+  uint32_t stride;  ///< bytes per row; sizeof of the row's type in this version
 };
 struct Text {
-  uint64_t offset;   ///< of the first character; a NUL follows the last
+  uint64_t offset;  ///< of the first character; a NUL follows the last
   uint32_t size;
   uint32_t reserved;
 };
@@ -40,26 +40,26 @@ struct Span {
 struct Header {
   char magic[8];
   uint32_t version;
-  uint32_t header_bytes;       ///< sizeof(Header)
-  uint64_t program_bytes;      ///< all of it
+  uint32_t header_bytes;   ///< sizeof(Header)
+  uint64_t program_bytes;  ///< all of it
   Text model_name;
-  Text compiler;               ///< "tcc 0.1.0"
-  uint64_t weights_bytes;      ///< of the blob that weights point into
-  uint64_t weights_hash;       ///< of the blob; a weights file apart must carry the same
-  uint32_t weights_embedded;   ///< 0: the blob is a file of its own, see WeightsFileHeader
+  Text compiler;              ///< "tcc 0.1.0"
+  uint64_t weights_bytes;     ///< of the blob that weights point into
+  uint64_t weights_hash;      ///< of the blob; a weights file apart must carry the same
+  uint32_t weights_embedded;  ///< 0: the blob is a file of its own, see WeightsFileHeader
   uint32_t reserved;
-  Table inputs, outputs;       ///< of Tensor
-  Table weights;               ///< of Tensor
-  Table extents;               ///< of int64_t: the shapes of all tensors
-  Table targets;               ///< of Target
+  Table inputs, outputs;  ///< of Tensor
+  Table weights;          ///< of Tensor
+  Table extents;          ///< of int64_t: the shapes of all tensors
+  Table targets;          ///< of Target
 };
 
 struct Tensor {
   Text name;
-  uint32_t dtype;          ///< tcc_dtype
-  Span shape;              ///< in Header::extents
+  uint32_t dtype;  ///< tcc_dtype
+  Span shape;      ///< in Header::extents
   uint32_t reserved;
-  uint64_t offset;         ///< weights: in the blob; a multiple of 64
+  uint64_t offset;  ///< weights: in the blob; a multiple of 64
   uint64_t size_bytes;
 };
 
@@ -67,26 +67,26 @@ enum class TargetKind : uint32_t { cpu = 1, cuda = 2 };
 
 struct Target {
   TargetKind kind;
-  uint32_t io_alignment;        ///< what the kernels rely on for the addresses of inputs and outputs
-  uint64_t arena_bytes;         ///< planned peak of all arena buffers
-  uint64_t sum_of_buffers;      ///< what the same buffers would take without reuse
+  uint32_t io_alignment;    ///< what the kernels rely on for the addresses of inputs and outputs
+  uint64_t arena_bytes;     ///< planned peak of all arena buffers
+  uint64_t sum_of_buffers;  ///< what the same buffers would take without reuse
   uint32_t arena_alignment;
-  uint32_t num_levels;          ///< cpu: levels with code, see CpuLevel
-  Table levels;                 ///< of CpuLevel, lowest first
-  Table buffers;                ///< of Buffer
-  Table kernels;                ///< of Kernel
-  Table images;                 ///< of Image
-  Table image_choices;          ///< of uint32_t: indices into images, what Kernel::images spans
-  Table launches;               ///< of Launch
-  Table arguments;              ///< of uint32_t: indices into buffers, what Launch::arguments spans
+  uint32_t num_levels;  ///< cpu: levels with code, see CpuLevel
+  Table levels;         ///< of CpuLevel, lowest first
+  Table buffers;        ///< of Buffer
+  Table kernels;        ///< of Kernel
+  Table images;         ///< of Image
+  Table image_choices;  ///< of uint32_t: indices into images, what Kernel::images spans
+  Table launches;       ///< of Launch
+  Table arguments;      ///< of uint32_t: indices into buffers, what Launch::arguments spans
 };
 
 enum class BufferKind : uint32_t {
-  input = 1,    ///< the caller's tensor `index`
-  output = 2,   ///< the caller's tensor `index`
-  weight = 3,   ///< weight `index`; never written
-  arena = 4,    ///< at `offset` in the workspace
-  alias = 5,    ///< at `offset` in buffer `index`, which comes earlier in the table and is no alias itself
+  input = 1,   ///< the caller's tensor `index`
+  output = 2,  ///< the caller's tensor `index`
+  weight = 3,  ///< weight `index`; never written
+  arena = 4,   ///< at `offset` in the workspace
+  alias = 5,   ///< at `offset` in buffer `index`, which comes earlier in the table and is no alias itself
 };
 
 struct Buffer {
@@ -103,12 +103,12 @@ enum class CpuLevel : uint32_t { v1 = 1, v2 = 2, v3 = 3, v4 = 4 };
 ///       The function for level l (row of Target::levels) is element l * kernels.count + k of the library's function table.
 /// cuda: one pointer parameter per buffer, a one-dimensional grid.
 struct Kernel {
-  Text name;               ///< cpu: of the body; cuda: the entry
+  Text name;  ///< cpu: of the body; cuda: the entry
   uint32_t num_buffers;
-  uint32_t threads;        ///< cuda: per block
-  uint32_t shared_bytes;   ///< cuda: dynamic shared memory
-  uint32_t cluster;        ///< cuda: blocks per cluster; 1
-  Span images;             ///< cuda: in Target::image_choices, any order; the loader takes the best that fits the chip
+  uint32_t threads;       ///< cuda: per block
+  uint32_t shared_bytes;  ///< cuda: dynamic shared memory
+  uint32_t cluster;       ///< cuda: blocks per cluster; 1
+  Span images;            ///< cuda: in Target::image_choices, any order; the loader takes the best that fits the chip
   uint64_t reserved;
 };
 
@@ -117,38 +117,38 @@ enum class ImageKind : uint32_t { ptx = 1, cubin = 2 };
 /// Device code of one or more kernels. PTX ends with a NUL, which size_bytes counts.
 struct Image {
   ImageKind kind;
-  uint32_t arch;            ///< 80 for sm_80
-  uint32_t arch_specific;   ///< 1 for sm_90a: runs on that chip only
+  uint32_t arch;           ///< 80 for sm_80
+  uint32_t arch_specific;  ///< 1 for sm_90a: runs on that chip only
   uint32_t reserved;
-  uint64_t offset;          ///< in the library's image blob; a multiple of 64
+  uint64_t offset;  ///< in the library's image blob; a multiple of 64
   uint64_t size_bytes;
 };
 
 enum class LaunchKind : uint32_t {
   kernel = 1,
-  copy = 2,   ///< arguments: source, destination; `size_bytes` bytes
-  fill = 3,   ///< arguments: destination; `pattern`, `pattern_bytes` wide, repeated over `size_bytes` bytes
+  copy = 2,  ///< arguments: source, destination; `size_bytes` bytes
+  fill = 3,  ///< arguments: destination; `pattern`, `pattern_bytes` wide, repeated over `size_bytes` bytes
 };
 
 struct Launch {
   LaunchKind kind;
-  uint32_t kernel;           ///< row of Target::kernels
-  Text label;                ///< the model's own node names
-  uint64_t grid;             ///< cuda: blocks; cpu: parallel items
-  Span arguments;            ///< in Target::arguments
-  Span body;                 ///< launches of a region; none yet
+  uint32_t kernel;  ///< row of Target::kernels
+  Text label;       ///< the model's own node names
+  uint64_t grid;    ///< cuda: blocks; cpu: parallel items
+  Span arguments;   ///< in Target::arguments
+  Span body;        ///< launches of a region; none yet
   uint64_t size_bytes;
   uint32_t pattern;
-  uint32_t pattern_bytes;    ///< 1, 2 or 4
-  uint64_t cost_ns;          ///< cpu: estimate for the whole launch on one thread; decides how many threads take part
+  uint32_t pattern_bytes;  ///< 1, 2 or 4
+  uint64_t cost_ns;        ///< cpu: estimate for the whole launch on one thread; decides how many threads take part
 };
 
 inline constexpr uint64_t kWeightAlignment = 64;
-inline constexpr uint64_t kWeightsFileHeaderBytes = 4096;   ///< so that the blob behind it can be mapped page-aligned
+inline constexpr uint64_t kWeightsFileHeaderBytes = 4096;  ///< so that the blob behind it can be mapped page-aligned
 
 /// Begins a weights file that is kept apart from its library (--weights=file).
 struct WeightsFileHeader {
-  char magic[8];             ///< "tccwght\0"
+  char magic[8];  ///< "tccwght\0"
   uint32_t version;
   uint32_t reserved;
   uint64_t weights_bytes;

@@ -31,28 +31,41 @@ extern "C" {
 
 typedef enum tcc_status {
   TCC_OK = 0,
-  TCC_INVALID_ARGUMENT = 1,   /* a tensor or option that does not fit the model; nothing was run */
-  TCC_NO_DEVICE = 2,          /* the device asked for is not there, or the library has no code for it */
+  TCC_INVALID_ARGUMENT = 1, /* a tensor or option that does not fit the model; nothing was run */
+  TCC_NO_DEVICE = 2,        /* the device asked for is not there, or the library has no code for it */
   TCC_OUT_OF_MEMORY = 3,
-  TCC_DRIVER_ERROR = 4,       /* the CUDA driver refused a call; the message names the call, the error and the kernel */
-  TCC_FILE_ERROR = 5,         /* the weights file cannot be read or does not belong to this library */
-  TCC_INTERNAL_ERROR = 6      /* the library itself is damaged */
+  TCC_DRIVER_ERROR = 4,  /* the CUDA driver refused a call; the message names the call, the error and the kernel */
+  TCC_FILE_ERROR = 5,    /* the weights file cannot be read or does not belong to this library */
+  TCC_INTERNAL_ERROR = 6 /* the library itself is damaged */
 } tcc_status;
 
 /* Element types. Little endian; sub-byte types are packed two per byte, low nibble first. */
 typedef enum tcc_dtype {
-  TCC_F32 = 0, TCC_F64 = 1, TCC_F16 = 2, TCC_BF16 = 3,
-  TCC_I8 = 4, TCC_I16 = 5, TCC_I32 = 6, TCC_I64 = 7,
-  TCC_U8 = 8, TCC_U16 = 9, TCC_U32 = 10, TCC_U64 = 11,
+  TCC_F32 = 0,
+  TCC_F64 = 1,
+  TCC_F16 = 2,
+  TCC_BF16 = 3,
+  TCC_I8 = 4,
+  TCC_I16 = 5,
+  TCC_I32 = 6,
+  TCC_I64 = 7,
+  TCC_U8 = 8,
+  TCC_U16 = 9,
+  TCC_U32 = 10,
+  TCC_U64 = 11,
   TCC_BOOL = 12,
-  TCC_F8E4M3FN = 13, TCC_F8E4M3FNUZ = 14, TCC_F8E5M2 = 15, TCC_F8E5M2FNUZ = 16,
-  TCC_I4 = 17, TCC_U4 = 18
+  TCC_F8E4M3FN = 13,
+  TCC_F8E4M3FNUZ = 14,
+  TCC_F8E5M2 = 15,
+  TCC_F8E5M2FNUZ = 16,
+  TCC_I4 = 17,
+  TCC_U4 = 18
 } tcc_dtype;
 
 typedef enum tcc_device {
-  TCC_DEVICE_AUTO = 0,   /* create only: CUDA when the library has code for it and a driver and device are there, else the CPU */
-  TCC_DEVICE_CPU = 1,    /* for a tensor: memory of the host */
-  TCC_DEVICE_CUDA = 2    /* for a tensor: memory of the instance's CUDA device */
+  TCC_DEVICE_AUTO = 0, /* create only: CUDA when the library has code for it and a driver and device are there, else the CPU */
+  TCC_DEVICE_CPU = 1,  /* for a tensor: memory of the host */
+  TCC_DEVICE_CUDA = 2  /* for a tensor: memory of the instance's CUDA device */
 } tcc_device;
 
 typedef enum tcc_log_level { TCC_LOG_INFO = 0, TCC_LOG_WARNING = 1 } tcc_log_level;
@@ -63,12 +76,12 @@ typedef struct tcc_instance tcc_instance;
  * on a stream the work may still be going on: the memory must stay until the stream has passed it. */
 typedef struct tcc_tensor {
   void* data;
-  const int64_t* shape;     /* `rank` extents; may be NULL for rank 0 */
-  const int64_t* strides;   /* in elements; NULL: dense and row-major, which is what the library takes */
+  const int64_t* shape;   /* `rank` extents; may be NULL for rank 0 */
+  const int64_t* strides; /* in elements; NULL: dense and row-major, which is what the library takes */
   int32_t rank;
-  int32_t dtype;            /* tcc_dtype */
-  int32_t device;           /* tcc_device; 0 counts as TCC_DEVICE_CPU */
-  int32_t device_ordinal;   /* of a CUDA tensor */
+  int32_t dtype;          /* tcc_dtype */
+  int32_t device;         /* tcc_device; 0 counts as TCC_DEVICE_CPU */
+  int32_t device_ordinal; /* of a CUDA tensor */
   uint64_t reserved[2];
 } tcc_tensor;
 
@@ -91,8 +104,8 @@ typedef struct tcc_model_info {
   uint32_t num_weights;
   const char* name;
   uint64_t weights_bytes;
-  uint32_t weights_embedded;   /* 0: create() needs weights_path */
-  uint32_t has_cpu;            /* which targets the library was compiled for */
+  uint32_t weights_embedded; /* 0: create() needs weights_path */
+  uint32_t has_cpu;          /* which targets the library was compiled for */
   uint32_t has_cuda;
   uint32_t reserved0;
   uint64_t reserved[4];
@@ -100,11 +113,11 @@ typedef struct tcc_model_info {
 
 typedef struct tcc_create_options {
   uint32_t struct_size;
-  int32_t device;              /* tcc_device */
-  int32_t device_ordinal;      /* CUDA: which device */
-  int32_t num_threads;         /* CPU: threads that take part in a run, the caller's included; 0: the CPUs this process may use */
-  void* cuda_context;          /* a CUcontext to work in; NULL: the device's primary context */
-  const char* weights_path;    /* only for a library compiled with its weights apart */
+  int32_t device;           /* tcc_device */
+  int32_t device_ordinal;   /* CUDA: which device */
+  int32_t num_threads;      /* CPU: threads that take part in a run, the caller's included; 0: the CPUs this process may use */
+  void* cuda_context;       /* a CUcontext to work in; NULL: the device's primary context */
+  const char* weights_path; /* only for a library compiled with its weights apart */
   /* Messages that are no errors: the device chosen and why. NULL: none. May be called only inside create(). */
   void (*log)(void* user, int32_t level, const char* message);
   void* log_user;
@@ -112,19 +125,19 @@ typedef struct tcc_create_options {
   void* (*allocate)(void* user, size_t size_bytes, size_t alignment);
   void (*deallocate)(void* user, void* block, size_t size_bytes);
   void* allocator_user;
-  uint32_t no_cuda_graph;      /* 1: launch each kernel by itself */
+  uint32_t no_cuda_graph; /* 1: launch each kernel by itself */
   uint32_t reserved0;
   uint64_t reserved[6];
 } tcc_create_options;
 
 typedef struct tcc_instance_info {
   uint32_t struct_size;
-  int32_t device;                 /* TCC_DEVICE_CPU or TCC_DEVICE_CUDA */
+  int32_t device; /* TCC_DEVICE_CPU or TCC_DEVICE_CUDA */
   int32_t device_ordinal;
   int32_t num_threads;
-  const char* device_name;        /* "NVIDIA H200 (compute capability 9.0)", "CPU, x86-64-v3, 8 threads" */
-  const char* device_reason;      /* why this one: "asked for", "libcuda.so.1 not found", ... */
-  uint64_t workspace_bytes;       /* what run() takes as workspace: the planned peak of all intermediate values */
+  const char* device_name;   /* "NVIDIA H200 (compute capability 9.0)", "CPU, x86-64-v3, 8 threads" */
+  const char* device_reason; /* why this one: "asked for", "libcuda.so.1 not found", ... */
+  uint64_t workspace_bytes;  /* what run() takes as workspace: the planned peak of all intermediate values */
   uint64_t workspace_alignment;
   uint64_t weights_bytes;
   uint32_t num_launches;
@@ -136,17 +149,17 @@ typedef struct tcc_instance_info {
 typedef struct tcc_launch_info {
   uint32_t struct_size;
   uint32_t reserved0;
-  const char* label;    /* the model's own node names */
-  const char* kernel;   /* kernel name; "copy" or "fill" for those */
-  uint64_t grid;        /* thread blocks on CUDA, parallel items on the CPU */
+  const char* label;  /* the model's own node names */
+  const char* kernel; /* kernel name; "copy" or "fill" for those */
+  uint64_t grid;      /* thread blocks on CUDA, parallel items on the CPU */
   uint64_t reserved[4];
 } tcc_launch_info;
 
 typedef struct tcc_timing {
   uint32_t struct_size;
   uint32_t reserved0;
-  double host_us;       /* inside run() on the caller's thread, waiting not included */
-  double device_us;     /* CUDA: between two events around the work on the stream; CPU: equal to host_us */
+  double host_us;   /* inside run() on the caller's thread, waiting not included */
+  double device_us; /* CUDA: between two events around the work on the stream; CPU: equal to host_us */
   uint64_t reserved[4];
 } tcc_timing;
 

@@ -19,8 +19,7 @@ namespace {
 
 // Callers compiled against an older header hand over a shorter struct; the fields that they do not know are zero. The library never
 // writes past the size it was given.
-template <class T>
-int read_struct(const T* given, T* full, const char* name) {
+template <class T> int read_struct(const T* given, T* full, const char* name) {
   memset(static_cast<void*>(full), 0, sizeof *full);
   if (!given) return TCC_OK;
   uint32_t size = given->struct_size;
@@ -28,7 +27,8 @@ int read_struct(const T* given, T* full, const char* name) {
   if (size > sizeof *full) {
     for (uint32_t i = sizeof *full; i < size; i++) {
       if (reinterpret_cast<const unsigned char*>(given)[i] != 0) {
-        return fail(TCC_INVALID_ARGUMENT, "%s: a field is set that this library is too old to know (struct_size is %u, known %zu)", name, size, sizeof *full);
+        return fail(TCC_INVALID_ARGUMENT, "%s: a field is set that this library is too old to know (struct_size is %u, known %zu)", name,
+                    size, sizeof *full);
       }
     }
     size = sizeof *full;
@@ -37,8 +37,7 @@ int read_struct(const T* given, T* full, const char* name) {
   return TCC_OK;
 }
 
-template <class T>
-int write_struct(T* given, T full, const char* name) {
+template <class T> int write_struct(T* given, T full, const char* name) {
   if (!given) return fail(TCC_INVALID_ARGUMENT, "%s is NULL", name);
   const uint32_t size = given->struct_size;
   if (size < sizeof size) return fail(TCC_INVALID_ARGUMENT, "%s: struct_size is %u, expected %zu", name, size, sizeof full);
@@ -106,7 +105,8 @@ int choose_device(tcc_instance* instance, const tcc_create_options& options) {
   const size_t reason_bytes = sizeof instance->device_reason;
   const bool is_auto = options.device == TCC_DEVICE_AUTO;
   if (options.device < TCC_DEVICE_AUTO || options.device > TCC_DEVICE_CUDA) {
-    return fail(TCC_INVALID_ARGUMENT, "device is %d, expected %d (auto), %d (CPU) or %d (CUDA)", options.device, TCC_DEVICE_AUTO, TCC_DEVICE_CPU, TCC_DEVICE_CUDA);
+    return fail(TCC_INVALID_ARGUMENT, "device is %d, expected %d (auto), %d (CPU) or %d (CUDA)", options.device, TCC_DEVICE_AUTO,
+                TCC_DEVICE_CPU, TCC_DEVICE_CUDA);
   }
   bool take_cuda = options.device == TCC_DEVICE_CUDA;
   snprintf(reason, reason_bytes, "asked for");
@@ -137,7 +137,8 @@ int create(const tcc_create_options* given, tcc_instance** result) {
     return fail(TCC_INVALID_ARGUMENT, "num_threads is %d, expected 0 (all that this process may use) to 4096", options.num_threads);
   }
   void* memory = nullptr;
-  if (posix_memalign(&memory, alignof(tcc_instance), sizeof(tcc_instance)) != 0) return fail(TCC_OUT_OF_MEMORY, "no memory for an instance");
+  if (posix_memalign(&memory, alignof(tcc_instance), sizeof(tcc_instance)) != 0)
+    return fail(TCC_OUT_OF_MEMORY, "no memory for an instance");
   tcc_instance* instance = new (memory) tcc_instance;
   instance->memory.use(options);
   int status = ProgramView::open(&instance->view);
@@ -208,8 +209,8 @@ int check_run(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inp
   return TCC_OK;
 }
 
-int run(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs, void* workspace,
-        uint64_t workspace_bytes, void* stream) {
+int run(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs,
+        void* workspace, uint64_t workspace_bytes, void* stream) {
   if (int status = check_run(instance, inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes)) return status;
   const RunCall call = {inputs, outputs, workspace, stream};
   return instance->device == TCC_DEVICE_CUDA ? cuda_run(instance, call, {}) : cpu_run(instance, call, nullptr);
@@ -230,14 +231,16 @@ int run_timed(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inp
   return write_struct(timing, full, "timing");
 }
 
-int profile(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs, void* workspace,
-            uint64_t workspace_bytes, void* stream, double* launch_us, uint32_t num_launches) {
+int profile(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs,
+            void* workspace, uint64_t workspace_bytes, void* stream, double* launch_us, uint32_t num_launches) {
   if (int status = check_run(instance, inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes)) return status;
   if (!launch_us || num_launches != instance->target->launches.count) {
-    return fail(TCC_INVALID_ARGUMENT, "room for %u launch times is given, the plan has %u", launch_us ? num_launches : 0, instance->target->launches.count);
+    return fail(TCC_INVALID_ARGUMENT, "room for %u launch times is given, the plan has %u", launch_us ? num_launches : 0,
+                instance->target->launches.count);
   }
   const RunCall call = {inputs, outputs, workspace, stream};
-  return instance->device == TCC_DEVICE_CUDA ? cuda_run(instance, call, {.timing = nullptr, .launch_us = launch_us}) : cpu_run(instance, call, launch_us);
+  return instance->device == TCC_DEVICE_CUDA ? cuda_run(instance, call, {.timing = nullptr, .launch_us = launch_us})
+                                             : cpu_run(instance, call, launch_us);
 }
 
 int allocate(tcc_instance* instance, uint64_t size_bytes, void** memory) {
@@ -258,14 +261,16 @@ int deallocate(tcc_instance* instance, void* memory) {
   return TCC_OK;
 }
 
-int copy(tcc_instance* instance, void* destination, int32_t destination_device, const void* source, int32_t source_device, uint64_t size_bytes) {
+int copy(tcc_instance* instance, void* destination, int32_t destination_device, const void* source, int32_t source_device,
+         uint64_t size_bytes) {
   if (int status = check_instance(instance)) return status;
   const bool to_device = destination_device == TCC_DEVICE_CUDA, from_device = source_device == TCC_DEVICE_CUDA;
   if (!to_device && !from_device) {
     memmove(destination, source, size_bytes);
     return TCC_OK;
   }
-  if (instance->device != TCC_DEVICE_CUDA) return fail(TCC_INVALID_ARGUMENT, "a copy in CUDA memory is asked for, but this instance runs on the CPU");
+  if (instance->device != TCC_DEVICE_CUDA)
+    return fail(TCC_INVALID_ARGUMENT, "a copy in CUDA memory is asked for, but this instance runs on the CPU");
   return cuda_copy(instance, destination, to_device, source, from_device, size_bytes);
 }
 
@@ -275,8 +280,9 @@ int synchronize(tcc_instance* instance, void* stream) {
 }
 
 const tcc_api api = {
-    sizeof(tcc_api), TCC_ABI_VERSION, last_message, model_info, describe_input, describe_output, create, destroy, instance_info,
-    describe_launch, run, run_timed, profile, allocate, deallocate, copy, synchronize,
+    sizeof(tcc_api), TCC_ABI_VERSION, last_message, model_info, describe_input, describe_output, create,     destroy,
+    instance_info,   describe_launch, run,          run_timed,  profile,        allocate,        deallocate, copy,
+    synchronize,
 };
 
 }  // namespace

@@ -6,21 +6,29 @@ namespace tcc::stub {
 namespace {
 
 const char* dtype_name(int32_t dtype) {
-  static const char* const names[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool",
-                                      "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "i4", "u4"};
+  static const char* const names[] = {"f32", "f64", "f16",  "bf16",     "i8",         "i16",    "i32",        "i64", "u8", "u16",
+                                      "u32", "u64", "bool", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "i4",  "u4"};
   return dtype >= 0 && dtype <= TCC_U4 ? names[dtype] : "an unknown dtype";
 }
 
 uint64_t element_bytes(uint32_t dtype) {
   switch (dtype) {
-    case TCC_F64: case TCC_I64: case TCC_U64: return 8;
-    case TCC_F32: case TCC_I32: case TCC_U32: return 4;
-    case TCC_F16: case TCC_BF16: case TCC_I16: case TCC_U16: return 2;
+    case TCC_F64:
+    case TCC_I64:
+    case TCC_U64: return 8;
+    case TCC_F32:
+    case TCC_I32:
+    case TCC_U32: return 4;
+    case TCC_F16:
+    case TCC_BF16:
+    case TCC_I16:
+    case TCC_U16: return 2;
     default: return 1;
   }
 }
 
-int check_tensor(const ProgramView& view, const TensorRules& rules, const char* role, const program::Tensor& expected, const tcc_tensor& got) {
+int check_tensor(const ProgramView& view, const TensorRules& rules, const char* role, const program::Tensor& expected,
+                 const tcc_tensor& got) {
   const char* name = view.text(expected.name);
   const int64_t* shape = view.shape(expected);
   const int64_t rank = expected.shape.count;
@@ -49,9 +57,10 @@ int check_tensor(const ProgramView& view, const TensorRules& rules, const char* 
   if (got.strides && expected.size_bytes > 0) {
     int64_t stride = 1;
     for (int64_t axis = rank - 1; axis >= 0; axis--) {
-      if (shape[axis] != 1 && got.strides[axis] != stride) {   // the stride of an axis of one element is never used
-        return fail(TCC_INVALID_ARGUMENT, "%s `%s`: stride of axis %lld is %lld, expected %lld: strides are %s, the tensor must be dense and row-major",
-                    role, name, static_cast<long long>(axis), static_cast<long long>(got.strides[axis]), static_cast<long long>(stride),
+      if (shape[axis] != 1 && got.strides[axis] != stride) {  // the stride of an axis of one element is never used
+        return fail(TCC_INVALID_ARGUMENT,
+                    "%s `%s`: stride of axis %lld is %lld, expected %lld: strides are %s, the tensor must be dense and row-major", role,
+                    name, static_cast<long long>(axis), static_cast<long long>(got.strides[axis]), static_cast<long long>(stride),
                     ShapeText(got.strides, rank).text);
       }
       stride *= shape[axis];
@@ -67,12 +76,14 @@ int check_tensor(const ProgramView& view, const TensorRules& rules, const char* 
                 got.device_ordinal);
   }
   if (!on_host && got.device_ordinal != rules.device_ordinal) {
-    return fail(TCC_INVALID_ARGUMENT, "%s `%s`: device is CUDA %d, expected CUDA %d, where this instance runs", role, name, got.device_ordinal,
-                rules.device_ordinal);
+    return fail(TCC_INVALID_ARGUMENT, "%s `%s`: device is CUDA %d, expected CUDA %d, where this instance runs", role, name,
+                got.device_ordinal, rules.device_ordinal);
   }
   if (expected.size_bytes == 0) return TCC_OK;
-  if (!got.data) return fail(TCC_INVALID_ARGUMENT, "%s `%s`: data is NULL, expected %llu bytes", role, name, static_cast<unsigned long long>(expected.size_bytes));
-  if (!(on_host && rules.cuda)) {   // a host tensor of a CUDA instance is copied, which needs no alignment
+  if (!got.data)
+    return fail(TCC_INVALID_ARGUMENT, "%s `%s`: data is NULL, expected %llu bytes", role, name,
+                static_cast<unsigned long long>(expected.size_bytes));
+  if (!(on_host && rules.cuda)) {  // a host tensor of a CUDA instance is copied, which needs no alignment
     const uint64_t alignment = rules.alignment ? rules.alignment : element_bytes(expected.dtype);
     const uint64_t address = reinterpret_cast<uintptr_t>(got.data);
     if (address % alignment != 0) {
@@ -93,12 +104,14 @@ int check_overlap(const ProgramView& view, const tcc_tensor* inputs, const tcc_t
   for (uint32_t o = 0; o < out.count; o++) {
     for (uint32_t i = 0; i < in.count; i++) {
       if (overlap(outputs[o], out[o].size_bytes, inputs[i], in[i].size_bytes)) {
-        return fail(TCC_INVALID_ARGUMENT, "output `%s` overlaps input `%s` in memory, expected memory of its own", view.text(out[o].name), view.text(in[i].name));
+        return fail(TCC_INVALID_ARGUMENT, "output `%s` overlaps input `%s` in memory, expected memory of its own", view.text(out[o].name),
+                    view.text(in[i].name));
       }
     }
     for (uint32_t p = 0; p < o; p++) {
       if (overlap(outputs[o], out[o].size_bytes, outputs[p], out[p].size_bytes)) {
-        return fail(TCC_INVALID_ARGUMENT, "output `%s` overlaps output `%s` in memory, expected memory of its own", view.text(out[o].name), view.text(out[p].name));
+        return fail(TCC_INVALID_ARGUMENT, "output `%s` overlaps output `%s` in memory, expected memory of its own", view.text(out[o].name),
+                    view.text(out[p].name));
       }
     }
   }

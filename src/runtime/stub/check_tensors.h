@@ -6,9 +6,9 @@
 namespace tcc::stub {
 
 struct TensorRules {
-  bool cuda;                ///< the instance runs on a CUDA device: tensors may lie there or on the host
+  bool cuda;  ///< the instance runs on a CUDA device: tensors may lie there or on the host
   int32_t device_ordinal;
-  uint64_t alignment;       ///< that kernels rely on, for tensors they read or write in place; 0: the element's size
+  uint64_t alignment;  ///< that kernels rely on, for tensors they read or write in place; 0: the element's size
 };
 
 /// Dtype, rank, every extent, strides, device, address. The message names the tensor, what came and what is expected.

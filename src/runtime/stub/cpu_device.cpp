@@ -59,7 +59,8 @@ uint32_t chunks_of(const Launch& launch, int num_threads) {
   if (chunks > most) chunks = most;
   if (chunks > grid) chunks = grid;
   // Not one chunk more than a round of threads: a launch of 5 chunks on 4 threads takes two rounds.
-  if (chunks > static_cast<uint64_t>(num_threads) && chunks < 2 * static_cast<uint64_t>(num_threads)) chunks = static_cast<uint64_t>(num_threads);
+  if (chunks > static_cast<uint64_t>(num_threads) && chunks < 2 * static_cast<uint64_t>(num_threads))
+    chunks = static_cast<uint64_t>(num_threads);
   return static_cast<uint32_t>(chunks > 0 ? chunks : 1);
 }
 
@@ -69,7 +70,7 @@ int choose_functions(tcc_instance* instance, CpuLevel* level) {
   const CpuLevel have = cpu_level();
   int best = -1;
   for (uint32_t i = 0; i < levels.count; i++) {
-    if (levels[i] <= have) best = static_cast<int>(i);   // lowest first
+    if (levels[i] <= have) best = static_cast<int>(i);  // lowest first
   }
   if (best < 0) {
     return fail(TCC_NO_DEVICE, "this CPU is x86-64-v%u, the library needs at least x86-64-v%u: compile the model with --cpu=x86-64-v%u",

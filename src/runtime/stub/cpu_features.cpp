@@ -15,7 +15,7 @@ struct Registers {
 
 Registers cpuid(uint32_t leaf, uint32_t subleaf = 0) {
   Registers r;
-  __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);   // leaves all zero for a leaf that is not there
+  __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);  // leaves all zero for a leaf that is not there
   return r;
 }
 

@@ -10,12 +10,12 @@ struct CudaState {
   const CudaDriver* driver = nullptr;
   CUdevice device = 0;
   CUcontext context = nullptr;
-  bool primary_context = false;    ///< ours to release
-  int capability = 0;              ///< 90 for 9.0
+  bool primary_context = false;  ///< ours to release
+  int capability = 0;            ///< 90 for 9.0
 
-  uint32_t* image_of = nullptr;    ///< per kernel: the image chosen for this chip
-  CUmodule* modules = nullptr;     ///< per image; null where it was not chosen
-  CUfunction* functions = nullptr; ///< per kernel
+  uint32_t* image_of = nullptr;     ///< per kernel: the image chosen for this chip
+  CUmodule* modules = nullptr;      ///< per image; null where it was not chosen
+  CUfunction* functions = nullptr;  ///< per kernel
 
   CUdeviceptr weights = 0;
   CUdeviceptr workspace = 0;       ///< the instance's own, once a run needed it
@@ -24,21 +24,22 @@ struct CudaState {
   bool use_graph = true;
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
-  CUgraphNode* nodes = nullptr;    ///< per launch; null where it launches nothing
-  bool* stale = nullptr;           ///< per launch: its node in `exec` has addresses of an earlier run
+  CUgraphNode* nodes = nullptr;  ///< per launch; null where it launches nothing
+  bool* stale = nullptr;         ///< per launch: its node in `exec` has addresses of an earlier run
   CUevent timer_start = nullptr, timer_stop = nullptr;
 };
 
 /// Whether this process can run the program on the device that the options ask for. When not, `reason` says what is missing: `auto` then
 /// takes the CPU. Touches no context.
-bool cuda_usable(const ProgramView& view, const program::Target& target, const tcc_create_options& options, char* reason, size_t reason_bytes);
+bool cuda_usable(const ProgramView& view, const program::Target& target, const tcc_create_options& options, char* reason,
+                 size_t reason_bytes);
 
 int cuda_create(tcc_instance* instance, const tcc_create_options& options);
 void cuda_destroy(tcc_instance* instance);
 
 struct CudaMeasure {
-  tcc_timing* timing;   ///< null, or filled; waits for the work
-  double* launch_us;    ///< null, or the time of each launch; waits for the work
+  tcc_timing* timing;  ///< null, or filled; waits for the work
+  double* launch_us;   ///< null, or the time of each launch; waits for the work
 };
 int cuda_run(tcc_instance* instance, const RunCall& call, const CudaMeasure& measure);
 

@@ -23,12 +23,12 @@ bool load_functions(void* library) {
     return false;
   }
   void* address;
-#define TCC_LOAD(name, parameters)                                                                                         \
-  address = nullptr;                                                                                                       \
-  if (get(#name, &address, kCudaInterfaceVersion, 0) != CUDA_SUCCESS || !address) {                                        \
-    snprintf(reason, sizeof reason, "the CUDA driver is older than 11.4 (it has no %s)", #name);                           \
-    return false;                                                                                                          \
-  }                                                                                                                        \
+#define TCC_LOAD(name, parameters)                                                               \
+  address = nullptr;                                                                             \
+  if (get(#name, &address, kCudaInterfaceVersion, 0) != CUDA_SUCCESS || !address) {              \
+    snprintf(reason, sizeof reason, "the CUDA driver is older than 11.4 (it has no %s)", #name); \
+    return false;                                                                                \
+  }                                                                                              \
   functions.name = reinterpret_cast<decltype(functions.name)>(address);
   TCC_CUDA_FUNCTIONS(TCC_LOAD)
 #undef TCC_LOAD

@@ -76,69 +76,69 @@ struct CUDA_MEMSET_NODE_PARAMS {
   size_t pitch;
   unsigned int value;
   unsigned int elementSize;
-  size_t width;    ///< in elements
+  size_t width;  ///< in elements
   size_t height;
 };
 static_assert(sizeof(CUDA_MEMSET_NODE_PARAMS) == 40);
 
 // X(name, parameters): every function that is used.
-#define TCC_CUDA_FUNCTIONS(X)                                                                                                        \
-  X(cuInit, (unsigned int flags))                                                                                                    \
-  X(cuDriverGetVersion, (int* version))                                                                                              \
-  X(cuGetErrorName, (CUresult error, const char** text))                                                                             \
-  X(cuGetErrorString, (CUresult error, const char** text))                                                                           \
-  X(cuDeviceGetCount, (int* count))                                                                                                  \
-  X(cuDeviceGet, (CUdevice * device, int ordinal))                                                                                   \
-  X(cuDeviceGetName, (char* name, int size, CUdevice device))                                                                        \
-  X(cuDeviceGetAttribute, (int* value, int attribute, CUdevice device))                                                              \
-  X(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                                                \
-  X(cuDevicePrimaryCtxRelease, (CUdevice device))                                                                                    \
-  X(cuCtxGetCurrent, (CUcontext * context))                                                                                          \
-  X(cuCtxPushCurrent, (CUcontext context))                                                                                           \
-  X(cuCtxPopCurrent, (CUcontext * context))                                                                                          \
-  X(cuCtxGetDevice, (CUdevice * device))                                                                                             \
-  X(cuCtxSynchronize, ())                                                                                                            \
-  X(cuModuleLoadDataEx, (CUmodule * module, const void* image, unsigned int num_options, int* options, void** values))               \
-  X(cuModuleUnload, (CUmodule module))                                                                                               \
-  X(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char* name))                                                 \
-  X(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                                                             \
-  X(cuFuncGetAttribute, (int* value, int attribute, CUfunction function))                                                            \
-  X(cuMemAlloc, (CUdeviceptr * memory, size_t bytes))                                                                                \
-  X(cuMemFree, (CUdeviceptr memory))                                                                                                 \
-  X(cuMemcpyHtoD, (CUdeviceptr destination, const void* source, size_t bytes))                                                       \
-  X(cuMemcpyDtoH, (void* destination, CUdeviceptr source, size_t bytes))                                                             \
-  X(cuMemcpyDtoD, (CUdeviceptr destination, CUdeviceptr source, size_t bytes))                                                       \
-  X(cuMemcpyHtoDAsync, (CUdeviceptr destination, const void* source, size_t bytes, CUstream stream))                                 \
-  X(cuMemcpyDtoHAsync, (void* destination, CUdeviceptr source, size_t bytes, CUstream stream))                                       \
-  X(cuMemcpyDtoDAsync, (CUdeviceptr destination, CUdeviceptr source, size_t bytes, CUstream stream))                                 \
-  X(cuMemsetD8Async, (CUdeviceptr destination, unsigned char value, size_t count, CUstream stream))                                  \
-  X(cuMemsetD16Async, (CUdeviceptr destination, unsigned short value, size_t count, CUstream stream))                                \
-  X(cuMemsetD32Async, (CUdeviceptr destination, unsigned int value, size_t count, CUstream stream))                                  \
-  X(cuLaunchKernel, (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,       \
-                     unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void** parameters,      \
-                     void** extra))                                                                                                  \
-  X(cuStreamSynchronize, (CUstream stream))                                                                                          \
-  X(cuStreamIsCapturing, (CUstream stream, int* status))                                                                             \
-  X(cuThreadExchangeStreamCaptureMode, (int* mode))                                                                                  \
-  X(cuEventCreate, (CUevent * event, unsigned int flags))                                                                            \
-  X(cuEventDestroy, (CUevent event))                                                                                                 \
-  X(cuEventRecord, (CUevent event, CUstream stream))                                                                                 \
-  X(cuEventSynchronize, (CUevent event))                                                                                             \
-  X(cuEventElapsedTime, (float* milliseconds, CUevent start, CUevent end))                                                           \
-  X(cuGraphCreate, (CUgraph * graph, unsigned int flags))                                                                            \
-  X(cuGraphDestroy, (CUgraph graph))                                                                                                 \
-  X(cuGraphAddKernelNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode* dependencies, size_t num_dependencies,              \
-                           const CUDA_KERNEL_NODE_PARAMS* parameters))                                                               \
-  X(cuGraphAddMemcpyNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode* dependencies, size_t num_dependencies,              \
-                           const CUDA_MEMCPY3D* parameters, CUcontext context))                                                      \
-  X(cuGraphAddMemsetNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode* dependencies, size_t num_dependencies,              \
-                           const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext context))                                            \
-  X(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                                      \
-  X(cuGraphExecKernelNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* parameters))                 \
-  X(cuGraphExecMemcpyNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* parameters, CUcontext context))        \
+#define TCC_CUDA_FUNCTIONS(X)                                                                                                           \
+  X(cuInit, (unsigned int flags))                                                                                                       \
+  X(cuDriverGetVersion, (int* version))                                                                                                 \
+  X(cuGetErrorName, (CUresult error, const char** text))                                                                                \
+  X(cuGetErrorString, (CUresult error, const char** text))                                                                              \
+  X(cuDeviceGetCount, (int* count))                                                                                                     \
+  X(cuDeviceGet, (CUdevice * device, int ordinal))                                                                                      \
+  X(cuDeviceGetName, (char* name, int size, CUdevice device))                                                                           \
+  X(cuDeviceGetAttribute, (int* value, int attribute, CUdevice device))                                                                 \
+  X(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                                                   \
+  X(cuDevicePrimaryCtxRelease, (CUdevice device))                                                                                       \
+  X(cuCtxGetCurrent, (CUcontext * context))                                                                                             \
+  X(cuCtxPushCurrent, (CUcontext context))                                                                                              \
+  X(cuCtxPopCurrent, (CUcontext * context))                                                                                             \
+  X(cuCtxGetDevice, (CUdevice * device))                                                                                                \
+  X(cuCtxSynchronize, ())                                                                                                               \
+  X(cuModuleLoadDataEx, (CUmodule * module, const void* image, unsigned int num_options, int* options, void** values))                  \
+  X(cuModuleUnload, (CUmodule module))                                                                                                  \
+  X(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char* name))                                                    \
+  X(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                                                                \
+  X(cuFuncGetAttribute, (int* value, int attribute, CUfunction function))                                                               \
+  X(cuMemAlloc, (CUdeviceptr * memory, size_t bytes))                                                                                   \
+  X(cuMemFree, (CUdeviceptr memory))                                                                                                    \
+  X(cuMemcpyHtoD, (CUdeviceptr destination, const void* source, size_t bytes))                                                          \
+  X(cuMemcpyDtoH, (void* destination, CUdeviceptr source, size_t bytes))                                                                \
+  X(cuMemcpyDtoD, (CUdeviceptr destination, CUdeviceptr source, size_t bytes))                                                          \
+  X(cuMemcpyHtoDAsync, (CUdeviceptr destination, const void* source, size_t bytes, CUstream stream))                                    \
+  X(cuMemcpyDtoHAsync, (void* destination, CUdeviceptr source, size_t bytes, CUstream stream))                                          \
+  X(cuMemcpyDtoDAsync, (CUdeviceptr destination, CUdeviceptr source, size_t bytes, CUstream stream))                                    \
+  X(cuMemsetD8Async, (CUdeviceptr destination, unsigned char value, size_t count, CUstream stream))                                     \
+  X(cuMemsetD16Async, (CUdeviceptr destination, unsigned short value, size_t count, CUstream stream))                                   \
+  X(cuMemsetD32Async, (CUdeviceptr destination, unsigned int value, size_t count, CUstream stream))                                     \
+  X(cuLaunchKernel,                                                                                                                     \
+    (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, unsigned int block_y,    \
+     unsigned int block_z, unsigned int shared_bytes, CUstream stream, void** parameters, void** extra))                                \
+  X(cuStreamSynchronize, (CUstream stream))                                                                                             \
+  X(cuStreamIsCapturing, (CUstream stream, int* status))                                                                                \
+  X(cuThreadExchangeStreamCaptureMode, (int* mode))                                                                                     \
+  X(cuEventCreate, (CUevent * event, unsigned int flags))                                                                               \
+  X(cuEventDestroy, (CUevent event))                                                                                                    \
+  X(cuEventRecord, (CUevent event, CUstream stream))                                                                                    \
+  X(cuEventSynchronize, (CUevent event))                                                                                                \
+  X(cuEventElapsedTime, (float* milliseconds, CUevent start, CUevent end))                                                              \
+  X(cuGraphCreate, (CUgraph * graph, unsigned int flags))                                                                               \
+  X(cuGraphDestroy, (CUgraph graph))                                                                                                    \
+  X(cuGraphAddKernelNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode* dependencies, size_t num_dependencies,                 \
+                           const CUDA_KERNEL_NODE_PARAMS* parameters))                                                                  \
+  X(cuGraphAddMemcpyNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode* dependencies, size_t num_dependencies,                 \
+                           const CUDA_MEMCPY3D* parameters, CUcontext context))                                                         \
+  X(cuGraphAddMemsetNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode* dependencies, size_t num_dependencies,                 \
+                           const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext context))                                               \
+  X(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                                         \
+  X(cuGraphExecKernelNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* parameters))                    \
+  X(cuGraphExecMemcpyNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* parameters, CUcontext context))           \
   X(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext context)) \
-  X(cuGraphExecDestroy, (CUgraphExec exec))                                                                                          \
-  X(cuGraphUpload, (CUgraphExec exec, CUstream stream))                                                                              \
+  X(cuGraphExecDestroy, (CUgraphExec exec))                                                                                             \
+  X(cuGraphUpload, (CUgraphExec exec, CUstream stream))                                                                                 \
   X(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 
 struct CudaDriver {

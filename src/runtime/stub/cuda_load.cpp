@@ -32,7 +32,8 @@ bool find_chip(const CudaDriver& driver, CUdevice device, Chip* chip) {
     return false;
   }
   chip->capability = major * 10 + minor;
-  if (driver.cuDeviceGetName(chip->name, sizeof chip->name - 1, device) != CUDA_SUCCESS) snprintf(chip->name, sizeof chip->name, "CUDA device");
+  if (driver.cuDeviceGetName(chip->name, sizeof chip->name - 1, device) != CUDA_SUCCESS)
+    snprintf(chip->name, sizeof chip->name, "CUDA device");
   return true;
 }
 
@@ -95,10 +96,12 @@ int find_function(tcc_instance* instance, uint32_t k) {
     return cuda_fail(driver, error, "cuModuleGetFunction", what);
   }
   if (kernel.shared_bytes > 0) {
-    if (CUresult error = driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(kernel.shared_bytes))) {
+    if (CUresult error =
+            driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(kernel.shared_bytes))) {
       int most_shared = 0;
       driver.cuDeviceGetAttribute(&most_shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, state->device);
-      snprintf(what, sizeof what, "kernel `%.200s`, which needs %u bytes of shared memory (the device has %d per block)", name, kernel.shared_bytes, most_shared);
+      snprintf(what, sizeof what, "kernel `%.200s`, which needs %u bytes of shared memory (the device has %d per block)", name,
+               kernel.shared_bytes, most_shared);
       return cuda_fail(driver, error, "cuFuncSetAttribute", what);
     }
   }
@@ -109,19 +112,19 @@ int find_function(tcc_instance* instance, uint32_t k) {
   }
   if (static_cast<uint32_t>(most_threads) < kernel.threads) {
     driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
-    return fail(TCC_DRIVER_ERROR, "kernel `%.200s` is launched with %u threads per block, the device takes %d at its %d registers", name, kernel.threads,
-                most_threads, registers);
+    return fail(TCC_DRIVER_ERROR, "kernel `%.200s` is launched with %u threads per block, the device takes %d at its %d registers", name,
+                kernel.threads, most_threads, registers);
   }
   return TCC_OK;
 }
 
 struct Loader {
   tcc_instance* instance;
-  const uint32_t* wanted;   // indices of images
+  const uint32_t* wanted;  // indices of images
   uint32_t num_wanted;
   std::atomic<uint32_t> next{0};
-  std::atomic<int> status{TCC_OK};   // of the first failure
-  char message[2048] = {};           // of the same, written by the thread that set `status`
+  std::atomic<int> status{TCC_OK};  // of the first failure
+  char message[2048] = {};          // of the same, written by the thread that set `status`
 };
 
 int load_image(tcc_instance* instance, uint32_t image) {
@@ -137,10 +140,12 @@ void load_images(Loader* loader) {
   CudaState* state = loader->instance->cuda;
   CurrentContext current(*state->driver, state->context);
   for (uint32_t i; (i = loader->next.fetch_add(1)) < loader->num_wanted && loader->status.load() == TCC_OK;) {
-    const int status = current.result() == CUDA_SUCCESS ? load_image(loader->instance, loader->wanted[i])
-                                                        : cuda_fail(*state->driver, current.result(), "cuCtxPushCurrent", "the instance's context");
+    const int status = current.result() == CUDA_SUCCESS
+                           ? load_image(loader->instance, loader->wanted[i])
+                           : cuda_fail(*state->driver, current.result(), "cuCtxPushCurrent", "the instance's context");
     int ok = TCC_OK;
-    if (status != TCC_OK && loader->status.compare_exchange_strong(ok, status)) snprintf(loader->message, sizeof loader->message, "%s", last_message());
+    if (status != TCC_OK && loader->status.compare_exchange_strong(ok, status))
+      snprintf(loader->message, sizeof loader->message, "%s", last_message());
   }
 }
 
@@ -157,7 +162,8 @@ int load_code(tcc_instance* instance) {
   state->functions = instance->memory.allocate_array<CUfunction>(num_kernels);
   uint32_t* wanted = instance->memory.allocate_array<uint32_t>(num_images);
   bool* is_wanted = instance->memory.allocate_array<bool>(num_images);
-  if (!state->modules || !state->functions || !wanted || !is_wanted) return fail(TCC_OUT_OF_MEMORY, "no memory for %u kernels", num_kernels);
+  if (!state->modules || !state->functions || !wanted || !is_wanted)
+    return fail(TCC_OUT_OF_MEMORY, "no memory for %u kernels", num_kernels);
 
   Loader loader{instance, wanted, 0};
   for (uint32_t k = 0; k < num_kernels; k++) is_wanted[state->image_of[k]] = true;
@@ -185,7 +191,7 @@ int load_weights(tcc_instance* instance, uint64_t** offsets) {
   const Rows<program::Tensor> weights = instance->view.weights();
   bool* used = instance->memory.allocate_array<bool>(weights.count);
   *offsets = instance->memory.allocate_array<uint64_t>(weights.count);
-  uint32_t* distinct = instance->memory.allocate_array<uint32_t>(weights.count);   // first weight at each offset; offsets ascend
+  uint32_t* distinct = instance->memory.allocate_array<uint32_t>(weights.count);  // first weight at each offset; offsets ascend
   uint32_t* same_as = instance->memory.allocate_array<uint32_t>(weights.count);
   if (!used || !*offsets || !distinct || !same_as) return fail(TCC_OUT_OF_MEMORY, "no memory for %u weights", weights.count);
   for (const Buffer& buffer : instance->view.rows<Buffer>(instance->target->buffers)) {
@@ -195,11 +201,12 @@ int load_weights(tcc_instance* instance, uint64_t** offsets) {
   uint32_t num_distinct = 0;
   for (uint32_t w = 0; w < weights.count; w++) {
     same_as[w] = w;
-    if (weights[w].size_bytes == 0) continue;   // has the offset of what follows it
+    if (weights[w].size_bytes == 0) continue;  // has the offset of what follows it
     uint32_t low = 0, high = num_distinct;
     while (low < high) {
       const uint32_t middle = (low + high) / 2;
-      if (weights[distinct[middle]].offset < weights[w].offset) low = middle + 1; else high = middle;
+      if (weights[distinct[middle]].offset < weights[w].offset) low = middle + 1;
+      else high = middle;
     }
     if (low < num_distinct && weights[distinct[low]].offset == weights[w].offset) {
       same_as[w] = distinct[low];
@@ -225,7 +232,8 @@ int load_weights(tcc_instance* instance, uint64_t** offsets) {
   for (uint32_t d = 0; d < num_distinct; d++) {
     const uint32_t w = distinct[d];
     if (!used[w]) continue;
-    if (CUresult error = driver.cuMemcpyHtoD(state->weights + (*offsets)[w], instance->weights + weights[w].offset, weights[w].size_bytes)) {
+    if (CUresult error =
+            driver.cuMemcpyHtoD(state->weights + (*offsets)[w], instance->weights + weights[w].offset, weights[w].size_bytes)) {
       snprintf(what, sizeof what, "weight `%.80s`", instance->view.text(weights[w].name));
       return cuda_fail(driver, error, "cuMemcpyHtoD", what);
     }
@@ -251,14 +259,16 @@ int enter_context(tcc_instance* instance, const tcc_create_options& options, Chi
     }
   } else {
     instance->device_ordinal = options.device_ordinal;
-    if (CUresult error = driver.cuDeviceGet(&state->device, options.device_ordinal)) return cuda_fail(driver, error, "cuDeviceGet", "the device asked for");
+    if (CUresult error = driver.cuDeviceGet(&state->device, options.device_ordinal))
+      return cuda_fail(driver, error, "cuDeviceGet", "the device asked for");
     if (CUresult error = driver.cuDevicePrimaryCtxRetain(&state->context, state->device)) {
       state->context = nullptr;
       return cuda_fail(driver, error, "cuDevicePrimaryCtxRetain", "the device asked for");
     }
     state->primary_context = true;
   }
-  if (!find_chip(driver, state->device, chip)) return fail(TCC_DRIVER_ERROR, "the CUDA driver does not tell the compute capability of its device");
+  if (!find_chip(driver, state->device, chip))
+    return fail(TCC_DRIVER_ERROR, "the CUDA driver does not tell the compute capability of its device");
   state->capability = chip->capability;
   return TCC_OK;
 }
@@ -272,20 +282,20 @@ bool cuda_usable(const ProgramView& view, const Target& target, const tcc_create
     snprintf(reason, reason_bytes, "%s", why);
     return false;
   }
-  if (options.cuda_context) return true;   // create tells what does not fit
+  if (options.cuda_context) return true;  // create tells what does not fit
   int count = 0;
   driver->cuDeviceGetCount(&count);
   CUdevice device;
   Chip chip;
-  if (options.device_ordinal < 0 || options.device_ordinal >= count || driver->cuDeviceGet(&device, options.device_ordinal) != CUDA_SUCCESS ||
-      !find_chip(*driver, device, &chip)) {
+  if (options.device_ordinal < 0 || options.device_ordinal >= count ||
+      driver->cuDeviceGet(&device, options.device_ordinal) != CUDA_SUCCESS || !find_chip(*driver, device, &chip)) {
     snprintf(reason, reason_bytes, "there is no CUDA device %d, the driver has %d", options.device_ordinal, count);
     return false;
   }
   for (const Kernel& kernel : view.rows<Kernel>(target.kernels)) {
     if (best_image(view, target, kernel, chip.capability) == kNoImage) {
-      snprintf(reason, reason_bytes, "%s has compute capability %d.%d, for which the library has no code: kernel `%.60s`; see -march", chip.name,
-               chip.capability / 10, chip.capability % 10, view.text(kernel.name));
+      snprintf(reason, reason_bytes, "%s has compute capability %d.%d, for which the library has no code: kernel `%.60s`; see -march",
+               chip.name, chip.capability / 10, chip.capability % 10, view.text(kernel.name));
       return false;
     }
   }
@@ -313,7 +323,8 @@ int cuda_create(tcc_instance* instance, const tcc_create_options& options) {
   state->staging = instance->memory.allocate_array<CUdeviceptr>(num_tensors);
   state->nodes = instance->memory.allocate_array<CUgraphNode>(launches.count);
   state->stale = instance->memory.allocate_array<bool>(launches.count);
-  if (!state->image_of || !state->staging || !state->nodes || !state->stale) return fail(TCC_OUT_OF_MEMORY, "no memory for a CUDA instance");
+  if (!state->image_of || !state->staging || !state->nodes || !state->stale)
+    return fail(TCC_OUT_OF_MEMORY, "no memory for a CUDA instance");
   for (uint32_t k = 0; k < kernels.count; k++) {
     state->image_of[k] = best_image(instance->view, target, kernels[k], state->capability);
     if (state->image_of[k] == kNoImage) {
@@ -331,8 +342,8 @@ int cuda_create(tcc_instance* instance, const tcc_create_options& options) {
   uint64_t* weight_offsets = nullptr;
   if (int status = load_weights(instance, &weight_offsets)) return status;
   if (int status = instance->arguments.prepare(instance->view, target, weight_offsets, &instance->memory)) return status;
-  snprintf(instance->device_name, sizeof instance->device_name, "%s (CUDA device %d, compute capability %d.%d)", chip.name, instance->device_ordinal,
-           state->capability / 10, state->capability % 10);
+  snprintf(instance->device_name, sizeof instance->device_name, "%s (CUDA device %d, compute capability %d.%d)", chip.name,
+           instance->device_ordinal, state->capability / 10, state->capability % 10);
   return TCC_OK;
 }
 
@@ -343,7 +354,7 @@ void cuda_destroy(tcc_instance* instance) {
   if (state->context) {
     CurrentContext current(driver, state->context);
     if (current.result() == CUDA_SUCCESS) {
-      driver.cuCtxSynchronize();   // runs may still be using what is freed below
+      driver.cuCtxSynchronize();  // runs may still be using what is freed below
       if (state->exec) driver.cuGraphExecDestroy(state->exec);
       if (state->graph) driver.cuGraphDestroy(state->graph);
       if (state->timer_start) driver.cuEventDestroy(state->timer_start);

@@ -23,7 +23,8 @@ struct LaunchText {
     const char* name = launch.kind == LaunchKind::kernel ? view.text(view.rows<Kernel>(target.kernels)[launch.kernel].name)
                        : launch.kind == LaunchKind::copy ? "copy"
                                                          : "fill";
-    snprintf(text, sizeof text, "kernel `%.80s` (`%.200s`), grid %llu", name, view.text(launch.label), static_cast<unsigned long long>(launch.grid));
+    snprintf(text, sizeof text, "kernel `%.80s` (`%.200s`), grid %llu", name, view.text(launch.label),
+             static_cast<unsigned long long>(launch.grid));
   }
 };
 
@@ -70,9 +71,10 @@ int launch_one(tcc_instance* instance, uint32_t l, CUstream stream) {
   } else {
     const CUdeviceptr to = device_address(arguments[0]);
     call = "cuMemsetAsync";
-    error = launch.pattern_bytes == 4   ? driver.cuMemsetD32Async(to, launch.pattern, launch.size_bytes / 4, stream)
-            : launch.pattern_bytes == 2 ? driver.cuMemsetD16Async(to, static_cast<unsigned short>(launch.pattern), launch.size_bytes / 2, stream)
-                                        : driver.cuMemsetD8Async(to, static_cast<unsigned char>(launch.pattern), launch.size_bytes, stream);
+    error = launch.pattern_bytes == 4 ? driver.cuMemsetD32Async(to, launch.pattern, launch.size_bytes / 4, stream)
+            : launch.pattern_bytes == 2
+                ? driver.cuMemsetD16Async(to, static_cast<unsigned short>(launch.pattern), launch.size_bytes / 2, stream)
+                : driver.cuMemsetD8Async(to, static_cast<unsigned char>(launch.pattern), launch.size_bytes, stream);
   }
   return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(driver, error, call, LaunchText(instance->view, target, launch).text);
 }
@@ -88,8 +90,16 @@ int launch_all(tcc_instance* instance, CUstream stream) {
 
 CUDA_KERNEL_NODE_PARAMS kernel_node(tcc_instance* instance, const Launch& launch, uint32_t l) {
   const Kernel& kernel = instance->view.rows<Kernel>(instance->target->kernels)[launch.kernel];
-  return {instance->cuda->functions[launch.kernel], static_cast<unsigned>(launch.grid), 1, 1, kernel.threads, 1, 1, kernel.shared_bytes,
-          instance->arguments.pointers_of(l), nullptr};
+  return {instance->cuda->functions[launch.kernel],
+          static_cast<unsigned>(launch.grid),
+          1,
+          1,
+          kernel.threads,
+          1,
+          1,
+          kernel.shared_bytes,
+          instance->arguments.pointers_of(l),
+          nullptr};
 }
 
 CUDA_MEMCPY3D copy_node(tcc_instance* instance, const Launch& launch, uint32_t l) {
@@ -197,7 +207,8 @@ int launch_graph(tcc_instance* instance, CUstream stream) {
     drop_graph(state);
     return status;
   }
-  if (CUresult error = state->driver->cuGraphLaunch(state->exec, stream)) return cuda_fail(*state->driver, error, "cuGraphLaunch", "the step");
+  if (CUresult error = state->driver->cuGraphLaunch(state->exec, stream))
+    return cuda_fail(*state->driver, error, "cuGraphLaunch", "the step");
   return TCC_OK;
 }
 
@@ -217,7 +228,8 @@ int make_timers(CudaState* state) {
 int read_timers(CudaState* state, double* us) {
   const CudaDriver& driver = *state->driver;
   float milliseconds = 0;
-  if (CUresult error = driver.cuEventSynchronize(state->timer_stop)) return cuda_fail(driver, error, "cuEventSynchronize", "the timed work");
+  if (CUresult error = driver.cuEventSynchronize(state->timer_stop))
+    return cuda_fail(driver, error, "cuEventSynchronize", "the timed work");
   if (CUresult error = driver.cuEventElapsedTime(&milliseconds, state->timer_start, state->timer_stop)) {
     return cuda_fail(driver, error, "cuEventElapsedTime", "the timed work");
   }
@@ -315,11 +327,13 @@ int cuda_run(tcc_instance* instance, const RunCall& call, const CudaMeasure& mea
   if (current.result() != CUDA_SUCCESS) return cuda_fail(driver, current.result(), "cuCtxPushCurrent", "the instance's context");
 
   int capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (CUresult error = driver.cuStreamIsCapturing(stream, &capture)) return cuda_fail(driver, error, "cuStreamIsCapturing", "the given stream");
+  if (CUresult error = driver.cuStreamIsCapturing(stream, &capture))
+    return cuda_fail(driver, error, "cuStreamIsCapturing", "the given stream");
   bool any_host = false;
   if (int status = place_buffers(instance, call, &any_host)) return status;
   if (capture != CU_STREAM_CAPTURE_STATUS_NONE) {
-    if (any_host) return fail(TCC_INVALID_ARGUMENT, "the stream is capturing, which allows no wait: all inputs and outputs must be in device memory");
+    if (any_host)
+      return fail(TCC_INVALID_ARGUMENT, "the stream is capturing, which allows no wait: all inputs and outputs must be in device memory");
     if (measure.timing || measure.launch_us) return fail(TCC_INVALID_ARGUMENT, "the stream is capturing: a run cannot be timed there");
   }
   if (instance->arguments.bind()) {

@@ -9,13 +9,13 @@
 
 namespace tcc::stub {
 
-struct CudaState;   // cuda_device.cpp
+struct CudaState;  // cuda_device.cpp
 
 /// What a run was called with.
 struct RunCall {
   const tcc_tensor* inputs;
   const tcc_tensor* outputs;
-  void* workspace;   ///< null: the instance's own
+  void* workspace;  ///< null: the instance's own
   void* stream;
 };
 
@@ -27,7 +27,7 @@ struct tcc_instance {
   tcc::stub::Memory memory;
   tcc::stub::Arguments arguments;
 
-  const char* weights = nullptr;        ///< in the host's memory: the library's own or a mapped file
+  const char* weights = nullptr;  ///< in the host's memory: the library's own or a mapped file
   void* weights_mapping = nullptr;
   uint64_t weights_mapping_bytes = 0;
   void* own_workspace = nullptr;
@@ -42,8 +42,8 @@ struct tcc_instance {
   int num_threads = 1;
   tcc::stub::ThreadPool pool;
   pthread_t* workers = nullptr;
-  const tcc::stub::CpuFunction* functions = nullptr;   ///< of the level in use, by kernel
-  uint32_t* chunks = nullptr;                          ///< per launch: parts it is cut into; 1 runs on the caller
+  const tcc::stub::CpuFunction* functions = nullptr;  ///< of the level in use, by kernel
+  uint32_t* chunks = nullptr;                         ///< per launch: parts it is cut into; 1 runs on the caller
 
   // CUDA
   tcc::stub::CudaState* cuda = nullptr;

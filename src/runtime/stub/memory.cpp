@@ -47,7 +47,7 @@ void* Memory::allocate_large(size_t bytes) {
   if (allocate_ || bytes < kHugePage) return allocate_block(bytes, 4096);
   bytes = (bytes + kHugePage - 1) & ~(kHugePage - 1);
   void* memory = allocate_block(bytes, kHugePage);
-  if (memory) madvise(memory, bytes, MADV_HUGEPAGE);   // advice: a kernel without huge pages refuses, and nothing is lost
+  if (memory) madvise(memory, bytes, MADV_HUGEPAGE);  // advice: a kernel without huge pages refuses, and nothing is lost
   return memory;
 }
 

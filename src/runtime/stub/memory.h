@@ -14,10 +14,7 @@ class Memory {
 
   /// Zero-filled, 64-byte aligned; null when there is no memory.
   void* allocate(size_t bytes);
-  template <class T>
-  T* allocate_array(size_t count) {
-    return static_cast<T*>(allocate((count ? count : 1) * sizeof(T)));
-  }
+  template <class T> T* allocate_array(size_t count) { return static_cast<T*>(allocate((count ? count : 1) * sizeof(T))); }
   /// For workspaces: not zeroed, page-aligned, in huge pages where the system has them.
   void* allocate_large(size_t bytes);
   void free_all();

@@ -10,10 +10,10 @@ namespace tcc::stub {
 using CpuFunction = void (*)(void* const* buffers, int64_t begin, int64_t end);
 
 struct Payload {
-  const char* program;             ///< program::Header and what follows
-  const char* images;              ///< the blob that program::Image::offset counts from
-  const char* weights;             ///< the blob that weights count from; null when it is a file of its own
-  const CpuFunction* functions;    ///< [level][kernel] of the CPU target
+  const char* program;           ///< program::Header and what follows
+  const char* images;            ///< the blob that program::Image::offset counts from
+  const char* weights;           ///< the blob that weights count from; null when it is a file of its own
+  const CpuFunction* functions;  ///< [level][kernel] of the CPU target
 };
 
 }  // namespace tcc::stub

@@ -32,7 +32,7 @@ int Arguments::prepare(const ProgramView& view, const Target& target, const uint
   num_slots_ = kFirstTensor + num_inputs + view.outputs().count;
   num_launches_ = launches.count;
 
-  const size_t num_arguments = arguments.count + size_t{3} * launches.count;   // at most three constants each
+  const size_t num_arguments = arguments.count + size_t{3} * launches.count;  // at most three constants each
   bases_ = memory->allocate_array<char*>(num_slots_);
   next_ = memory->allocate_array<char*>(num_slots_);
   sources_ = memory->allocate_array<Source>(num_arguments);

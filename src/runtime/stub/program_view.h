@@ -11,8 +11,7 @@
 namespace tcc::stub {
 
 /// Rows of a table. A view: nothing is copied.
-template <class T>
-struct Rows {
+template <class T> struct Rows {
   const T* data = nullptr;
   uint32_t count = 0;
   const T& operator[](uint32_t i) const { return data[i]; }
@@ -26,8 +25,7 @@ class ProgramView {
   static int open(ProgramView* view);
 
   const program::Header& header() const { return *header_; }
-  template <class T>
-  Rows<T> rows(const program::Table& table) const {
+  template <class T> Rows<T> rows(const program::Table& table) const {
     return {reinterpret_cast<const T*>(base_ + table.offset), table.count};
   }
   const char* text(const program::Text& text) const { return base_ + text.offset; }
@@ -48,10 +46,10 @@ class ProgramView {
 /// output; a run supplies the address of each slot, and only what lies in slots that moved since the last run is computed anew.
 class Arguments {
  public:
-  static constexpr uint32_t kConstant = 0;    ///< address 0: the offset is the value itself
+  static constexpr uint32_t kConstant = 0;  ///< address 0: the offset is the value itself
   static constexpr uint32_t kWeights = 1;
   static constexpr uint32_t kWorkspace = 2;
-  static constexpr uint32_t kFirstTensor = 3;   ///< inputs, then outputs
+  static constexpr uint32_t kFirstTensor = 3;  ///< inputs, then outputs
 
   struct Source {
     uint32_t slot;

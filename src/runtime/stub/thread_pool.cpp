@@ -83,7 +83,8 @@ bool ThreadPool::take_and_run_chunk() {
   } while (!state_.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel, std::memory_order_relaxed));
   const uint32_t chunk = num_chunks_ - left;
   function_(buffers_, chunk_begin(grid_, chunk, num_chunks_), chunk_begin(grid_, chunk + 1, num_chunks_));
-  if (unfinished_.fetch_sub(1, std::memory_order_seq_cst) == 1 && caller_sleeps_.load(std::memory_order_seq_cst)) futex_wake(&unfinished_, 1);
+  if (unfinished_.fetch_sub(1, std::memory_order_seq_cst) == 1 && caller_sleeps_.load(std::memory_order_seq_cst))
+    futex_wake(&unfinished_, 1);
   return true;
 }
 
@@ -100,8 +101,7 @@ void ThreadPool::run(CpuFunction function, void* const* buffers, int64_t grid, u
   state_.store(num_chunks, std::memory_order_seq_cst);
   if (num_sleepers_.load(std::memory_order_seq_cst) > 0) wake_sleepers();
 
-  while (take_and_run_chunk()) {
-  }
+  while (take_and_run_chunk()) {}
   for (int i = 0; i < spins_; i++) {
     if (unfinished_.load(std::memory_order_acquire) == 0) return;
     pause_cpu();

@@ -52,7 +52,7 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> unfinished_{0};
   std::atomic<uint32_t> caller_sleeps_{0};
   alignas(64) std::atomic<uint32_t> num_sleepers_{0};
-  std::atomic<uint32_t> wake_ups_{0};   // what sleepers wait on
+  std::atomic<uint32_t> wake_ups_{0};  // what sleepers wait on
   std::atomic<uint32_t> stopping_{0};
 
   pthread_t* workers_ = nullptr;

@@ -19,15 +19,16 @@ int map_weights(tcc_instance* instance, const char* path) {
     instance->weights = tcc_payload.weights;
     return TCC_OK;
   }
-  if (!path) return fail(TCC_INVALID_ARGUMENT, "weights_path is NULL, but this library was compiled with its weights in a file of their own");
+  if (!path)
+    return fail(TCC_INVALID_ARGUMENT, "weights_path is NULL, but this library was compiled with its weights in a file of their own");
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return fail(TCC_FILE_ERROR, "weights file `%s` cannot be opened: error %d: %s", path, errno, strerror(errno));
   const uint64_t size = static_cast<uint64_t>(lseek(fd, 0, SEEK_END));
   const uint64_t expected = kWeightsFileHeaderBytes + header.weights_bytes;
   if (size != expected) {
     close(fd);
-    return fail(TCC_FILE_ERROR, "weights file `%s` has %lld bytes, expected %llu: it is not the one that was written with this library", path,
-                static_cast<long long>(size), static_cast<unsigned long long>(expected));
+    return fail(TCC_FILE_ERROR, "weights file `%s` has %lld bytes, expected %llu: it is not the one that was written with this library",
+                path, static_cast<long long>(size), static_cast<unsigned long long>(expected));
   }
   void* mapping = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   const int error = errno;
@@ -36,7 +37,8 @@ int map_weights(tcc_instance* instance, const char* path) {
   instance->weights_mapping = mapping;
   instance->weights_mapping_bytes = size;
   const WeightsFileHeader* file = static_cast<const WeightsFileHeader*>(mapping);
-  if (memcmp(file->magic, kWeightsMagic, sizeof kWeightsMagic) != 0 || file->version != kVersion || file->weights_hash != header.weights_hash) {
+  if (memcmp(file->magic, kWeightsMagic, sizeof kWeightsMagic) != 0 || file->version != kVersion ||
+      file->weights_hash != header.weights_hash) {
     return fail(TCC_FILE_ERROR, "weights file `%s` is not the one that was written with this library", path);
   }
   instance->weights = static_cast<const char*>(mapping) + kWeightsFileHeaderBytes;
