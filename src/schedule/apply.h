@@ -1,0 +1,14 @@
+// The steps of apply(), for `choose`, which looks at the unit between primitives.
+#pragma once
+
+#include "tcc/schedule/schedule.h"
+
+namespace tcc::schedule {
+
+/// One primitive; `schedule` is what it belongs to, for the message when it does not fit.
+loop::Unit apply_one(const loop::Unit& unit, const Primitive& primitive, const Schedule& schedule);
+
+/// Gives what no primitive named its place: loops run serially (a top-level statement outside any item is one item), local buffers live with the thread.
+loop::Unit place(loop::Unit unit, const Target& target);
+
+}  // namespace tcc::schedule

@@ -1,0 +1,150 @@
+// A roofline: arithmetic against memory, divided by what runs in parallel, plus the launch (codegen.md section 7).
+#include "schedule/cost.h"
+
+#include <algorithm>
+#include <map>
+
+#include "loop/primitives/edit.h"
+
+namespace tcc::schedule {
+
+namespace {
+
+using namespace tcc::loop;
+
+double cost_of(Op op) {
+  switch (op) {
+    case Op::exp_: case Op::exp2_: case Op::expm1_: case Op::log_: case Op::log2_: case Op::log1p_: case Op::sin_: case Op::cos_: case Op::tan_:
+    case Op::asin_: case Op::acos_: case Op::atan_: case Op::sinh_: case Op::cosh_: case Op::tanh_: case Op::asinh_: case Op::acosh_: case Op::atanh_:
+    case Op::erf_: case Op::pow_: case Op::atan2_: case Op::rem_: case Op::mod_:
+      return 20;
+    case Op::div_: case Op::sqrt_: case Op::rsqrt_: case Op::recip_:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+class Meter {
+ public:
+  Work work;
+
+  void run(const Block& block, double times, bool vector) {
+    for (const Stmt& stmt : block) run(stmt, times, vector);
+  }
+
+  void finish() {
+    for (const auto& [buffer, bytes] : touched_) {
+      work.unique_bytes += std::min(bytes, static_cast<double>(buffer->count()) * size_bits(buffer->dtype) / 8);
+    }
+  }
+
+ private:
+  void run(const Stmt& stmt, double times, bool vector) {
+    if (const auto* dims = dims_of(stmt)) {
+      for (const auto& dim : *dims) {
+        times *= static_cast<double>(dim.var->extent);
+        vector |= dim.bind == Bind::vector;
+      }
+    }
+    if (const auto* loop = std::get_if<Loop>(&stmt.node)) {
+      count(loop->where, times, vector);
+    } else if (const auto* reduce = std::get_if<Reduce>(&stmt.node)) {
+      count(reduce->where, times, vector);
+      count_states(reduce->states, times, vector);
+      if (reduce->combine) count_combine(*reduce->combine, times, vector);
+    } else if (const auto* scan = std::get_if<Scan>(&stmt.node)) {
+      count_states(scan->states, times, vector);
+      if (scan->combine) count_combine(*scan->combine, times, vector);
+    } else if (const auto* let = std::get_if<Let>(&stmt.node)) {
+      count(let->value, times, vector);
+    } else if (const auto* store = std::get_if<Store>(&stmt.node)) {
+      count(store->value, times, vector);
+      touch(store->buffer, times);
+    } else if (const auto* scatter = std::get_if<Scatter>(&stmt.node)) {
+      count(scatter->value, times, vector);
+      touch(scatter->buffer, times);
+      add(4 * times, false);
+    } else if (const auto* branch = std::get_if<If>(&stmt.node)) {
+      count(branch->condition, times, vector);
+    } else if (const auto* copy = std::get_if<Copy>(&stmt.node)) {
+      double elements = times;
+      for (const int64_t extent : copy->extents) elements *= static_cast<double>(extent);
+      touch(copy->source, elements);
+    } else if (const auto* mma = std::get_if<Mma>(&stmt.node)) {
+      add(2.0 * static_cast<double>(mma->m * mma->n * mma->k) * times / 8, true);   // tensor cores: well above the rate of ordinary arithmetic
+    }
+    if (const auto* branch = std::get_if<If>(&stmt.node)) {
+      // One of the two runs: count the longer one.
+      run(branch->then.size() >= branch->otherwise.size() ? branch->then : branch->otherwise, times, vector);
+      return;
+    }
+    for_each_inner_block(const_cast<Stmt&>(stmt), [&](Block& inner) { run(inner, times, vector); });
+  }
+
+  void count_states(const std::vector<State>& states, double times, bool vector) {
+    for (const State& state : states) {
+      count(state.value, times, vector);
+      add(times, vector);
+    }
+  }
+  void count_combine(const Combine& combine, double times, bool vector) {
+    run(combine.body, times, vector);
+    for (const ExprPtr& result : combine.results) count(result, times, vector);
+  }
+  void count(const ExprPtr& expr, double times, bool vector) {
+    visit(expr, [&](const Expr& e) {
+      if (e.kind == Expr::Kind::op) add(cost_of(e.op) * times, vector);
+      if (e.kind == Expr::Kind::load) touch(e.buffer, times);
+    });
+  }
+  void add(double ops, bool vector) {
+    work.ops += ops;
+    if (vector) work.vector_ops += ops;
+  }
+  void touch(const BufferRef& buffer, double times) {
+    const double bytes = times * size_bits(buffer->dtype) / 8;
+    work.load_bytes += bytes;
+    if (buffer->space == Space::global) touched_[buffer] += bytes;
+  }
+
+  struct ById {
+    bool operator()(const BufferRef& a, const BufferRef& b) const { return a->id < b->id; }
+  };
+  std::map<BufferRef, double, ById> touched_;
+};
+
+}  // namespace
+
+Work measure_work(const Block& block) {
+  Meter meter;
+  meter.run(block, 1, false);
+  meter.finish();
+  return meter.work;
+}
+
+double time_ns(const Work& work, const Target& target, double parallel) {
+  const double share = std::clamp(parallel / target.cores, 1.0 / target.cores, 1.0);
+  if (target.kind == Target::Kind::cuda) {
+    const double arithmetic = work.ops / (target.flops_per_ns / 2), memory = work.unique_bytes / target.bytes_per_ns;
+    const double cache = work.load_bytes / (target.bytes_per_ns * 2.5);
+    return std::max({arithmetic, memory, cache}) / share;
+  }
+  // Half of the peak rate: loads, stores and address arithmetic take their part.
+  const double per_core = target.flops_per_ns / 2 / target.cores / 2, lanes = target.vector_bytes / 4.0;
+  const double arithmetic = work.vector_ops / per_core + (work.ops - work.vector_ops) / (per_core / lanes);
+  const double loads = work.load_bytes / (work.vector_ops > work.ops / 2 ? 64.0 : 12.0);
+  const double memory = work.unique_bytes / target.bytes_per_ns;
+  return std::max((arithmetic + loads) / (share * target.cores), memory);
+}
+
+double estimate_ns(const loop::Kernel& kernel, const Target& target) {
+  const Work work = measure_work(kernel.body);
+  if (target.kind == Target::Kind::cuda) {
+    const double threads = static_cast<double>(kernel.grid) * kernel.threads;
+    return 1300 + time_ns(work, target, std::max(1.0, threads / 512));   // an SM is busy from about 512 threads on
+  }
+  return 100 + time_ns(work, target, static_cast<double>(kernel.grid));
+}
+
+}  // namespace tcc::schedule

@@ -1,0 +1,179 @@
+// Cuts a scheduled unit into kernels, one launch each.
+//
+// Each top-level loop is a kernel. What stands between loops (reduces to a single value, their stores) makes kernels of one item. A scalar that one kernel
+// computes and another reads goes through a temporary of rank 0; lets that need no reduce are computed again instead.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "loop/primitives/edit.h"
+#include "tcc/loop/shared_memory.h"
+#include "tcc/schedule/schedule.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::schedule {
+
+namespace {
+
+using namespace tcc::loop;
+
+/// Parallel items and threads of the statements of a block, over all nests in it.
+struct Sizes {
+  int64_t items = 1, threads = 1, warps = 1;
+  bool lanes = false;
+};
+
+void measure(const Block& block, Sizes outer, Sizes& widest) {
+  for (const Stmt& stmt : block) {
+    Sizes sizes = outer;
+    if (const auto* dims = dims_of(stmt)) {
+      for (const auto& dim : *dims) {
+        const int64_t extent = dim.var->extent;
+        if (dim.bind == Bind::block || dim.bind == Bind::threads) sizes.items *= extent;
+        if (dim.bind == Bind::thread) sizes.threads *= extent;
+        if (dim.bind == Bind::warp) sizes.warps *= extent;
+        if (dim.bind == Bind::lane) sizes.lanes = true;
+      }
+    }
+    const auto* loop = std::get_if<Loop>(&stmt.node);
+    if (loop && loop->tile && loop->tile->tile) {
+      int64_t warps = 1;
+      for (const TileDigit& digit : loop->tile->tile->digits) {
+        if (digit.level == TileDigit::Level::warp) warps *= digit.extent;
+      }
+      sizes.warps = std::max(sizes.warps, warps);
+      sizes.lanes = true;
+    }
+    widest.items = std::max(widest.items, sizes.items);
+    widest.threads = std::max(widest.threads, sizes.threads);
+    widest.warps = std::max(widest.warps, sizes.warps);
+    widest.lanes |= sizes.lanes || sizes.warps > 1;
+    for_each_inner_block(const_cast<Stmt&>(stmt), [&](Block& inner) { measure(inner, sizes, widest); });
+  }
+}
+
+class Cutter {
+ public:
+  Cutter(const loop::Unit& unit, const Target& target) : unit_(unit), target_(target), names_(unit) {}
+
+  std::vector<Kernel> run(std::vector<BufferRef>* temporaries) {
+    std::vector<Block> bodies;
+    bool open = false;   // the last body takes more statements that are no loops
+    for (const Stmt& stmt : unit_.body) {
+      if (const auto* alloc = std::get_if<Alloc>(&stmt.node)) {
+        check(alloc->buffer->space == Space::global, "a buffer at the top of a scheduled unit must be global");
+        temporaries_.push_back(alloc->buffer);
+        continue;
+      }
+      const bool is_loop = std::holds_alternative<Loop>(stmt.node) || std::holds_alternative<Scan>(stmt.node);
+      if (is_loop || !open) bodies.emplace_back();
+      bodies.back().push_back(stmt);
+      open = !is_loop;
+    }
+    drop_lets_alone(bodies);
+    pass_scalars(bodies);
+    std::vector<Kernel> kernels;
+    for (Block& body : bodies) kernels.push_back(make_kernel(std::move(body)));
+    if (temporaries) *temporaries = temporaries_;
+    return kernels;
+  }
+
+ private:
+  /// A body of lets alone has no effect of its own: who reads them computes them again.
+  static void drop_lets_alone(std::vector<Block>& bodies) {
+    std::erase_if(bodies, [](const Block& body) {
+      return std::all_of(body.begin(), body.end(), [](const Stmt& stmt) { return std::holds_alternative<Let>(stmt.node); });
+    });
+  }
+
+  void pass_scalars(std::vector<Block>& bodies) {
+    std::map<const Scalar*, BufferRef> passed;
+    // Later bodies first asks for what earlier ones must store; lets in front may ask for more, so their needs count too.
+    for (Block& body : bodies) {
+      std::set<const Scalar*> used;
+      collect_scalars(body, used);
+      for (const Stmt& stmt : body) {
+        for (const ScalarRef& scalar : defined_by(stmt)) used.erase(scalar.get());
+      }
+      Block before;
+      for (auto stmt = unit_.body.rbegin(); stmt != unit_.body.rend(); ++stmt) {
+        if (const auto* let = std::get_if<Let>(&stmt->node)) {
+          if (!used.contains(let->scalar.get())) continue;
+          collect_scalars(let->value, used);
+          before.insert(before.begin(), *stmt);
+        } else if (const auto* reduce = std::get_if<Reduce>(&stmt->node)) {
+          for (const State& state : reduce->states) {
+            if (!used.contains(state.result.get())) continue;
+            BufferRef& buffer = passed[state.result.get()];
+            if (!buffer) {
+              buffer = make_buffer(names_.fresh(state.result->name + ".passed"), state.result->dtype, {}, Space::global);
+              temporaries_.push_back(buffer);
+            }
+            before.insert(before.begin(), Stmt{Let{state.result, load(buffer, {})}});
+          }
+        }
+      }
+      body.insert(body.begin(), before.begin(), before.end());
+    }
+    for (Block& body : bodies) {
+      for (size_t i = 0; i < body.size(); i++) {
+        const auto* reduce = std::get_if<Reduce>(&body[i].node);
+        if (!reduce) continue;
+        Block stores;
+        for (const State& state : reduce->states) {
+          const auto found = passed.find(state.result.get());
+          if (found != passed.end()) stores.push_back({Store{found->second, {}, scalar_value(state.result)}});
+        }
+        body.insert(body.begin() + static_cast<std::ptrdiff_t>(i) + 1, stores.begin(), stores.end());
+      }
+    }
+  }
+
+  Kernel make_kernel(Block body) {
+    Kernel kernel;
+    kernel.target = target_.name;
+    std::set<const Buffer*> read, written;
+    walk_exprs(body, [&](const Expr& expr) {
+      if (expr.kind == Expr::Kind::load) read.insert(expr.buffer.get());
+    });
+    walk(body, [&](const Stmt& stmt) {
+      if (const auto* store = std::get_if<Store>(&stmt.node)) written.insert(store->buffer.get());
+      if (const auto* scatter = std::get_if<Scatter>(&stmt.node)) written.insert(scatter->buffer.get());
+      if (const auto* copy = std::get_if<Copy>(&stmt.node)) {
+        read.insert(copy->source.get());
+        written.insert(copy->destination.get());
+      }
+    });
+    std::vector<BufferRef> buffers;
+    for (const Param& param : unit_.params) buffers.push_back(param.buffer);
+    buffers.insert(buffers.end(), temporaries_.begin(), temporaries_.end());
+    for (const BufferRef& buffer : buffers) {
+      if (read.contains(buffer.get()) && !written.contains(buffer.get())) kernel.params.push_back({buffer, false});
+    }
+    for (const BufferRef& buffer : buffers) {
+      if (written.contains(buffer.get())) kernel.params.push_back({buffer, true});
+    }
+    Sizes sizes;
+    measure(body, {}, sizes);
+    kernel.grid = sizes.items;
+    if (sizes.lanes && sizes.threads > 1) internal_error("a kernel uses threads and lanes of warps together");
+    kernel.threads = static_cast<int>(sizes.lanes ? sizes.warps * 32 : sizes.threads);
+    kernel.body = std::move(body);
+    if (target_.kind == Target::Kind::cuda) kernel.shared_bytes = shared_bytes(kernel);
+    return kernel;
+  }
+
+  const loop::Unit& unit_;
+  const Target& target_;
+  NameTable names_;
+  std::vector<BufferRef> temporaries_;
+};
+
+}  // namespace
+
+std::vector<Kernel> split_kernels(const loop::Unit& unit, const Target& target, std::vector<BufferRef>* temporaries) {
+  return Cutter(unit, target).run(temporaries);
+}
+
+}  // namespace tcc::schedule
