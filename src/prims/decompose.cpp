@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "graph/where.h"
 #include "prims/rules_common.h"
 #include "tcc/graph/passes.h"
 
@@ -50,7 +51,7 @@ class Decomposer {
         case OpKind::resolved: throw RuleError{"unsupported-op", "`" + std::string(name_of(node.op)) + "` is still there, its sizes are not known"};
       }
     } catch (const RuleError& fault) {
-      report(node, fault);
+      report(diagnostics_, graph_, node, fault);
       region.nodes.push_back(&node);   // so that what reads its results stays well formed while the rest is looked at
     }
   }
@@ -89,14 +90,6 @@ class Decomposer {
         operand = builder.broadcast_to(operand, shape);
       }
     }
-  }
-
-  void report(const Node& node, const RuleError& fault) {
-    std::string where = node.loc.file.empty() ? graph_.file : node.loc.file;
-    if (!node.loc.node.empty()) where += ":" + node.loc.node;
-    const bool gap = fault.kind.rfind("unsupported", 0) == 0;
-    if (gap) diagnostics_.not_supported(fault.kind, where, fault.message, print(node));
-    else diagnostics_.error(fault.kind, where, fault.message, print(node));
   }
 
   Graph& graph_;
