@@ -214,6 +214,37 @@ TEST(CpuLevels, TheHighestThatTheCpuHas) {
   }
 }
 
+TEST(Threads, TakePartWhenALaunchTurnsOutToBeLong) {
+  TemporaryFolder folder;
+  link::LinkInput input;
+  input.program.model_name = "long";
+  input.program.outputs = {{"threads", DType::u64, {64}}};
+  link::TargetDesc target;
+  target.levels = {link::CpuLevel::v1};
+  target.buffers = {{link::BufferKind::output, 0, 0, 64 * 8, "threads"}};
+  target.kernels = {{.name = "spin", .num_buffers = 1, .images = {}}};
+  target.launches = {{.grid = 64, .arguments = {0}, .label = "spin", .cost_ns = 0}};  // the plan knows nothing of its cost
+  input.program.targets = {target};
+  input.cpu_objects = {{"spin.o", test::compile_c(folder, R"(
+    #include <stdint.h>
+    void tcc_v1_spin(void* const* b, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) {
+        for (volatile int j = 0; j < 50000; j++) {}
+        ((uint64_t*)b[0])[i] = (uint64_t)__builtin_thread_pointer();
+      }
+    })")}};
+  link::link_shared_object(input, folder / "long.so");
+  Instance instance(Library::open(folder / "long.so"), {.device = Device::cpu, .num_threads = 2});
+  bool shared = false;
+  for (int run = 0; run < 200 && !shared; run++) {
+    const std::vector<Tensor> outputs = instance.run({});
+    const uint64_t* threads = outputs[0].data<uint64_t>();
+    for (int i = 1; i < 64; i++) shared |= threads[i] != threads[0];
+    if (run < 4) EXPECT_FALSE(shared) << run;
+  }
+  EXPECT_TRUE(shared);
+}
+
 TEST(Header, IsPlainCAndRunsTheModel) {
   TemporaryFolder folder;
   link::LinkInput input = toy_model(folder);

@@ -14,11 +14,13 @@ using namespace tcc::program;
 namespace {
 
 // A launch is worth a second thread when each gets this much to do; handing a chunk over takes about 1 us.
-constexpr uint64_t kChunkNs = 4000;
+constexpr double kChunkNs = 4000;
 // More chunks than threads even out threads that are slower or come late.
-constexpr uint64_t kChunksPerThread = 4;
+constexpr int64_t kChunksPerThread = 4;
 constexpr uint64_t kCopyItemBytes = 64 << 10;
-constexpr uint64_t kCopyBytesPerNs = 8;
+constexpr double kCopyBytesPerNs = 8;
+// The runs that are measured: not the first, which finds memory that was never touched.
+constexpr int kFirstMeasuredRun = 1, kLastMeasuredRun = 3;
 
 uint64_t constant(void* const* buffers, int i) { return reinterpret_cast<uintptr_t>(buffers[i]); }
 
@@ -50,18 +52,37 @@ int64_t grid_of(const Launch& launch) {
   return static_cast<int64_t>(launch.kind == LaunchKind::kernel ? launch.grid : (launch.size_bytes + kCopyItemBytes - 1) / kCopyItemBytes);
 }
 
-uint32_t chunks_of(const Launch& launch, int num_threads) {
-  const uint64_t cost_ns = launch.kind == LaunchKind::kernel ? launch.cost_ns : launch.size_bytes / kCopyBytesPerNs;
-  const uint64_t grid = static_cast<uint64_t>(grid_of(launch));
-  uint64_t chunks = cost_ns / kChunkNs;
-  const uint64_t most = static_cast<uint64_t>(num_threads) * kChunksPerThread;
-  if (num_threads == 1 || chunks < 2) return 1;
-  if (chunks > most) chunks = most;
-  if (chunks > grid) chunks = grid;
+// Into how many parts a launch is cut that takes `cost_ns` on one thread.
+uint32_t chunks_for(double cost_ns, int64_t grid, int num_threads) {
+  const int64_t threads = num_threads;
+  int64_t chunks = static_cast<int64_t>(cost_ns / kChunkNs);
+  if (chunks > threads * kChunksPerThread) chunks = threads * kChunksPerThread;
   // Not one chunk more than a round of threads: a launch of 5 chunks on 4 threads takes two rounds.
-  if (chunks > static_cast<uint64_t>(num_threads) && chunks < 2 * static_cast<uint64_t>(num_threads))
-    chunks = static_cast<uint64_t>(num_threads);
-  return static_cast<uint32_t>(chunks > 0 ? chunks : 1);
+  if (chunks > threads && chunks < 2 * threads) chunks = threads;
+  if (chunks > grid) chunks = grid;
+  return num_threads == 1 || chunks < 2 ? 1 : static_cast<uint32_t>(chunks);
+}
+
+double estimated_ns(const Launch& launch) {
+  return launch.kind == LaunchKind::kernel ? static_cast<double>(launch.cost_ns) : static_cast<double>(launch.size_bytes) / kCopyBytesPerNs;
+}
+
+bool any_parallel(const tcc_instance* instance) {
+  for (uint32_t l = 0; l < instance->target->launches.count; l++) {
+    if (instance->chunks[l] > 1) return true;
+  }
+  return false;
+}
+
+// Takes the place of the plan's estimates by what the first runs measured; see Note [Calibration].
+void calibrate(tcc_instance* instance) {
+  const Rows<Launch> launches = instance->view.rows<Launch>(instance->target->launches);
+  const int num_threads = instance->pool.num_threads();
+  for (uint32_t l = 0; l < launches.count; l++) {
+    const uint32_t chunks = instance->chunks[l];
+    const double participants = chunks < static_cast<uint32_t>(num_threads) ? chunks : num_threads;
+    instance->chunks[l] = chunks_for(instance->fastest_us[l] * 1e3 * participants, grid_of(launches[l]), num_threads);
+  }
 }
 
 int choose_functions(tcc_instance* instance, CpuLevel* level) {
@@ -98,23 +119,26 @@ int cpu_create(tcc_instance* instance, const tcc_create_options& options) {
   uint64_t* weight_offsets = instance->memory.allocate_array<uint64_t>(weights.count);
   const Rows<Launch> launches = instance->view.rows<Launch>(target.launches);
   instance->chunks = instance->memory.allocate_array<uint32_t>(launches.count);
+  instance->fastest_us = instance->memory.allocate_array<double>(launches.count);
 
   const int cpus = usable_cpus();
   const int num_threads = instance->num_threads = options.num_threads > 0 ? options.num_threads : cpus;
   instance->workers = instance->memory.allocate_array<pthread_t>(static_cast<size_t>(num_threads));
-  if (!weight_offsets || !instance->chunks || !instance->workers) return fail(TCC_OUT_OF_MEMORY, "no memory for a CPU instance");
+  if (!weight_offsets || !instance->chunks || !instance->fastest_us || !instance->workers)
+    return fail(TCC_OUT_OF_MEMORY, "no memory for a CPU instance");
   for (uint32_t w = 0; w < weights.count; w++) weight_offsets[w] = weights[w].offset;
   instance->device_weights_bytes = instance->view.header().weights_bytes;
   if (int status = instance->arguments.prepare(instance->view, target, weight_offsets, &instance->memory)) return status;
-  bool parallel = false;
+  bool divisible = false;
   for (uint32_t l = 0; l < launches.count; l++) {
-    instance->chunks[l] = chunks_of(launches[l], num_threads);
-    parallel |= instance->chunks[l] > 1;
+    const int64_t grid = grid_of(launches[l]);
+    instance->chunks[l] = chunks_for(estimated_ns(launches[l]), grid, num_threads);
+    divisible |= grid > 1;
   }
-  // No launch of a small model is worth a second thread: then none is made.
-  if (!instance->pool.start(parallel ? num_threads : 1, num_threads <= cpus, instance->workers)) {
+  if (!instance->pool.start(divisible ? num_threads : 1, num_threads <= cpus, instance->workers)) {
     return fail(TCC_OUT_OF_MEMORY, "the system gives no %d threads: create the instance with fewer", num_threads);
   }
+  instance->runs_in_parallel = any_parallel(instance);
   snprintf(instance->device_name, sizeof instance->device_name, "CPU, x86-64-v%u, %d thread%s", static_cast<unsigned>(level), num_threads,
            num_threads == 1 ? "" : "s");
   return TCC_OK;
@@ -143,12 +167,14 @@ int cpu_run(tcc_instance* instance, const RunCall& call, double* launch_us) {
   for (uint32_t o = 0; o < num_outputs; o++) bases[Arguments::kFirstTensor + num_inputs + o] = static_cast<char*>(call.outputs[o].data);
   instance->arguments.bind();
 
-  instance->pool.wake();
+  const int run = instance->num_runs;
+  const bool measured = run >= kFirstMeasuredRun && run <= kLastMeasuredRun && instance->pool.num_threads() > 1;
   const Rows<Launch> launches = view.rows<Launch>(target.launches);
+  if (instance->runs_in_parallel) instance->pool.wake();
   for (uint32_t l = 0; l < launches.count; l++) {
     const Launch& launch = launches[l];
     const int64_t grid = grid_of(launch);
-    const double start = launch_us ? now_us() : 0;
+    const double start = launch_us || measured ? now_us() : 0;
     if (grid > 0) {
       const CpuFunction function = launch.kind == LaunchKind::kernel ? instance->functions[launch.kernel]
                                    : launch.kind == LaunchKind::copy ? copy_items
@@ -156,8 +182,22 @@ int cpu_run(tcc_instance* instance, const RunCall& call, double* launch_us) {
       instance->pool.run(function, instance->arguments.of(l), grid, instance->chunks[l]);
     }
     if (launch_us) launch_us[l] = now_us() - start;
+    if (measured) {
+      const double took = now_us() - start;
+      if (run == kFirstMeasuredRun || took < instance->fastest_us[l]) instance->fastest_us[l] = took;
+    }
+  }
+  if (run <= kLastMeasuredRun) instance->num_runs++;
+  if (measured && run == kLastMeasuredRun) {
+    calibrate(instance);
+    instance->runs_in_parallel = any_parallel(instance);
   }
   return TCC_OK;
 }
+
+// Note [Calibration]
+// Whether a launch is worth more than one thread depends on how long it takes here, on this CPU with these caches. The plan's estimate
+// decides in the first runs; then the fastest of three measured runs does: the time on the caller alone, or, for a launch that several
+// threads share, their time together. Results do not depend on it: items of a grid are independent.
 
 }  // namespace tcc::stub

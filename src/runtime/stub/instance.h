@@ -44,6 +44,9 @@ struct tcc_instance {
   pthread_t* workers = nullptr;
   const tcc::stub::CpuFunction* functions = nullptr;  ///< of the level in use, by kernel
   uint32_t* chunks = nullptr;                         ///< per launch: parts it is cut into; 1 runs on the caller
+  double* fastest_us = nullptr;                       ///< per launch: over the measured runs
+  int num_runs = 0;                                   ///< counted until the last measured one
+  bool runs_in_parallel = false;                      ///< some launch is cut
 
   // CUDA
   tcc::stub::CudaState* cuda = nullptr;
