@@ -73,13 +73,11 @@ int64_t NodeContext::rank(int i) const {
 }
 
 void NodeContext::result(Op op, std::vector<Value*> operands, Attrs attrs, int num_results) {
+  while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
   builder_.set_name_hint(outputs_.empty() ? "" : outputs_[0]);
   Node* node = builder_.emit_node(op, std::move(operands), std::move(attrs), num_results);
   builder_.set_name_hint("");
-  for (size_t i = 0; i < node->results.size() && i < outputs_.size(); ++i) {
-    if (i > 0 && !outputs_[i].empty()) importer_.graph().rename(node->results[i], outputs_[i]);
-    set(static_cast<int>(i), node->results[i]);
-  }
+  for (size_t i = 0; i < node->results.size() && i < outputs_.size(); ++i) set(static_cast<int>(i), node->results[i]);
 }
 
 void NodeContext::set(int i, Value* value) {

@@ -6,6 +6,7 @@
 #include "frontend/onnx/importer.h"
 
 #include <algorithm>
+#include <cctype>
 #include <functional>
 
 #include "frontend/onnx/order.h"
@@ -35,9 +36,21 @@ std::string function_key(const std::string& domain, const std::string& name, con
   return domain_of(domain) + "\n" + name + "\n" + overload;
 }
 
+/// Whether a message names two element types.
+bool is_about_dtypes(const std::string& message) {
+  std::set<DType> named;
+  std::string word;
+  for (const char c : message + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c))) { word += c; continue; }
+    if (const auto dtype = parse_dtype(word)) named.insert(*dtype);
+    word.clear();
+  }
+  return named.size() > 1;
+}
+
 /// What a user can do about a fault of this kind; empty when the message says it.
-std::string help_for(const std::string& kind) {
-  if (kind == "type-error") return "ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew";
+std::string help_for(const std::string& kind, const std::string& message) {
+  if (kind == "type-error" && is_about_dtypes(message)) return "ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew";
   if (kind == "unknown-value") return "give the input behind it a value with --bind=NAME=VALUE, or export the model with it as a constant";
   if (kind == "cyclic-graph") return "no order of these nodes exists: export the model anew";
   return "";
@@ -229,6 +242,7 @@ void Importer::import_node(const pb::NodeProto& node, Scope& scope) {
   if (handler == nullptr || opset == scope.opsets.end()) {
     throw RuleError{"unsupported-op", "op `" + node.op_type() + "` of domain `" + domain_text(domain) + "`"};
   }
+  const int first_new = graph_->num_values();
   Builder builder(*graph_, graph_->body, {file_.name, scope.prefix + name_of_node(node), ""});
   NodeContext context(*this, scope, node, opset->second, builder);
   handler->import(context);
@@ -238,8 +252,13 @@ void Importer::import_node(const pb::NodeProto& node, Scope& scope) {
     if (name.empty()) continue;
     Value* value = context.results_[static_cast<size_t>(i)];
     if (value == nullptr) throw RuleError{"unsupported-op", "result " + std::to_string(i) + " of " + node.op_type() + " (`" + name + "`)"};
+    give_name(value, name, first_new);
     scope.values[name] = value;
   }
+}
+
+void Importer::give_name(Value* value, const std::string& name, int first_new) {
+  if (value->kind == Value::Kind::result && value->id >= first_new && value->name != name) graph_->rename(value, name);
 }
 
 void Importer::call_function(const pb::FunctionProto& function, const pb::NodeProto& node, Scope& scope) {
@@ -275,6 +294,7 @@ void Importer::call_function(const pb::FunctionProto& function, const pb::NodePr
   for (int i = 0; i < function.input_size(); ++i) {
     if (!inner.values.contains(function.input(i))) absent.insert(function.input(i));
   }
+  const int first_new = graph_->num_values();
   active_.push_back(&function);
   if (absent.empty()) {
     import_nodes(function.node(), inner);
@@ -293,6 +313,7 @@ void Importer::call_function(const pb::FunctionProto& function, const pb::NodePr
     if (i >= function.output_size()) throw RuleError{"malformed-file", "function `" + function.name() + "` has no result " + std::to_string(i)};
     Value* value = inner.find(function.output(i));
     if (value != nullptr) {
+      give_name(value, node.output(i), first_new);
       scope.values[node.output(i)] = value;
     } else if (inner.is_faulty(function.output(i))) {
       scope.faulty.insert(node.output(i));
@@ -348,6 +369,7 @@ std::optional<Tensor> Importer::evaluate(Value* value) {
     if (quiet.has_errors()) return std::nullopt;
     const Value* result = cone->body.results.at(0);
     if (result->weight != nullptr) return result->weight->tensor;
+    if (result->producer != nullptr && result->producer->operands.empty()) return evaluate_prim(*result->producer, {}, false).at(0);   // a `full`
   } catch (const Error& error) {
     if (error.code() == ExitCode::internal) throw;   // a bug of ours must not look like an unknown value
   }
@@ -378,7 +400,7 @@ std::string Importer::snippet(const Scope& scope, const pb::NodeProto& node) con
 void Importer::report(const RuleError& error, const std::string& where, const std::string& snippet) {
   if (error.kind.starts_with("unsupported-")) diagnostics_.not_supported(error.kind, where, error.message, snippet);
   else diagnostics_.error(error.kind, where, error.message, snippet);
-  if (const std::string help = help_for(error.kind); !help.empty()) diagnostics_.help(where, help);
+  if (const std::string help = help_for(error.kind, error.message); !help.empty()) diagnostics_.help(where, help);
 }
 
 void Importer::warn(const Scope& scope, const pb::NodeProto& node, const std::string& message) {

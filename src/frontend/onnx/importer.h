@@ -53,6 +53,8 @@ class Importer {
   void import_nodes(const Nodes& nodes, Scope& scope);
   void import_node(const pb::NodeProto& node, Scope& scope);
   void call_function(const pb::FunctionProto& function, const pb::NodeProto& node, Scope& scope);
+  /// The model's name for a value that was made after `first_new` values: it may have an inner one, of a function or a handler.
+  void give_name(Value* value, const std::string& name, int first_new);
   std::vector<Value*> graph_outputs(const pb::GraphProto& graph, const Scope& scope);
   const pb::FunctionProto* find_function(const pb::NodeProto& node) const;
   void report(const RuleError& error, const std::string& where, const std::string& snippet);

@@ -1,0 +1,299 @@
+// Models that must be refused while they are read. Whole messages are compared: what is wrong, where in the model, what to do.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "frontend/model_builder.h"
+#include "tcc/frontend/import.h"
+
+namespace tcc {
+namespace {
+
+namespace fs = std::filesystem;
+namespace pb = onnx::pb;
+using onnx::ModelBuilder;
+constexpr int kFloat = pb::TensorProto::FLOAT, kInt64 = pb::TensorProto::INT64;
+
+class ImportErrors : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("tcc_import_errors_" + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "model");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name = "net.onnx") const { return (folder_ / "model" / name).string(); }
+  void write(const std::string& name, const std::string& bytes) const { std::ofstream(path(name), std::ios::binary) << bytes; }
+
+  void expect_error(const std::string& name, ExitCode code, std::string text) const {
+    Diagnostics diagnostics;
+    try {
+      import_model(path(name), {}, diagnostics);
+      FAIL() << "the model was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code));
+      std::string found = error.what();
+      const std::string prefix = path("");   // "DIR/" stands for the folder of the model
+      for (size_t at = 0; (at = found.find(prefix)) != std::string::npos;) found.replace(at, prefix.size(), "DIR/");
+      EXPECT_EQ(found, text);
+    }
+  }
+  void expect_error(const ModelBuilder& model, ExitCode code, const std::string& text) const {
+    model.save(path());
+    expect_error("net.onnx", code, text);
+  }
+
+  fs::path folder_;
+};
+
+ModelBuilder relu_model() {
+  ModelBuilder model;
+  model.input("x", kFloat, {2, 3});
+  model.node("Relu", {"x"}, {"y"}, {}, "act");
+  model.output("y", kFloat);
+  return model;
+}
+
+TEST_F(ImportErrors, EmptyFile) {
+  write("net.onnx", "");
+  expect_error("net.onnx", ExitCode::model, "DIR/net.onnx: error: the file is empty, a model was expected [malformed-file]");
+}
+
+TEST_F(ImportErrors, Directory) {
+  fs::create_directory(path("net.onnx"));
+  Diagnostics diagnostics;
+  try {
+    import_model(path(), {}, diagnostics);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::environment);
+    EXPECT_NE(std::string(error.what()).find(path()), std::string::npos);
+  }
+}
+
+const char* const kNoModel =
+    "DIR/net.onnx: error: the bytes are not an ONNX model: the protobuf message is truncated or malformed [malformed-file]\n"
+    "DIR/net.onnx: help: pass an .onnx file; if it was downloaded, check that it is complete";
+
+TEST_F(ImportErrors, Truncated) {
+  const std::string bytes = relu_model().bytes();
+  write("net.onnx", bytes.substr(0, bytes.size() / 2));
+  expect_error("net.onnx", ExitCode::model, kNoModel);
+}
+
+TEST_F(ImportErrors, RandomBytes) {
+  std::string bytes;
+  uint32_t state = 12345;
+  for (int i = 0; i < 4096; ++i) bytes += static_cast<char>((state = state * 1664525U + 1013904223U) >> 24);
+  write("net.onnx", bytes);
+  expect_error("net.onnx", ExitCode::model, kNoModel);
+}
+
+// No prefix of a model may crash the importer or be taken for a model (but for the prefix that ends at a field after the graph).
+TEST_F(ImportErrors, EveryPrefix) {
+  const std::string bytes = relu_model().bytes();
+  for (size_t size = 1; size + 1 < bytes.size(); ++size) {
+    write("net.onnx", bytes.substr(0, size));
+    Diagnostics diagnostics;
+    try {
+      import_model(path(), {}, diagnostics);
+    } catch (const Error& error) {
+      EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(ExitCode::model)) << size << ": " << error.what();
+    }
+  }
+}
+
+TEST_F(ImportErrors, OtherKinds) {
+  write("net.pt2", std::string("PK\x03\x04") + "rest");
+  expect_error("net.pt2", ExitCode::model,
+               "DIR/net.pt2: error: not supported yet: this is a torch.export archive (.pt2) [unsupported-format]\n"
+               "DIR/net.pt2: help: export the model with torch.onnx.export");
+  write("net.json", "{\"format\":\"tcc.fx\"}");
+  expect_error("net.json", ExitCode::model,
+               "DIR/net.json: error: not supported yet: this is JSON (a torch.export program or tcc.fx) [unsupported-format]\n"
+               "DIR/net.json: help: export the model with torch.onnx.export");
+}
+
+TEST_F(ImportErrors, UnknownOpsAllAtOnce) {
+  ModelBuilder model = relu_model();
+  model.import_domain("com.acme", 3);
+  model.node("Sparkle", {"y"}, {"a"}, {}, "head/sparkle", "com.acme");
+  model.node("NoSuchOp", {"a"}, {"b"});
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:head/sparkle: error: not supported yet: op `Sparkle` of domain `com.acme`, opset 3 [unsupported-op]\n"
+               "DIR/net.onnx:NoSuchOp(b): error: not supported yet: op `NoSuchOp` of domain `ai.onnx`, opset 18 [unsupported-op]");
+}
+
+TEST_F(ImportErrors, Opset) {
+  ModelBuilder model(99);
+  model.input("x", kFloat, {1});
+  model.node("Relu", {"x"}, {"y"});
+  model.output("y", kFloat);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx: error: not supported yet: the model is of opset 99, 6 to 23 are read [unsupported-opset]\n"
+               "DIR/net.onnx: help: export the model with an opset in that range, or convert it with onnx.version_converter");
+}
+
+TEST_F(ImportErrors, TypeErrorsAllAtOnce) {
+  ModelBuilder model;
+  model.input("x", kFloat, {2, 3});
+  model.input("n", kInt64, {2, 3});
+  model.node("Add", {"x", "n"}, {"s"}, {}, "layer1/add");
+  model.node("Relu", {"s"}, {"r"}, {}, "after");   // reads a faulty value: no message of its own
+  model.node("Mul", {"n", "x"}, {"p"}, {}, "layer2/mul");
+  model.output("r", kFloat);
+  model.output("p", kFloat);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:layer1/add: error: operand 1 of `add` is i64, expected f32 as operand 0 [type-error]\n"
+               "  %s = Add(%x: f32[2, 3], %n: i64[2, 3])\n"
+               "DIR/net.onnx:layer1/add: help: ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew\n"
+               "DIR/net.onnx:layer2/mul: error: operand 1 of `mul` is f32, expected i64 as operand 0 [type-error]\n"
+               "  %p = Mul(%n: i64[2, 3], %x: f32[2, 3])\n"
+               "DIR/net.onnx:layer2/mul: help: ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew");
+}
+
+TEST_F(ImportErrors, OutputOfAnotherType) {
+  ModelBuilder model;
+  model.input("x", kFloat, {2});
+  model.node("Relu", {"x"}, {"y"});
+  model.output("y", kInt64);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:y: error: output `y` is f32[2], declared is i64[*] [type-error]\n"
+               "DIR/net.onnx:y: help: ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew");
+}
+
+TEST_F(ImportErrors, Cycle) {
+  ModelBuilder model;
+  model.input("x", kFloat, {2});
+  model.node("Relu", {"x"}, {"r"}, {}, "first");
+  model.node("Add", {"r", "c"}, {"a"}, {}, "sum");
+  model.node("Neg", {"a"}, {"b"}, {}, "neg");
+  model.node("Exp", {"b"}, {"c"}, {}, "exp");
+  model.output("b", kFloat);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx: error: the nodes form a cycle: `sum` -> `neg` -> `exp` -> `sum` [cyclic-graph]\n"
+               "DIR/net.onnx: help: no order of these nodes exists: export the model anew");
+}
+
+TEST_F(ImportErrors, UnknownAttributeAndName) {
+  ModelBuilder model;
+  model.input("x", kFloat, {2});
+  model.node("Relu", {"x"}, {"a"}, {onnx::float_attribute("slope", 0.5F)}, "act");
+  model.node("Neg", {"nowhere"}, {"b"}, {}, "neg");
+  model.node("Softmax", {"x"}, {"c"}, {onnx::float_attribute("axis", 0)}, "sm");
+  model.output("x", kFloat);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:act: error: not supported yet: `slope` is no attribute of Relu in opset 18 [unsupported-attribute]\n"
+               "  %a = Relu(%x: f32[2])\n"
+               "DIR/net.onnx:neg: error: operand `nowhere` is made by no node, input or initializer [malformed-file]\n"
+               "  %b = Neg(%nowhere)\n"
+               "DIR/net.onnx:sm: error: attribute `axis` is a float, an integer was expected [malformed-file]\n"
+               "  %c = Softmax(%x: f32[2])");
+}
+
+TEST_F(ImportErrors, SizeMismatch) {
+  ModelBuilder model = relu_model();
+  model.floats("w", {2, 3}, {1, 2, 3});
+  auto& raw = model.floats("v", {4}, {});
+  raw.set_raw_data(std::string(12, '\0'));
+  auto& negative = model.floats("u", {}, {});
+  negative.add_dims(-2);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:w: error: tensor `w` has 3 values, its type f32[2, 3] needs 6 [malformed-file]\n"
+               "DIR/net.onnx:v: error: tensor `v` has 12 bytes, its type f32[4] needs 16 [malformed-file]\n"
+               "DIR/net.onnx:u: error: tensor `u` has a size of -2, 0 or more was expected [malformed-file]");
+}
+
+TEST_F(ImportErrors, ExternalDataOutsideTheFolder) {
+  std::ofstream(folder_ / "secret.bin") << std::string(8, 's');
+  fs::create_symlink(folder_ / "secret.bin", path("link.bin"));
+  ModelBuilder model = relu_model();
+  model.external("a", {2}, "../secret.bin");
+  model.external("b", {2}, "/etc/passwd");
+  model.external("c", {2}, "link.bin");
+  model.external("d", {2}, "");
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:a: error: external data: `../secret.bin` leaves the folder of the model [external-data]\n"
+               "DIR/net.onnx:b: error: external data: `/etc/passwd` is an absolute path, one relative to the model was expected [external-data]\n"
+               "DIR/net.onnx:c: error: external data: `link.bin` is a symbolic link that leaves the folder of the model [external-data]\n"
+               "DIR/net.onnx:d: error: external data: `location` is missing [external-data]");
+}
+
+TEST_F(ImportErrors, ExternalDataOfAnotherSize) {
+  write("w.bin", std::string(8, '\0'));
+  ModelBuilder model = relu_model();
+  model.external("a", {3}, "w.bin");
+  model.external("b", {1}, "w.bin", "6");
+  model.external("c", {2}, "w.bin", "0", "4");
+  model.external("d", {2}, "w.bin", "x");
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:a: error: external data: `w.bin` has 8 bytes, 12 at offset 0 were expected [malformed-file]\n"
+               "DIR/net.onnx:b: error: external data: `w.bin` has 8 bytes, 4 at offset 6 were expected [malformed-file]\n"
+               "DIR/net.onnx:c: error: external data: `length` is 4, its type and shape need 8 bytes [malformed-file]\n"
+               "DIR/net.onnx:d: error: external data: `offset` is `x`, a decimal number was expected [external-data]");
+}
+
+TEST_F(ImportErrors, ExternalDataMissing) {
+  ModelBuilder model = relu_model();
+  model.external("w", {2}, "weights/w.bin");
+  model.save(path());
+  Diagnostics diagnostics;
+  try {
+    import_model(path(), {}, diagnostics);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::environment);
+    const std::string text = error.what();
+    EXPECT_NE(text.find("weights/w.bin"), std::string::npos) << text;
+    EXPECT_NE(text.find("net.onnx:w: note: the bytes of this tensor are expected there"), std::string::npos) << text;
+    EXPECT_NE(text.find("net.onnx:w: help: keep the files that were exported with the model beside it"), std::string::npos) << text;
+  }
+}
+
+TEST_F(ImportErrors, StringsAndSequences) {
+  ModelBuilder model;
+  model.input("s", pb::TensorProto::STRING, {2});
+  auto& sequence = *model.graph().add_input();
+  sequence.set_name("q");
+  sequence.mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(kFloat);
+  model.node("Identity", {"s"}, {"y"});
+  model.output("y", pb::TensorProto::STRING);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:s: error: not supported yet: elements of type string [unsupported-dtype]\n"
+               "DIR/net.onnx:q: error: not supported yet: `q` is a sequence, a tensor was expected [unsupported-dtype]");
+}
+
+TEST_F(ImportErrors, BranchOnData) {
+  pb::GraphProto branch;
+  *branch.add_node() = onnx::make_node("Neg", {"x"}, {"inner"});
+  branch.add_output()->set_name("inner");
+  ModelBuilder model;
+  model.input("x", kFloat, {2});
+  model.input("c", pb::TensorProto::BOOL, {});
+  model.node("If", {"c"}, {"y"}, {onnx::graph_attribute("then_branch", branch), onnx::graph_attribute("else_branch", branch)}, "choice");
+  model.output("y", kFloat);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:choice: error: not supported yet: the condition of this If depends on the inputs of the model [unsupported-control-flow]\n"
+               "  %y = If(%c: bool[])");
+}
+
+TEST_F(ImportErrors, FunctionThatCallsItself) {
+  ModelBuilder model = relu_model();
+  model.import_domain("local", 1);
+  auto& function = *model.proto.add_functions();
+  function.set_domain("local");
+  function.set_name("Again");
+  function.add_input("a");
+  function.add_output("b");
+  *function.add_node() = onnx::make_node("Again", {"a"}, {"b"}, {}, "inner", "local");
+  model.node("Again", {"x"}, {"z"}, {}, "outer", "local");
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:outer/inner: error: function `Again` calls itself [malformed-file]\n"
+               "  %b = Again(%a: f32[2, 3])");
+}
+
+}  // namespace
+}  // namespace tcc

@@ -1,0 +1,323 @@
+// How ONNX's forms arrive in the graph: small models built here, the printed graph compared.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "frontend/model_builder.h"
+#include "tcc/frontend/import.h"
+
+namespace tcc {
+namespace {
+
+namespace fs = std::filesystem;
+namespace pb = onnx::pb;
+using onnx::ModelBuilder;
+constexpr int kFloat = pb::TensorProto::FLOAT, kInt64 = pb::TensorProto::INT64, kBool = pb::TensorProto::BOOL;
+
+class ImportOnnx : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("tcc_import_onnx_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::unique_ptr<Graph> import(const ModelBuilder& model, const ImportOptions& options = {}) const {
+    const std::string path = (folder_ / "net.onnx").string();
+    model.save(path);
+    Diagnostics diagnostics;
+    auto graph = import_model(path, options, diagnostics);
+    EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>());
+    return graph;
+  }
+  /// The graph without weights' declarations, locations and padding.
+  std::string text(const ModelBuilder& model, const ImportOptions& options = {}) const {
+    std::string result, line;
+    for (const char c : print(*import(model, options), {.locations = false})) {
+      line += c;
+      if (c != '\n') continue;
+      if (!line.starts_with("weight ") && !line.starts_with("  weight ") && line != "\n") result += line;
+      line.clear();
+    }
+    return result;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ImportOnnx, ValuesHaveTheModelsNames) {
+  ModelBuilder model;
+  model.input("x", kFloat, {2, 4});
+  model.floats("w", {4, 3}, std::vector<float>(12, 1));
+  model.node("MatMul", {"x", "w"}, {"h/0"}, {}, "fc/MatMul");
+  model.node("Split", {"h/0"}, {"left", "right"}, {onnx::int_attribute("axis", -1), onnx::int_attribute("num_outputs", 2)});
+  model.output("left", kFloat);
+  model.output("right", kFloat);
+  const auto graph = import(model);
+  ASSERT_EQ(graph->body.nodes.size(), 2U);
+  EXPECT_EQ(graph->body.nodes[0]->result()->name, "h/0");
+  EXPECT_EQ(graph->body.nodes[0]->loc.node, "fc/MatMul");
+  EXPECT_EQ(graph->body.nodes[1]->result(0)->name, "left");
+  EXPECT_EQ(graph->body.nodes[1]->result(1)->name, "right");
+  EXPECT_EQ(graph->body.nodes[1]->loc.node, "Split(left)");
+  EXPECT_EQ(graph->output_names, (std::vector<std::string>{"left", "right"}));
+}
+
+TEST_F(ImportOnnx, NodesInAnyOrder) {
+  ModelBuilder model;
+  model.input("x", kFloat, {2});
+  model.node("Neg", {"b"}, {"c"});
+  model.node("Exp", {"a"}, {"b"});
+  model.node("Relu", {"x"}, {"a"});
+  model.output("c", kFloat);
+  EXPECT_EQ(text(model),
+            "graph @g(%x: f32[2]) -> (%c: f32[2]) {\n"
+            "  %a: f32[2] = relu(%x)\n"
+            "  %b: f32[2] = exp(%a)\n"
+            "  %c: f32[2] = neg(%b)\n"
+            "}\n");
+}
+
+TEST_F(ImportOnnx, InitializersListedAsInputsAreConstants) {
+  ModelBuilder model(8);
+  model.input("x", kFloat, {2});
+  model.input("w", kFloat, {2});
+  model.floats("w", {2}, {1, 2});
+  model.node("Mul", {"x", "w"}, {"y"});
+  model.output("y", kFloat);
+  const auto graph = import(model);
+  ASSERT_EQ(graph->body.args.size(), 1U);
+  EXPECT_NE(graph->find_weight("w"), nullptr);
+}
+
+// `axis` counts where the right operand's axes stand under the left one's; without it they stand at the end.
+TEST_F(ImportOnnx, Opset6Broadcast) {
+  ModelBuilder model(6);
+  model.input("x", kFloat, {2, 3, 4});
+  model.floats("c", {3}, {1, 2, 3});
+  model.node("Add", {"x", "c"}, {"y"}, {onnx::int_attribute("broadcast", 1), onnx::int_attribute("axis", 1)}, "add");
+  model.output("y", kFloat);
+  EXPECT_EQ(text(model),
+            "graph @g(%x: f32[2, 3, 4]) -> (%y: f32[*]) {\n"
+            "  %unsqueeze_at: f32[*] = unsqueeze_at(@c, @add.axes)\n"
+            "  %y: f32[*] = add(%x, %unsqueeze_at)\n"
+            "}\n");
+}
+
+TEST_F(ImportOnnx, SoftmaxFlattensBeforeOpset13) {
+  ModelBuilder model(11);
+  model.input("x", kFloat, {2, 3, 4});
+  model.node("Softmax", {"x"}, {"y"});
+  model.node("Softmax", {"x"}, {"z"}, {onnx::int_attribute("axis", 2)});
+  model.output("y", kFloat);
+  model.output("z", kFloat);
+  EXPECT_EQ(text(model),
+            "graph @g(%x: f32[2, 3, 4]) -> (%y: f32[*], %z: f32[2, 3, 4]) {\n"
+            "  %flatten: f32[2, 12] = flatten(%x) {axis=1}\n"
+            "  %softmax: f32[2, 12] = softmax(%flatten) {axis=1}\n"
+            "  %shape_of: i64[3] = shape_of(%x) {start=0}\n"
+            "  %y: f32[*] = reshape_to(%softmax, %shape_of) {allowzero=true}\n"
+            "  %z: f32[2, 3, 4] = softmax(%x) {axis=-1}\n"
+            "}\n");
+}
+
+TEST_F(ImportOnnx, ClipBoundsWereAttributes) {
+  ModelBuilder model(6);
+  model.input("x", kFloat, {2});
+  model.node("Clip", {"x"}, {"y"}, {onnx::float_attribute("min", -1)});
+  model.output("y", kFloat);
+  EXPECT_EQ(text(model),
+            "graph @g(%x: f32[2]) -> (%y: f32[2]) {\n"
+            "  %full: f32[] = full() {dtype=f32, shape=[], value=-1}\n"
+            "  %y: f32[2] = clip(%x, %full)\n"
+            "}\n");
+}
+
+TEST_F(ImportOnnx, DropoutKeepsEverything) {
+  ModelBuilder model;
+  model.input("x", kFloat, {2, 3});
+  model.node("Dropout", {"x"}, {"y", "mask"});
+  model.output("y", kFloat);
+  model.output("mask", kBool);
+  EXPECT_EQ(text(model),
+            "graph @g(%x: f32[2, 3]) -> (%y: f32[2, 3], %mask: bool[*]) {\n"
+            "  %y: f32[2, 3] = identity(%x)\n"
+            "  %shape_of: i64[2] = shape_of(%x) {start=0}\n"
+            "  %mask: bool[*] = constant_of_shape(%shape_of) {dtype=bool, value=1}\n"
+            "}\n");
+}
+
+// Attributes of the call reach the body, defaults where the call has none, an operand that is not passed is absent inside.
+TEST_F(ImportOnnx, FunctionsAreInlined) {
+  ModelBuilder model;
+  model.import_domain("local", 1);
+  auto& inner = *model.proto.add_functions();
+  inner.set_domain("local");
+  inner.set_name("Inner");
+  inner.add_input("a");
+  inner.add_input("low");
+  inner.add_output("c");
+  inner.add_attribute("slope");
+  *inner.add_attribute_proto() = onnx::float_attribute("scale", 2);
+  *inner.add_node() = onnx::make_node("LeakyRelu", {"a"}, {"b"}, {onnx::attribute_of_call("alpha", "slope", pb::AttributeProto::FLOAT)}, "leaky");
+  *inner.add_node() = onnx::make_node("Elu", {"b"}, {"e"}, {onnx::attribute_of_call("alpha", "scale", pb::AttributeProto::FLOAT)}, "elu");
+  *inner.add_node() = onnx::make_node("Clip", {"e", "low"}, {"c"}, {}, "clip");
+  auto* opset = inner.add_opset_import();
+  opset->set_domain("");
+  opset->set_version(16);
+  auto& outer = *model.proto.add_functions();
+  outer.set_domain("local");
+  outer.set_name("Outer");
+  outer.add_input("a");
+  outer.add_output("b");
+  *outer.add_node() = onnx::make_node("Inner", {"a"}, {"b"}, {onnx::float_attribute("slope", 0.25F)}, "inner", "local");
+  model.input("x", kFloat, {2});
+  model.node("Outer", {"x"}, {"y"}, {}, "block", "local");
+  model.output("y", kFloat);
+  EXPECT_EQ(text(model),
+            "graph @g(%x: f32[2]) -> (%y: f32[2]) {\n"
+            "  %b: f32[2] = leaky_relu(%x) {alpha=0.25}\n"
+            "  %e: f32[2] = elu(%b) {alpha=2}\n"
+            "  %y: f32[2] = clip(%e)\n"
+            "}\n");
+  EXPECT_EQ(import(model)->body.nodes[0]->loc.node, "block/inner/leaky");
+}
+
+ModelBuilder branch_model() {
+  pb::GraphProto then_branch, else_branch;
+  *then_branch.add_node() = onnx::make_node("Neg", {"x"}, {"t"});
+  then_branch.add_output()->set_name("t");
+  *else_branch.add_node() = onnx::make_node("Mystery", {"x"}, {"e"});   // not taken: may hold what nobody knows
+  else_branch.add_output()->set_name("e");
+  ModelBuilder model;
+  model.input("x", kFloat, {2, 3});
+  model.node("Shape", {"x"}, {"s"});
+  model.node("Size", {"s"}, {"n"});
+  model.int64s("two", {}, {2});
+  model.node("Equal", {"n", "two"}, {"is_matrix"});
+  model.node("If", {"is_matrix"}, {"y"}, {onnx::graph_attribute("then_branch", then_branch), onnx::graph_attribute("else_branch", else_branch)});
+  model.output("y", kFloat);
+  return model;
+}
+
+// The condition is computed from a shape: known, so the branch is taken while importing.
+TEST_F(ImportOnnx, KnownBranchesAreTaken) {
+  const auto graph = import(branch_model());
+  ASSERT_EQ(graph->body.results.size(), 1U);
+  EXPECT_EQ(print(*graph->body.results[0]->producer).substr(0, 22), "%y: f32[2, 3] = neg(%x");
+}
+
+TEST_F(ImportOnnx, ConditionsKnownFromBindings) {
+  ModelBuilder model = branch_model();
+  model.graph().clear_initializer();
+  model.input("two", kInt64, {});
+  ImportOptions options;
+  options.known.inputs["two"] = Tensor::from_ints({2}).reshaped({});
+  const auto graph = import(model, options);
+  EXPECT_EQ(graph->body.args.size(), 2U);   // binding is not the importer's
+  EXPECT_EQ(graph->body.results[0]->producer->op, Op::neg_);
+}
+
+TEST_F(ImportOnnx, EveryFormOfTensor) {
+  ModelBuilder model;
+  auto add = [&](const std::string& name, int type, std::vector<int64_t> shape) -> pb::TensorProto& {
+    auto& tensor = *model.graph().add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(type);
+    for (const int64_t extent : shape) tensor.add_dims(extent);
+    model.node("Identity", {name}, {name + "_out"});
+    model.output(name + "_out", type);
+    return tensor;
+  };
+  auto& half = add("half", pb::TensorProto::FLOAT16, {2});
+  half.add_int32_data(0x3c00);
+  half.add_int32_data(0xc000);
+  auto& brain = add("brain", pb::TensorProto::BFLOAT16, {1});
+  brain.add_int32_data(0x4049);
+  auto& f8 = add("f8", pb::TensorProto::FLOAT8E4M3FN, {1});
+  f8.add_int32_data(0x38);
+  auto& nibbles = add("nibbles", pb::TensorProto::INT4, {3});
+  nibbles.add_int32_data(0xF1);   // 1, -1
+  nibbles.add_int32_data(0x07);   // 7
+  auto& flags = add("flags", kBool, {2});
+  flags.add_int32_data(1);
+  flags.add_int32_data(0);
+  auto& wide = add("wide", pb::TensorProto::UINT32, {1});
+  wide.add_uint64_data(4000000000U);
+  auto& raw = add("raw", kInt64, {1});
+  raw.set_raw_data(std::string("\x05\0\0\0\0\0\0\0", 8));
+  add("scalar", kFloat, {}).add_float_data(2.5F);
+
+  const auto graph = import(model);
+  auto tensor = [&](const char* name) { return graph->find_weight(name)->weight->tensor; };
+  EXPECT_EQ(tensor("half").as_double(0), 1);
+  EXPECT_EQ(tensor("half").as_double(1), -2);
+  EXPECT_NEAR(tensor("brain").as_double(0), 3.14, 0.01);
+  EXPECT_EQ(tensor("f8").as_double(0), 1);
+  EXPECT_EQ(tensor("nibbles").as_int64(0), 1);
+  EXPECT_EQ(tensor("nibbles").as_int64(1), -1);
+  EXPECT_EQ(tensor("nibbles").as_int64(2), 7);
+  EXPECT_EQ(tensor("flags").as_int64(0), 1);
+  EXPECT_EQ(tensor("wide").as_int64(0), 4000000000);
+  EXPECT_EQ(tensor("raw").as_int64(0), 5);
+  EXPECT_EQ(tensor("scalar").rank(), 0);
+}
+
+TEST_F(ImportOnnx, SparseConstantsBecomeDense) {
+  ModelBuilder model;
+  auto& sparse = *model.graph().add_sparse_initializer();
+  sparse.mutable_values()->set_name("s");
+  sparse.mutable_values()->set_data_type(kFloat);
+  sparse.mutable_values()->add_dims(2);
+  sparse.mutable_values()->add_float_data(5);
+  sparse.mutable_values()->add_float_data(7);
+  sparse.mutable_indices()->set_data_type(kInt64);
+  for (const int64_t extent : {2, 2}) sparse.mutable_indices()->add_dims(extent);
+  for (const int64_t index : {0, 1, 1, 2}) sparse.mutable_indices()->add_int64_data(index);
+  for (const int64_t extent : {2, 3}) sparse.add_dims(extent);
+  model.node("Identity", {"s"}, {"y"});
+  model.output("y", kFloat);
+  const auto graph = import(model);
+  const Tensor dense = graph->find_weight("s")->weight->tensor;
+  ASSERT_EQ(dense.shape(), (Shape{2, 3}));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(dense.as_double(i), i == 1 ? 5 : i == 5 ? 7 : 0);
+}
+
+TEST_F(ImportOnnx, ExternalDataIsMapped) {
+  const float values[] = {1, 2, 3, 4};
+  std::ofstream(folder_ / "w.bin", std::ios::binary).write(reinterpret_cast<const char*>(values), sizeof values);
+  ModelBuilder model;
+  model.external("a", {2}, "w.bin", "8", "8");
+  model.external("b", {1}, "w.bin", "2");   // no element lies aligned there: copied
+  model.node("Identity", {"a"}, {"y"});
+  model.node("Identity", {"b"}, {"z"});
+  model.output("y", kFloat);
+  model.output("z", kFloat);
+  const auto graph = import(model);
+  EXPECT_EQ(graph->find_weight("a")->weight->tensor.as_double(0), 3);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(graph->find_weight("b")->weight->tensor.bytes()) % 4, 0U);
+}
+
+TEST_F(ImportOnnx, EqualSymbolsAndUnknownRanks) {
+  ModelBuilder model;
+  auto& x = *model.graph().add_input() = onnx::make_value_info("x", kFloat, nullptr);
+  auto* shape = x.mutable_type()->mutable_tensor_type()->mutable_shape();
+  shape->add_dim()->set_dim_param("batch");
+  shape->add_dim()->set_dim_value(3);
+  shape->add_dim();
+  *model.graph().add_input() = onnx::make_value_info("u", kFloat, nullptr);
+  model.node("Relu", {"x"}, {"y"});
+  model.node("Relu", {"u"}, {"v"});
+  model.output("y", kFloat);
+  model.output("v", kFloat);
+  const auto graph = import(model);
+  EXPECT_EQ(graph->body.args[0]->type.dims[0], Dim(std::string("batch")));
+  EXPECT_EQ(graph->body.args[0]->type.dims[1], Dim(3));
+  EXPECT_FALSE(graph->body.args[0]->type.dims[2].is_constant());
+  EXPECT_FALSE(graph->body.args[1]->type.ranked);
+}
+
+}  // namespace
+}  // namespace tcc
