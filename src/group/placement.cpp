@@ -56,6 +56,8 @@ class Spreader {
   }
 
  private:
+  /// Element i of the result belongs to element i of the operands.
+  static bool is_elementwise(const Node& node) { return is_pointwise(node) || node.op == Op::cumulative_; }
   bool placed(const Value* value) const { return placement_.at.count(value) != 0; }
   bool set(const Value* value, Indices at) { return placement_.at.emplace(value, std::move(at)).second; }
 
@@ -69,7 +71,7 @@ class Spreader {
 
   bool forward(const Node& node) {
     if (node.results.size() != 1 || placed(node.result())) return false;
-    if (is_pointwise(node)) {
+    if (is_elementwise(node)) {
       for (const Value* operand : node.operands) {
         if (const Indices* at = placement_.find(operand)) return set(node.result(), Indices(*at));
       }
@@ -89,7 +91,7 @@ class Spreader {
     if (node.results.size() != 1) return false;
     const Indices* at = placement_.find(node.result());
     if (!at) return false;
-    if (is_pointwise(node)) {
+    if (is_elementwise(node)) {
       bool changed = false;
       const Indices copy = *at;   // set() may move what `at` points to
       for (const Value* operand : node.operands) changed |= set(operand, Indices(copy));

@@ -1,0 +1,179 @@
+// What makes a unit of two clusters.
+//
+// Kinds:  map + map = map, map or rows + rows = rows, map + an anchored kind = that kind; two anchors never share a unit.
+// Sizes:  at most 64 ops and 24 buffers.
+// Places: every value that others read, and every reduction, has a place in the domain (placement.h), so that it is computed once. A value without one, or
+//         with fewer variables than the domain, is computed again wherever it is pulled: allowed while it is cheap and nobody else needs it.
+//         What depends on an anchor must sit on the anchor's own index, because an anchor computed twice is the work of two.
+// Rows:   full values beside a reduction only where the rows are many enough to keep a machine busy: with few long rows they are a unit of their own.
+// Order:  no cycle (clusters.cpp).
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "group/merge.h"
+
+namespace tcc::group {
+namespace {
+
+/// What may be computed again, in additions per element.
+constexpr int kMaxRecomputedCost = 6;
+/// A unit with fewer rows than this, each longer than that, computes only its reductions.
+constexpr int64_t kFewRows = 8, kLongRow = 32768;
+
+bool is_anchored(UnitKind kind) { return kind != UnitKind::map && kind != UnitKind::rows; }
+
+int64_t product_of_extents(const std::vector<loop::VarRef>& vars) {
+  int64_t product = 1;
+  for (const loop::VarRef& var : vars) product *= var->extent;
+  return product;
+}
+
+int count_buffers(const Clusters& clusters, const std::vector<Node*>& nodes, int a, int b) {
+  std::unordered_set<const Value*> buffers;
+  for (const Node* node : nodes) {
+    for (const Value* operand : node->operands) {
+      if (!operand->producer) {
+        buffers.insert(operand);
+      } else if (Clusters::is_core(*operand->producer)) {
+        const int cluster = clusters.cluster_of(operand->producer);
+        if (cluster != a && cluster != b) buffers.insert(operand);
+      }
+    }
+    if (!Clusters::is_core(*node)) continue;
+    for (const Value* result : node->results) {
+      if (clusters.escapes(result, a, b)) buffers.insert(result);
+    }
+  }
+  return static_cast<int>(buffers.size());
+}
+
+/// The cost of what would be computed again, -1 when the places don't allow the merge.
+int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const std::vector<Node*>& core, const Node* anchor, int a, int b) {
+  const Placement placement = place(kind, nodes, anchor, main_value(core));
+  std::unordered_set<const Value*> after_anchor;
+  int cost = 0;
+  bool has_full = false;
+  int64_t row_length = 1;
+  for (const Node* node : nodes) {
+    bool follows = node == anchor;
+    for (const Value* operand : node->operands) follows = follows || after_anchor.count(operand) != 0;
+    for (const Value* result : node->results) {
+      if (follows) after_anchor.insert(result);
+      if (!Clusters::is_core(*node)) continue;
+      const Indices* at = placement.find(result);
+      const bool covers = at && placement.covers_domain(*at) && product_of_extents(vars_of(*at)) == result->type.count();
+      const std::vector<loop::VarRef> inner = at ? placement.inner_vars(*at) : std::vector<loop::VarRef>();
+      if (is_reduce(*node)) {
+        if (!covers || !inner.empty()) return -1;
+        const Indices* operand = placement.find(node->operand(0));
+        if (operand) row_length = std::max(row_length, product_of_extents(placement.inner_vars(*operand)));
+        continue;
+      }
+      if (covers) {
+        // The anchor of a scan has an inner variable by nature.
+        if (!inner.empty() && kind != UnitKind::rows && kind != UnitKind::scan) return -1;
+        if (kind == UnitKind::scan && follows && inner.empty()) return -1;
+        has_full = has_full || (!inner.empty() && clusters.escapes(result, a, b));
+        continue;
+      }
+      if (follows || clusters.escapes(result, a, b)) return -1;
+      cost += op_cost(*node);
+    }
+  }
+  if (cost > kMaxRecomputedCost) return -1;
+  if (kind == UnitKind::rows && has_full && product_of_extents(placement.domain) < kFewRows && row_length > kLongRow) return -1;
+  return cost;
+}
+
+/// Both are pointwise, `from` ends where `to` begins, with the same shape and no view between: nothing to check.
+bool is_plain_chain(const Clusters& clusters, const Cluster& x, const Cluster& y) {
+  if (x.kind != UnitKind::map || y.kind != UnitKind::map || x.recomputed != 0 || y.recomputed != 0) return false;
+  const Cluster& one = x.nodes.size() == 1 ? x : y;
+  const Cluster& other = x.nodes.size() == 1 ? y : x;
+  if (one.nodes.size() != 1 || !is_pointwise(*one.nodes[0])) return false;
+  const Node& node = *one.nodes[0];
+  const Value* main = main_value(other.nodes);
+  if (main->type.dims != node.result()->type.dims) return false;
+  const int cluster = clusters.cluster_of(other.nodes[0]);
+  bool joined = false;
+  for (const Value* operand : node.operands) {
+    for (const Value* source : clusters.sources(operand)) {
+      if (clusters.cluster_of(source->producer) != cluster) continue;
+      if (source != operand || source->type.dims != main->type.dims) return false;
+      joined = true;
+    }
+  }
+  return joined && !clusters.consumers(main).empty();
+}
+
+}  // namespace
+
+int op_cost(const Node& node) {
+  switch (info(node.op).lowering) {
+    case Lowering::indexed: return 4;
+    case Lowering::concat: return static_cast<int>(node.operands.size());
+    case Lowering::pointwise: break;
+    default: return 1000;
+  }
+  switch (node.op) {
+    case Op::exp_: case Op::exp2_: case Op::expm1_: case Op::log_: case Op::log2_: case Op::log1p_: case Op::sin_: case Op::cos_: case Op::tan_:
+    case Op::asin_: case Op::acos_: case Op::atan_: case Op::sinh_: case Op::cosh_: case Op::tanh_: case Op::asinh_: case Op::acosh_: case Op::atanh_:
+    case Op::erf_: case Op::pow_: case Op::atan2_: case Op::rem_: case Op::mod_: return 16;
+    case Op::div_: case Op::sqrt_: case Op::rsqrt_: case Op::recip_: return 4;
+    default: return 1;
+  }
+}
+
+const Value* main_value(const std::vector<Node*>& core) {
+  const Value* main = nullptr;
+  for (const Node* node : core) {
+    for (const Value* result : node->results) {
+      if (!main || result->type.count() >= main->type.count()) main = result;
+    }
+  }
+  return main;
+}
+
+std::vector<Node*> with_views(const Clusters& clusters, const std::vector<Node*>& core) {
+  std::unordered_set<const Node*> seen(core.begin(), core.end());
+  std::vector<Node*> nodes = core;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const Value* operand : nodes[i]->operands) {
+      Node* producer = operand->producer;
+      if (producer && !Clusters::is_core(*producer) && seen.insert(producer).second) nodes.push_back(producer);
+    }
+  }
+  std::sort(nodes.begin(), nodes.end(), [&](const Node* x, const Node* y) { return clusters.position(x) < clusters.position(y); });
+  return nodes;
+}
+
+bool try_merge(Clusters& clusters, int a, int b) {
+  if (a == b) return true;
+  const Cluster& x = clusters[a];
+  const Cluster& y = clusters[b];
+  if (x.fixed || y.fixed || (is_anchored(x.kind) && y.kind != UnitKind::map) || (is_anchored(y.kind) && x.kind != UnitKind::map)) return false;
+  if (x.kind == UnitKind::sort || y.kind == UnitKind::sort || x.kind == UnitKind::scatter || y.kind == UnitKind::scatter) return false;
+  const UnitKind kind = is_anchored(x.kind) || y.kind == UnitKind::map ? x.kind : y.kind;
+  if (static_cast<int>(x.nodes.size() + y.nodes.size()) > kMaxUnitOps) return false;
+
+  std::vector<Node*> core(x.nodes.size() + y.nodes.size());
+  std::merge(x.nodes.begin(), x.nodes.end(), y.nodes.begin(), y.nodes.end(), core.begin(),
+             [&](const Node* p, const Node* q) { return clusters.position(p) < clusters.position(q); });
+  Node* anchor = x.anchor ? x.anchor : y.anchor;
+  const std::vector<Node*> nodes = with_views(clusters, core);
+  if (count_buffers(clusters, nodes, a, b) > kMaxUnitBuffers) return false;
+  int recomputed = 0;
+  if (!is_plain_chain(clusters, x, y)) {
+    recomputed = recomputed_cost(clusters, kind, nodes, core, anchor, a, b);
+    if (recomputed < 0) return false;
+  }
+  if (!clusters.can_merge(a, b)) return false;
+  clusters.merge(a, b);
+  clusters[a].kind = kind;
+  clusters[a].anchor = anchor;
+  clusters[a].recomputed = recomputed;
+  return true;
+}
+
+}  // namespace tcc::group

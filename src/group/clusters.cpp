@@ -1,0 +1,166 @@
+// Keeps the clusters in a topological order while they merge (Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs").
+//
+// Merging lo and hi is refused when a path leaves lo and comes back to hi through a third cluster. Such a path stays within the orders between the two, so
+// only what lies there is searched: F, reached forward from lo, and B, reached backward from hi. Then B, the merged cluster and F take the places they had.
+
+#include "group/clusters.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "group/index_maps.h"
+
+namespace tcc::group {
+namespace {
+
+/// Clusters looked at before a merge is given up: keeps grouping linear on graphs with long side ways.
+constexpr size_t kSearchBudget = 256;
+
+UnitKind kind_of(const Node& node) {
+  switch (info(node.op).lowering) {
+    case Lowering::reduce: return UnitKind::rows;
+    case Lowering::scan: return UnitKind::scan;
+    case Lowering::window: return UnitKind::window;
+    case Lowering::contract: return UnitKind::contract;
+    case Lowering::scatter: return UnitKind::scatter;
+    case Lowering::sort: return UnitKind::sort;
+    default: return UnitKind::map;
+  }
+}
+
+}  // namespace
+
+bool Clusters::is_core(const Node& node) { return !is_view(node) && !is_create(node); }
+
+Clusters::Clusters(const Graph& graph) : graph_(graph) {
+  const size_t num_values = static_cast<size_t>(graph.num_values());
+  sources_.resize(num_values);
+  consumers_.resize(num_values);
+  read_by_output_.resize(num_values);
+  auto add_sources = [&](std::vector<Value*>& to, const Value* value) {
+    for (Value* source : sources(value)) {
+      if (std::find(to.begin(), to.end(), source) == to.end()) to.push_back(source);
+    }
+  };
+  int position = 0;
+  for (Node* node : graph.body.nodes) {
+    position_[node] = position++;
+    std::vector<Value*> read;
+    for (const Value* operand : node->operands) add_sources(read, operand);
+    if (!is_core(*node)) {
+      for (const Value* result : node->results) sources_[static_cast<size_t>(result->id)] = read;
+      continue;
+    }
+    for (Value* source : read) consumers_[static_cast<size_t>(source->id)].push_back(node);
+    for (Value* result : node->results) sources_[static_cast<size_t>(result->id)] = {result};
+    cluster_[node] = size();
+    Cluster cluster;
+    cluster.kind = kind_of(*node);
+    cluster.nodes = {node};
+    cluster.order = size();
+    if (cluster.kind != UnitKind::map && cluster.kind != UnitKind::rows) cluster.anchor = node;
+    clusters_.push_back(std::move(cluster));
+    core_.push_back(node);
+  }
+  auto mark = [&](const Value* value) {
+    for (const Value* source : sources(value)) read_by_output_[static_cast<size_t>(source->id)] = 1;
+  };
+  for (const Value* output : graph.body.results) mark(output);
+  for (const StateUpdate& update : graph.state_updates) mark(update.value);
+}
+
+bool Clusters::escapes(const Value* value, int cluster) const { return escapes(value, cluster, cluster); }
+
+bool Clusters::escapes(const Value* value, int a, int b) const {
+  if (read_by_output(value)) return true;
+  const auto& readers = consumers(value);
+  return std::any_of(readers.begin(), readers.end(), [&](const Node* node) {
+    const int cluster = cluster_of(node);
+    return cluster != a && cluster != b;
+  });
+}
+
+template <class F> void Clusters::for_successors(int cluster, F f) const {
+  for (const Node* node : (*this)[cluster].nodes) {
+    for (const Value* result : node->results) {
+      for (const Node* consumer : consumers(result)) f(cluster_of(consumer));
+    }
+  }
+}
+
+template <class F> void Clusters::for_predecessors(int cluster, F f) const {
+  for (const Node* node : (*this)[cluster].nodes) {
+    for (const Value* operand : node->operands) {
+      for (const Value* source : sources(operand)) f(cluster_of(source->producer));
+    }
+  }
+}
+
+bool Clusters::can_merge(int a, int b) {
+  const int low = (*this)[a].order < (*this)[b].order ? a : b, high = low == a ? b : a;
+  const int low_order = (*this)[low].order, high_order = (*this)[high].order;
+  forward_.clear();
+  backward_.clear();
+  std::unordered_set<int> seen{low, high};
+  std::vector<int> stack{low};
+  bool cycle = false;
+  while (!stack.empty() && !cycle) {
+    const int at = stack.back();
+    stack.pop_back();
+    for_successors(at, [&](int next) {
+      if (next == high && at != low) cycle = true;
+      if ((*this)[next].order < high_order && seen.insert(next).second) {
+        forward_.push_back(next);
+        stack.push_back(next);
+      }
+    });
+    if (forward_.size() > kSearchBudget) return false;
+  }
+  if (cycle) return false;
+  if (forward_.empty()) return true;   // the merged cluster takes the place of the higher
+  stack = {high};
+  while (!stack.empty()) {
+    const int at = stack.back();
+    stack.pop_back();
+    for_predecessors(at, [&](int next) {
+      if ((*this)[next].order > low_order && seen.insert(next).second) {
+        backward_.push_back(next);
+        stack.push_back(next);
+      }
+    });
+    if (backward_.size() > kSearchBudget) return false;
+  }
+  return true;
+}
+
+void Clusters::merge(int a, int b) {
+  const int low_order = std::min((*this)[a].order, (*this)[b].order), high_order = std::max((*this)[a].order, (*this)[b].order);
+  int order = low_order;
+  if (forward_.empty()) {
+    order = high_order;
+  } else if (!backward_.empty()) {
+    auto by_order = [&](int x, int y) { return (*this)[x].order < (*this)[y].order; };
+    std::sort(forward_.begin(), forward_.end(), by_order);
+    std::sort(backward_.begin(), backward_.end(), by_order);
+    std::vector<int> places{low_order, high_order};
+    for (int cluster : forward_) places.push_back((*this)[cluster].order);
+    for (int cluster : backward_) places.push_back((*this)[cluster].order);
+    std::sort(places.begin(), places.end());
+    size_t next = 0;
+    for (int cluster : backward_) (*this)[cluster].order = places[next++];
+    order = places[next];
+    next += 2;   // two clusters had places, one needs one
+    for (int cluster : forward_) (*this)[cluster].order = places[next++];
+  }
+  Cluster& to = (*this)[a];
+  Cluster& from = (*this)[b];
+  for (Node* node : from.nodes) cluster_[node] = a;
+  std::vector<Node*> nodes(to.nodes.size() + from.nodes.size());
+  std::merge(to.nodes.begin(), to.nodes.end(), from.nodes.begin(), from.nodes.end(), nodes.begin(),
+             [&](const Node* x, const Node* y) { return position(x) < position(y); });
+  to.nodes = std::move(nodes);
+  to.order = order;
+  from.nodes.clear();
+}
+
+}  // namespace tcc::group

@@ -1,0 +1,65 @@
+// Units while they are being formed: clusters of core nodes (all but views and creates), and an order of them that stays topological as they merge.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "tcc/group/group.h"
+
+namespace tcc::group {
+
+struct Cluster {
+  UnitKind kind = UnitKind::map;
+  std::vector<Node*> nodes;         ///< core nodes, in graph order; empty once merged into another
+  Node* anchor = nullptr;
+  int order = 0;                    ///< smaller than that of every cluster that reads from this one
+  int recomputed = 0;               ///< cost of the values that are computed again where they are read
+  bool fixed = false;               ///< merges with nothing (a concat whose pieces are written in place)
+};
+
+/// The graph as grouping sees it: core nodes, joined through views.
+class Clusters {
+ public:
+  explicit Clusters(const Graph& graph);
+
+  const Graph& graph() const { return graph_; }
+  const std::vector<Node*>& core() const { return core_; }
+  int position(const Node* node) const { return position_.at(node); }
+  static bool is_core(const Node& node);
+
+  int cluster_of(const Node* node) const { return cluster_.at(node); }
+  Cluster& operator[](int cluster) { return clusters_[static_cast<size_t>(cluster)]; }
+  const Cluster& operator[](int cluster) const { return clusters_[static_cast<size_t>(cluster)]; }
+  int size() const { return static_cast<int>(clusters_.size()); }
+
+  /// The core results that a value reads through views: itself when it is one; none for inputs, weights and creates.
+  const std::vector<Value*>& sources(const Value* value) const { return sources_[static_cast<size_t>(value->id)]; }
+  /// The core nodes that read a core result through views.
+  const std::vector<Node*>& consumers(const Value* value) const { return consumers_[static_cast<size_t>(value->id)]; }
+  /// Whether an output of the graph reads it through views.
+  bool read_by_output(const Value* value) const { return read_by_output_[static_cast<size_t>(value->id)] != 0; }
+  /// Whether something outside the cluster reads the value.
+  bool escapes(const Value* value, int cluster) const;
+  /// The same where `a` and `b` count as one cluster.
+  bool escapes(const Value* value, int a, int b) const;
+
+  /// Whether merging would leave no cycle; searches a bounded part of the graph and says no beyond it.
+  bool can_merge(int a, int b);
+  /// Makes one cluster of both, under the number of `a`; can_merge(a, b) must have just said yes.
+  void merge(int a, int b);
+
+ private:
+  template <class F> void for_successors(int cluster, F f) const;
+  template <class F> void for_predecessors(int cluster, F f) const;
+
+  const Graph& graph_;
+  std::vector<Node*> core_;
+  std::unordered_map<const Node*, int> position_, cluster_;
+  std::vector<Cluster> clusters_;
+  std::vector<std::vector<Value*>> sources_;
+  std::vector<std::vector<Node*>> consumers_;
+  std::vector<char> read_by_output_;
+  std::vector<int> forward_, backward_;   ///< what the last can_merge found between the two, by order
+};
+
+}  // namespace tcc::group

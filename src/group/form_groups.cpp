@@ -1,0 +1,37 @@
+// Fusion: which prims share a unit of work.
+//
+//   %h = dot_general(%x, @w);  %b = add(%h, broadcast_in_dim(@bias));  %r = max(%b, full(0))     ->   unit contract {%h, %b, %r} anchor %h
+//   %m = reduce_max(%r); %e = exp(sub(%r, %m)); %s = reduce_sum(%e); %y = div(%e, %s)            ->   unit rows {%m, %e, %s, %y}
+//
+// One sweep in graph order; every node tries to join its producers by the rule of its class (merge_*.cpp), and every merge is checked as a whole
+// (check_merge.cpp). Views and creates cost nothing: they belong to whoever reads them, in as many units as read them. At the end materialize.cpp says what is
+// in memory. Greedy in graph order is enough where producers come before consumers and epilogues are short; the sweep is linear, up to the bounded searches.
+
+#include "group/materialize.h"
+#include "group/merge.h"
+
+namespace tcc::group {
+
+Groups form_groups(const Graph& graph, bool fuse) {
+  Clusters clusters(graph);
+  for (Node* node : clusters.core()) {
+    if (node->op == Op::concat_) fix_concat(clusters, *node);
+  }
+  if (fuse) {
+    for (Node* node : clusters.core()) {
+      switch (info(node->op).lowering) {
+        case Lowering::pointwise:
+        case Lowering::indexed:
+        case Lowering::concat: merge_pointwise(clusters, *node); break;
+        case Lowering::reduce: merge_reduce(clusters, *node); break;
+        case Lowering::contract:
+        case Lowering::window:
+        case Lowering::scan: merge_operands(clusters, *node); break;
+        default: break;
+      }
+    }
+  }
+  return materialize(clusters);
+}
+
+}  // namespace tcc::group

@@ -1,0 +1,10 @@
+// From clusters to units: which values are in memory, which units read and write them, and what is an alias.
+#pragma once
+
+#include "group/clusters.h"
+
+namespace tcc::group {
+
+Groups materialize(const Clusters& clusters);
+
+}  // namespace tcc::group

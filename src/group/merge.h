@@ -1,0 +1,34 @@
+// The rules of fusion. Each looks at one node and merges its cluster with those of its producers where that saves memory traffic and costs no double work.
+#pragma once
+
+#include <vector>
+
+#include "group/clusters.h"
+#include "group/placement.h"
+
+namespace tcc::group {
+
+/// Most core nodes and buffers of a unit: what registers and argument lists bear.
+inline constexpr int kMaxUnitOps = 64;
+inline constexpr int kMaxUnitBuffers = 24;
+
+/// Pointwise, gather and concat nodes: join the units of their producers, the most valuable first.
+void merge_pointwise(Clusters& clusters, Node& node);
+/// Reductions: take in the pointwise nodes before them, and join reductions over the same rows.
+void merge_reduce(Clusters& clusters, Node& node);
+/// Contractions and windows: take in the casts of their operands. Scans: what is computed point by point before them.
+void merge_operands(Clusters& clusters, Node& node);
+/// Concats whose pieces are contiguous ranges of the result: their producers write in place.
+void fix_concat(Clusters& clusters, Node& node);
+
+/// Merges two clusters when the result is a well-formed unit (check_merge.cpp says what that is); says whether it did.
+bool try_merge(Clusters& clusters, int a, int b);
+
+/// The core nodes with the views and creates between them and their operands, in graph order.
+std::vector<Node*> with_views(const Clusters& clusters, const std::vector<Node*>& core);
+/// Rough cost of one element of a node's result, in additions.
+int op_cost(const Node& node);
+/// The value that shapes a unit of kind map: the largest, of equal ones the last.
+const Value* main_value(const std::vector<Node*>& core);
+
+}  // namespace tcc::group

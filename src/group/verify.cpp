@@ -1,0 +1,113 @@
+// Checks groups: each value in memory has one place, is there before it is read, and the units are what their kinds say.
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "group/clusters.h"
+#include "group/index_maps.h"
+#include "tcc/support/text.h"
+
+namespace tcc::group {
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const Groups& groups) : groups_(groups) {}
+
+  std::vector<std::string> run() {
+    const Graph& graph = *groups_.graph;
+    for (const Unit& unit : groups_.units) {
+      for (const Value* output : unit.outputs) {
+        if (!writers_.emplace(output, &unit).second) fault("two units write", output);
+      }
+    }
+    for (const Alias& alias : groups_.aliases) check_alias(alias);
+    for (const Unit& unit : groups_.units) check_unit(unit);
+    for (const Value* output : graph.body.results) check_present(output, "the graph returns", nullptr);
+    for (const StateUpdate& update : graph.state_updates) check_present(update.value, "the state takes", nullptr);
+    return std::move(faults_);
+  }
+
+ private:
+  void fault(const std::string& message, const Value* value = nullptr) {
+    faults_.push_back(value ? message + " `" + print_value_name(value->name) + "`" : message);
+  }
+
+  void check_alias(const Alias& alias) {
+    if (!aliased_.emplace(alias.value, &alias).second) fault("two aliases of", alias.value);
+    const int64_t end = alias.byte_offset + alias.value->type.size_bytes();
+    if (alias.byte_offset < 0 || end > alias.base->type.size_bytes()) fault("an alias reaches outside of its base:", alias.value);
+    if (writers_.count(alias.value)) {
+      pieces_[alias.base].push_back(alias.value);
+    } else if (alias.byte_offset != 0 || alias.value->type.size_bytes() != alias.base->type.size_bytes()) {
+      fault("an alias that no unit writes is not all of its base:", alias.value);
+    }
+  }
+
+  /// Whether the value is in memory before `unit` (null: at the end).
+  bool present(const Value* value) {
+    if (!value->producer) return true;
+    if (done_.count(value)) return true;
+    if (writers_.count(value)) return false;   // by a later unit
+    if (const auto it = pieces_.find(value); it != pieces_.end()) {
+      int64_t bytes = 0;
+      for (const Value* piece : it->second) {
+        if (!present(piece)) return false;
+        bytes += piece->type.size_bytes();
+      }
+      return bytes == value->type.size_bytes();
+    }
+    const auto it = aliased_.find(value);
+    return it != aliased_.end() && present(it->second->base);
+  }
+  void check_present(const Value* value, const std::string& who, const Unit*) {
+    if (!present(value)) fault(who + " a value that is not in memory there:", value);
+  }
+
+  void check_unit(const Unit& unit) {
+    const std::string where = "unit " + std::to_string(unit.id) + " \"" + unit.label + "\"";
+    if (unit.outputs.empty()) fault(where + " writes nothing");
+    const std::unordered_set<const Value*> inputs(unit.inputs.begin(), unit.inputs.end());
+    for (const Value* input : unit.inputs) check_present(input, where + " reads", &unit);
+    std::unordered_set<const Value*> known(inputs);
+    int anchors = 0, reductions = 0;
+    for (const Node* node : unit.nodes) {
+      for (const Value* operand : node->operands) {
+        if (!known.count(operand)) fault(where + " neither reads nor computes", operand);
+      }
+      for (const Value* result : node->results) {
+        if (inputs.count(result)) fault(where + " reads and computes", result);
+        known.insert(result);
+      }
+      if (Clusters::is_core(*node) && !owners_.emplace(node, &unit).second) fault("two units compute", node->result());
+      const Lowering lowering = info(node->op).lowering;
+      anchors += lowering == Lowering::scan || lowering == Lowering::window || lowering == Lowering::contract || lowering == Lowering::scatter || lowering == Lowering::sort;
+      reductions += is_reduce(*node);
+    }
+    for (const Value* output : unit.outputs) {
+      if (!known.count(output) || inputs.count(output)) fault(where + " does not compute its output", output);
+      done_.insert(output);
+    }
+    const bool anchored = unit.kind != UnitKind::map && unit.kind != UnitKind::rows;
+    if (anchored != (unit.anchor != nullptr)) fault(where + (anchored ? " has no anchor" : " has an anchor"));
+    if (unit.anchor && std::find(unit.nodes.begin(), unit.nodes.end(), unit.anchor) == unit.nodes.end()) fault(where + " does not have its anchor among its nodes");
+    if (anchors != (anchored ? 1 : 0)) fault(where + " has " + std::to_string(anchors) + " nodes of anchored kinds");
+    if ((reductions > 0) != (unit.kind == UnitKind::rows)) fault(where + " has " + std::to_string(reductions) + " reductions");
+  }
+
+  const Groups& groups_;
+  std::vector<std::string> faults_;
+  std::unordered_map<const Value*, const Unit*> writers_;
+  std::unordered_map<const Node*, const Unit*> owners_;
+  std::unordered_map<const Value*, const Alias*> aliased_;
+  std::unordered_map<const Value*, std::vector<const Value*>> pieces_;
+  std::unordered_set<const Value*> done_;
+};
+
+}  // namespace
+
+std::vector<std::string> verify(const Groups& groups) { return Verifier(groups).run(); }
+
+}  // namespace tcc::group
