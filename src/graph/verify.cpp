@@ -123,11 +123,11 @@ class Verifier {
     }
     for (size_t i = 0; i < inferred.size(); ++i) {
       const Type& found = node.results[i]->type;
-      // An import may know more than a rule does before shapes are bound.
-      const bool vague = stage_ == GraphStage::imported && !inferred[i].is_static();
+      // Before shapes are bound either side may know less.
+      const bool vague = stage_ == GraphStage::imported && !(inferred[i].is_static() && found.is_static());
       Type plain = found;
       plain.layout = nullptr;   // rules know shapes; layouts are chosen, not inferred
-      if (vague ? found.dtype != inferred[i].dtype && inferred[i].ranked : plain != inferred[i]) {
+      if (vague ? found.dtype != inferred[i].dtype && inferred[i].ranked && found.ranked : plain != inferred[i]) {
         fault("%" + node.results[i]->name + " is " + to_string(found) + ", expected " + to_string(inferred[i]), &node);
       }
       if (stage_ != GraphStage::prims || info(node.op).lowering != Lowering::pointwise) continue;

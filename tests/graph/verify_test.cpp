@@ -1,0 +1,94 @@
+// The verifier finds each kind of fault and prints the node.
+
+#include <gtest/gtest.h>
+
+#include "tcc/graph/builder.h"
+#include "tcc/graph/graph.h"
+
+namespace tcc {
+namespace {
+
+std::unique_ptr<Graph> two_nodes() {
+  return parse_graph(R"(graph @g(%x: f32[2]) -> (%y: f32[2]) {
+    %a: f32[2] = neg(%x)
+    %y: f32[2] = exp(%a)
+  })", "", {});
+}
+
+testing::AssertionResult has_fault(const Graph& graph, GraphStage stage, const std::string& text) {
+  std::string all;
+  for (const std::string& fault : verify(graph, stage)) {
+    if (fault.find(text) != std::string::npos) return testing::AssertionSuccess();
+    all += fault + "\n";
+  }
+  return testing::AssertionFailure() << "expected `" << text << "`, found\n" << all;
+}
+
+TEST(GraphVerifier, AcceptsWhatIsWellFormed) { EXPECT_EQ(verify(*two_nodes(), GraphStage::prims), std::vector<std::string>()); }
+
+TEST(GraphVerifier, OrderAndCycles) {
+  auto graph = two_nodes();
+  std::swap(graph->body.nodes[0], graph->body.nodes[1]);
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "%a is used before it is defined: the nodes are out of order or form a cycle\n  %y: f32[2] = exp(%a)"));
+  graph = two_nodes();
+  graph->body.nodes[0]->operands[0] = graph->body.nodes[1]->result();
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "%y is used before it is defined"));
+}
+
+TEST(GraphVerifier, Names) {
+  auto graph = two_nodes();
+  graph->body.nodes[0]->result()->name = "x";
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "two values are named %x"));
+  graph = two_nodes();
+  graph->add_output(graph->body.results[0], "y");
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "two outputs are named `y`"));
+}
+
+TEST(GraphVerifier, CountsAndAttributes) {
+  auto graph = two_nodes();
+  graph->body.nodes[0]->operands.push_back(graph->body.args[0]);
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "`neg` has 2 operands, expected 1\n  %a: f32[2] = neg(%x, %x)"));
+  graph = two_nodes();
+  graph->body.nodes[0]->attrs.set("axis", int64_t{1});
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "`neg` has no attribute `axis`"));
+  graph = two_nodes();
+  graph->body.nodes[0]->operands[0] = nullptr;
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "an operand of the prim `neg` is absent"));
+  graph = two_nodes();
+  graph->output_names.push_back("z");
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "2 output names, 1 outputs"));
+}
+
+TEST(GraphVerifier, Types) {
+  auto graph = two_nodes();
+  graph->body.nodes[0]->result()->type = Type(DType::f32, {3});
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "%a is f32[3], expected f32[2]\n  %a: f32[3] = neg(%x)"));
+  graph = two_nodes();
+  graph->body.args[0]->type = Type(DType::i32, {2});
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "%a is f32[2], expected i32[2]"));
+}
+
+TEST(GraphVerifier, Stages) {
+  const auto graph = parse_graph(R"(graph @g(%x: f32[2, 3], %b: f32[3], %n: f32[n]) -> (%y: f32[2, 3]) {
+    weight @s: i64[1] = [-1]
+    %a: f32[2, 3] = add(%x, %b)
+    %r: f32[*] = reshape_to(%a, @s) {allowzero=false}
+    %y: f32[2, 3] = relu(%a)
+  })", "", {});
+  EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>());
+  EXPECT_TRUE(has_fault(*graph, GraphStage::resolved, "`reshape_to` is not resolved"));
+  EXPECT_TRUE(has_fault(*graph, GraphStage::resolved, "%n is f32[n], expected constant extents"));
+  EXPECT_TRUE(has_fault(*graph, GraphStage::prims, "`relu` is no prim"));
+  EXPECT_TRUE(has_fault(*graph, GraphStage::prims, "operand %b is f32[3], expected the shape of the result: prims do not broadcast"));
+}
+
+TEST(GraphVerifier, OtherGraphs) {
+  auto graph = two_nodes();
+  Graph other("other");
+  for (int i = 0; i < 10; ++i) other.add_input("x", Type(DType::f32, {2}));
+  graph->body.nodes[0]->operands[0] = other.body.args[9];
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "belongs to another graph"));
+}
+
+}  // namespace
+}  // namespace tcc
