@@ -7,6 +7,7 @@
 
 #include "frontend/model_builder.h"
 #include "tcc/frontend/import.h"
+#include "tcc/frontend/tensor_file.h"
 
 namespace tcc {
 namespace {
@@ -298,6 +299,37 @@ TEST_F(ImportOnnx, ExternalDataIsMapped) {
   const auto graph = import(model);
   EXPECT_EQ(graph->find_weight("a")->weight->tensor.as_double(0), 3);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(graph->find_weight("b")->weight->tensor.bytes()) % 4, 0U);
+}
+
+TEST_F(ImportOnnx, FilesReadAndBindingsAskedFor) {
+  std::ofstream(folder_ / "w.bin", std::ios::binary) << std::string(16, '\0');
+  ModelBuilder model = branch_model();
+  model.graph().clear_initializer();
+  model.input("two", kInt64, {});
+  model.external("a", {2}, "w.bin", "8", "8");
+  model.external("b", {2}, "w.bin", "0", "8");
+  ImportOptions options;
+  std::vector<std::string> files;
+  options.files_read = &files;
+  options.bindings = [](const Graph& signature) {
+    EXPECT_EQ(signature.body.args.size(), 2U);
+    Bindings known;
+    known.inputs["two"] = Tensor::from_ints({2}).reshaped({});
+    return known;
+  };
+  EXPECT_EQ(import(model, options)->body.results[0]->producer->op, Op::neg_);
+  EXPECT_EQ(files, std::vector<std::string>{(folder_ / "w.bin").string()});
+}
+
+TEST_F(ImportOnnx, TensorFiles) {
+  for (int i = 0; i < kNumDTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    Tensor tensor(dtype, {3});
+    for (int64_t k = 0; k < 3; ++k) tensor.set_int64(k, k == 1 ? 1 : 0);
+    const std::string path = (folder_ / "t.pb").string();
+    write_tensor_proto(path, tensor, "t");
+    EXPECT_TRUE(read_tensor_proto(path).same_bytes(tensor)) << name_of(dtype);
+  }
 }
 
 TEST_F(ImportOnnx, EqualSymbolsAndUnknownRanks) {

@@ -51,7 +51,11 @@ ExternalBytes ExternalFiles::read(const pb::TensorProto& proto, int64_t expected
     if (entry.key() == "length") length = number("length", entry.value());
   }
   std::shared_ptr<const MappedFile>& file = files_[location];
-  if (!file) file = MappedFile::open(safe_path(location, folder_));
+  if (!file) {
+    const std::string path = safe_path(location, folder_);
+    file = MappedFile::open(path);
+    if (files_read_ != nullptr) files_read_->push_back(path);
+  }
   ExternalBytes result;
   result.file = file;
   const auto size = static_cast<int64_t>(result.file->bytes().size());

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "frontend/onnx/proto.h"
 #include "tcc/support/files.h"
@@ -20,8 +21,8 @@ struct ExternalBytes {
 /// The external files of one model; each is mapped once.
 class ExternalFiles {
  public:
-  /// `folder`: where the model lies.
-  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  /// `folder`: where the model lies. `files_read` (may be null) receives the path of each file that is opened.
+  ExternalFiles(std::string folder, std::vector<std::string>* files_read) : folder_(std::move(folder)), files_read_(files_read) {}
   /// The bytes that `location`, `offset` and `length` of a tensor name, in a file at or below the folder. `expected` is the size that the
   /// type needs: `length` must be exactly that. Errors: RuleError "external-data" for a place outside the folder, "malformed-file" for one
   /// outside the file; Error(environment) for a file that can't be read.
@@ -29,6 +30,7 @@ class ExternalFiles {
 
  private:
   std::string folder_;
+  std::vector<std::string>* files_read_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
 

@@ -73,8 +73,8 @@ bool Scope::is_faulty(const std::string& name) const {
 }
 
 Importer::Importer(const ModelFile& file, std::shared_ptr<const pb::ModelProto> model, const ImportOptions& options, Diagnostics& diagnostics)
-    : file_(file), model_(std::move(model)), options_(options), diagnostics_(diagnostics) {
-  source_ = {std::make_shared<ExternalFiles>(file.folder), model_};
+    : file_(file), model_(std::move(model)), options_(options), known_(options.known), diagnostics_(diagnostics) {
+  source_ = {std::make_shared<ExternalFiles>(file.folder, options.files_read), model_};
 }
 
 std::unique_ptr<Graph> Importer::run() {
@@ -89,6 +89,8 @@ std::unique_ptr<Graph> Importer::run() {
   diagnostics_.checkpoint(ExitCode::model);
 
   add_inputs();
+  diagnostics_.checkpoint(ExitCode::model);
+  if (options_.bindings) known_ = options_.bindings(*graph_);
   add_weights(graph, top_);
   diagnostics_.checkpoint(ExitCode::model);
   import_nodes(graph.node(), top_);
@@ -346,7 +348,7 @@ std::vector<Value*> Importer::graph_outputs(const pb::GraphProto& graph, const S
 
 std::optional<Tensor> Importer::evaluate(Value* value) {
   if (value->weight != nullptr) return value->weight->tensor;
-  if (const auto known = options_.known.inputs.find(value->name); value->kind == Value::Kind::input && known != options_.known.inputs.end()) {
+  if (const auto known = known_.inputs.find(value->name); value->kind == Value::Kind::input && known != known_.inputs.end()) {
     return known->second;
   }
   if (value->kind != Value::Kind::result) return std::nullopt;
@@ -358,10 +360,10 @@ std::optional<Tensor> Importer::evaluate(Value* value) {
   eliminate_dead_code(*cone);
   Bindings known;
   for (Value* input : cone->body.args) {
-    if (const auto shape = options_.known.shapes.find(input->name); shape != options_.known.shapes.end()) known.shapes.insert(*shape);
-    if (const auto tensor = options_.known.inputs.find(input->name); tensor != options_.known.inputs.end()) known.inputs.insert(*tensor);
+    if (const auto shape = known_.shapes.find(input->name); shape != known_.shapes.end()) known.shapes.insert(*shape);
+    if (const auto tensor = known_.inputs.find(input->name); tensor != known_.inputs.end()) known.inputs.insert(*tensor);
   }
-  known.symbols = options_.known.symbols;
+  known.symbols = known_.symbols;
   try {
     Diagnostics quiet;
     bind_shapes(*cone, known);

@@ -64,6 +64,7 @@ class Importer {
   const ModelFile& file_;
   std::shared_ptr<const pb::ModelProto> model_;
   const ImportOptions& options_;
+  Bindings known_;                                                ///< of the inputs
   Diagnostics& diagnostics_;
   TensorSource source_;
   std::unique_ptr<Graph> graph_;
