@@ -30,6 +30,10 @@ Value* mean(Builder& b, Value* x, const std::vector<int64_t>& axes);
 
 /// numpy.matmul with the result in `dtype`.
 Value* matmul(Builder& b, Value* x, Value* y, DType dtype);
+/// What conv and conv_transpose ask of their operands; RuleError.
+void check_conv_operands(const Node& node, const char* op);
+/// y with a bias (may be null) added along axis 1.
+Value* with_bias(Builder& b, Value* y, Value* bias);
 /// Stable: e = exp(-|x|), (x >= 0 ? 1 : e) / (1 + e).
 Value* sigmoid(Builder& b, Value* x);
 Value* softplus(Builder& b, Value* x);

@@ -166,6 +166,12 @@ conv_transpose("dilated", (1, 1, 3, 3), (1, 1, 2, 2), False, dilations=[2, 2])
 conv_transpose("groups", (1, 4, 3, 3), (4, 3, 2, 2), True, by_runtime=True, group=2, strides=[2, 2])
 conv_transpose("output_shape", (1, 1, 3, 3), (1, 2, 3, 3), False, strides=[3, 2], output_shape=[10, 8])
 conv_transpose("same_upper", (1, 1, 3, 3), (1, 2, 3, 3), False, strides=[2, 2], auto_pad="SAME_UPPER")
+conv_transpose("strided_4", (2, 2, 3, 4), (2, 3, 4, 4), True, strides=[2, 2], pads=[1, 1, 1, 1])
+conv_transpose("strided_2", (1, 2, 3, 4), (2, 3, 2, 2), True, strides=[2, 2])
+conv_transpose("strided_5", (1, 2, 3, 4), (2, 1, 5, 3), False, strides=[3, 2], pads=[2, 0, 3, 1])
+conv_transpose("strided_dilated", (1, 1, 3, 3), (1, 1, 2, 2), False, dilations=[2, 1], strides=[2, 3])
+conv_transpose("kernel_below_stride", (1, 1, 3, 3), (1, 2, 2, 1), True, strides=[3, 3], output_padding=[2, 1])
+conv_transpose("3d", (1, 2, 2, 3, 2), (2, 1, 2, 3, 2), True, strides=[2, 2, 1], pads=[0, 1, 0, 0, 1, 0])
 conv_transpose("1d", (1, 2, 4), (2, 3, 3), True, strides=[2], pads=[1, 1])
 
 
