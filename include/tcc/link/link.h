@@ -57,7 +57,7 @@ struct LaunchDesc {
   uint64_t grid = 1;                ///< cuda: blocks; cpu: parallel items. 0 launches nothing
   std::vector<uint32_t> arguments;  ///< buffers, in the order of the kernel's parameters; copy: source, destination; fill: destination
   std::string label;                ///< the model's own node names
-  uint64_t cost_ns = 0;             ///< cpu: estimate on one thread, all items; 0 or small: runs on the caller without waking others
+  uint64_t cost_ns = 0;             ///< cpu: estimate on one thread, all items; small: the caller alone. The first runs correct it
   uint64_t size_bytes = 0;          ///< copy, fill
   uint32_t pattern = 0;             ///< fill: `pattern_bytes` (1, 2 or 4) low bytes, repeated
   uint32_t pattern_bytes = 1;

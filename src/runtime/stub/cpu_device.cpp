@@ -13,8 +13,8 @@ using namespace tcc::program;
 
 namespace {
 
-// A launch is worth a second thread when each gets this much to do; handing a chunk over takes about 1 us.
-constexpr double kChunkNs = 4000;
+// A launch is worth a second thread when each gets this much to do; handing a chunk over takes about half a us.
+constexpr double kChunkNs = 2500;
 // More chunks than threads even out threads that are slower or come late.
 constexpr int64_t kChunksPerThread = 4;
 constexpr uint64_t kCopyItemBytes = 64 << 10;
