@@ -20,5 +20,6 @@ class Backend {
 };
 
 std::unique_ptr<Backend> make_interpreter_backend();   ///< import, resolve, interpret
+std::unique_ptr<Backend> make_library_backend();       ///< compile to a library, run that; only where the driver is built
 
 }  // namespace tcc::onnx_suite

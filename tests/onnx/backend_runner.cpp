@@ -87,9 +87,8 @@ std::vector<Tensor> compile(Backend& backend, const std::string& path, const std
 std::string run_test(const TestCase& test, const std::string& via) {
   try {
     const std::string path = test.folder + "/model.onnx";
-    const auto sets = read_data(test);
+    const auto [names, sets] = read_test(test);
     if (sets.empty()) return "no data";
-    const auto names = input_names(test);
     for (const TestData& data : sets) {
       const auto backend = make_backend(via);
       if (names.size() != data.inputs.size()) return "the model has " + std::to_string(names.size()) + " inputs, the data " + std::to_string(data.inputs.size());

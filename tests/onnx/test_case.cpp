@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// input_0.pb, input_1.pb, ... of a folder.
-std::vector<Tensor> read_tensors(const fs::path& folder, const std::string& stem) {
+/// input_0.pb, input_1.pb, ... of a folder. `types` are those that the model declares: the suite writes bf16 values as u16, their bits.
+std::vector<Tensor> read_tensors(const fs::path& folder, const std::string& stem, const std::vector<int>& types) {
   std::vector<Tensor> tensors;
   for (int i = 0;; ++i) {
     const fs::path path = folder / (stem + "_" + std::to_string(i) + ".pb");
@@ -23,6 +23,8 @@ std::vector<Tensor> read_tensors(const fs::path& folder, const std::string& stem
     if (!proto->ParseFromString(read_text_file(path.string())) || proto->data_type() == 0) {
       throw std::runtime_error(path.filename().string() + " is not a tensor");
     }
+    const int declared = static_cast<size_t>(i) < types.size() ? types[static_cast<size_t>(i)] : 0;
+    if (declared == onnx::pb::TensorProto::BFLOAT16 && proto->data_type() == onnx::pb::TensorProto::UINT16) proto->set_data_type(declared);
     try {
       tensors.push_back(onnx::tensor_of(*proto, {nullptr, proto}));
     } catch (const RuleError& error) {
@@ -43,24 +45,23 @@ std::vector<TestCase> find_tests(const std::string& folder) {
   return tests;
 }
 
-std::vector<std::string> input_names(const TestCase& test) {
+TestContents read_test(const TestCase& test) {
   onnx::pb::ModelProto model;
   if (!model.ParseFromString(read_text_file(test.folder + "/model.onnx"))) throw std::runtime_error("model.onnx is no model");
   std::set<std::string> initialized;
   for (const auto& tensor : model.graph().initializer()) initialized.insert(tensor.name());
-  std::vector<std::string> names;
+  TestContents contents;
+  std::vector<int> input_types, output_types;
   for (const auto& input : model.graph().input()) {
-    if (!initialized.contains(input.name())) names.push_back(input.name());
+    if (initialized.contains(input.name())) continue;
+    contents.input_names.push_back(input.name());
+    input_types.push_back(input.type().tensor_type().elem_type());
   }
-  return names;
-}
-
-std::vector<TestData> read_data(const TestCase& test) {
-  std::vector<TestData> sets;
+  for (const auto& output : model.graph().output()) output_types.push_back(output.type().tensor_type().elem_type());
   for (int i = 0;; ++i) {
     const fs::path folder = fs::path(test.folder) / ("test_data_set_" + std::to_string(i));
-    if (!fs::exists(folder)) return sets;
-    sets.push_back({read_tensors(folder, "input"), read_tensors(folder, "output")});
+    if (!fs::exists(folder)) return contents;
+    contents.sets.push_back({read_tensors(folder, "input", input_types), read_tensors(folder, "output", output_types)});
   }
 }
 
