@@ -314,7 +314,6 @@ ScalarValue Machine::evaluate(const ExprPtr& expr, int thread) {
     case Expr::Kind::op: {
       if (expr->op == Op::cast_) return cast_scalar(evaluate(expr->args[0], thread), expr->args[0]->dtype, expr->dtype);
       if (expr->op == Op::bitcast_) return bitcast_scalar(evaluate(expr->args[0], thread), expr->args[0]->dtype, expr->dtype);
-      if (expr->op == Op::select_) return evaluate(expr->args[evaluate(expr->args[0], thread).i ? 1 : 2], thread);
       ScalarValue args[3];
       for (size_t i = 0; i < expr->args.size(); ++i) args[i] = evaluate(expr->args[i], thread);
       return evaluate_scalar(expr->op, expr->dtype, expr->args[0]->dtype, {args, expr->args.size()});

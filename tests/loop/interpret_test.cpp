@@ -181,6 +181,22 @@ TEST(InterpretKernel, MmaThroughAPipe) {
   expect_near(run_kernel(examples::kMmaKernel, {a, b, bias})[3], expected, 0);
 }
 
+// A scheduled body on one thread, every bind a plain loop: what a pass makes can be compared with the first form before it is cut into kernels.
+TEST(InterpretUnit, ScheduledBodiesSerially) {
+  auto check = [](std::string_view text, std::vector<Tensor> inputs) {
+    const Kernel kernel = parse_kernel(text, "test");
+    std::vector<Tensor> serial = inputs;
+    serial.resize(kernel.params.size());
+    interpret(Unit{kernel.params, kernel.body}, serial);
+    const Tensor parallel = run_kernel(text, std::move(inputs)).back();
+    for (int64_t i = 0; i < parallel.count(); ++i) EXPECT_NEAR(serial.back().as_double(i), parallel.as_double(i), 1e-6);
+  };
+  check(examples::kRowKernel, {random_tensor(DType::f32, {3, 100}, 17)});
+  check(examples::kWarpKernel, {random_tensor(DType::f32, {4, 128}, 18)});
+  check(examples::kTransposeKernel, {random_tensor(DType::f32, {16, 16}, 19)});
+  check(examples::kMmaKernel, {small_integers(DType::f16, {32, 80}, 20), small_integers(DType::f16, {16, 80}, 21), small_integers(DType::f32, {16}, 22)});
+}
+
 // ------------------------------------------------------------------------------------------------------------- faults
 
 std::string fault_of(const std::function<void()>& run) {

@@ -13,7 +13,7 @@
 //   }
 //
 // The loops must be split and bound alike: position by position the same extents and places, so that each thread reads what it wrote itself. Axes of dims
-// bound to threads, warps or lanes are distributed. Equal values are found by numbering, so the other loops may name them differently.
+// bound to threads, warps or lanes are distributed. The name of a reduce means the value that its iterations yield. Equal values are found by numbering, so the other loops may name them differently.
 #include <map>
 #include <utility>
 
@@ -92,25 +92,31 @@ class Keeper {
     for (size_t i = 0; i < row.size(); i++) {
       const std::vector<Dim>* dims = dims_of(row[i]);
       if (!dims || std::holds_alternative<Scan>(row[i].node)) continue;
-      const std::vector<Block*> inner = blocks_of(row[i]);
-      for (const Stmt& stmt : *inner[0]) {
+      ExprPtr value;
+      for (const Stmt& stmt : *blocks_of(row[i])[0]) {
         const auto* let = std::get_if<Let>(&stmt.node);
-        if (!let || let->scalar->name != scalar_) continue;
-        keep(row, i, *let);
-        found_ = true;
-        return;
+        if (let && let->scalar->name == scalar_) value = let->value;
       }
+      if (const auto* reduce = std::get_if<Reduce>(&row[i].node)) {
+        for (const State& state : reduce->states) {
+          if (state.result->name == scalar_) value = state.value;
+        }
+      }
+      if (!value) continue;
+      keep(row, i, value);
+      found_ = true;
+      return;
     }
   }
   bool found() const { return found_; }
 
  private:
-  void keep(Block& row, size_t first, const Let& let) {
+  void keep(Block& row, size_t first, const ExprPtr& value) {
     const std::vector<Dim> dims = *dims_of(row[first]);
     const Block body = *blocks_of(row[first])[0];
     Buffer prototype;
     prototype.name = names_.fresh(scalar_ + ".kept");
-    prototype.dtype = let.scalar->dtype;
+    prototype.dtype = value->dtype;
     prototype.space = space_;
     for (size_t axis = 0; axis < dims.size(); axis++) {
       prototype.extents.push_back(dims[axis].var->extent);
@@ -121,15 +127,13 @@ class Keeper {
 
     Numbering numbering;
     numbering.enter(dims, dims);
-    int wanted = -1;
     for (const Stmt& stmt : body) {
-      const auto* other = std::get_if<Let>(&stmt.node);
-      if (!other) continue;
-      numbering.define(other->scalar.get(), numbering.number(other->value));
-      if (other->scalar == let.scalar) wanted = numbering.number(let.value);
+      const auto* let = std::get_if<Let>(&stmt.node);
+      if (let) numbering.define(let->scalar.get(), numbering.number(let->value));
     }
+    const int wanted = numbering.number(value);
 
-    Loop fill = make_fill(row[first], dims, body, let, buffer);
+    Loop fill = make_fill(row[first], dims, body, value, buffer);
     for (size_t i = first; i < row.size(); i++) {
       const std::vector<Dim>* others = dims_of(row[i]);
       if (others && alike(dims, *others)) replace(row[i], dims, numbering, wanted, buffer);
@@ -137,15 +141,17 @@ class Keeper {
     row.insert(row.begin() + static_cast<std::ptrdiff_t>(first), {Stmt{Alloc{buffer}}, Stmt{std::move(fill)}});
   }
 
-  Loop make_fill(const Stmt& stmt, const std::vector<Dim>& dims, const Block& body, const Let& let, const BufferRef& buffer) {
+  Loop make_fill(const Stmt& stmt, const std::vector<Dim>& dims, const Block& body, const ExprPtr& value, const BufferRef& buffer) {
     Loop fill;
     if (const auto* loop = std::get_if<Loop>(&stmt.node)) fill.where = loop->where;
     if (const auto* reduce = std::get_if<Reduce>(&stmt.node)) fill.where = reduce->where;
     Block lets;
-    if (!needed_lets(body, {let.scalar.get()}, lets)) internal_error("`" + scalar_ + "` depends on a reduce inside its loop");
+    std::set<const Scalar*> roots;
+    collect_scalars(value, roots);
+    if (!needed_lets(body, roots, lets)) internal_error("`" + scalar_ + "` depends on a reduce inside its loop");
     std::vector<Index> indices;
     for (const Dim& dim : dims) indices.emplace_back(dim.var);
-    lets.push_back({Store{buffer, indices, scalar_value(let.scalar)}});
+    lets.push_back({Store{buffer, indices, value}});
     fill.body = clone_fresh(lets, [&](const std::string& name) { return names_.fresh(name + ".keep"); });
     for (const Dim& dim : dims) {
       const VarRef var = make_var(names_.fresh(dim.var->name + ".keep"), dim.var->extent);
@@ -198,7 +204,7 @@ Unit keep(const Unit& unit, const std::string& scalar, Space space) {
   for_each_block(result.body, [&](Block& block) {
     if (!keeper.found()) keeper.edit(block);
   });
-  if (!keeper.found()) internal_error("there is no let `" + scalar + "` directly inside a loop");
+  if (!keeper.found()) internal_error("there is no let or reduce `" + scalar + "` that a loop directly inside a block computes");
   return result;
 }
 

@@ -5,7 +5,7 @@
 //   %s.main: f32 = reduce sum %i_0 in 2, %i_1 in 8 { ... }
 //   %s: f32 = reduce sum %i_1.tail in 4 from %s.main { ... }
 //
-// A map or `for` whose outer part is a dim of the same loop that one thread runs becomes two loops likewise. Where the outer part is bound to blocks or
+// A map whose outer part is a dim of the same loop that one thread runs becomes two loops likewise. Where the outer part is bound to blocks or
 // threads, or stands in an outer loop, the choice is made there:
 //   map %i_0 in 3 bind(threads) { if lt(%i_0 * 8 + 7, 20) { map %i_1 in 8 {...} } else { map %i_1.tail in 4 {...} } }
 #include <algorithm>
@@ -71,8 +71,8 @@ class Peeler {
     const int outer_at = place_of_outer(*dims, *tail);
     if (reduce && outer_at >= 0) return peel_reduce(*reduce, *tail, at, outer_at);
     if (reduce) return Block{std::move(stmt)};   // its outer part is elsewhere: the mask stays
-    if (outer_at >= 0 && is_serial((*dims)[outer_at].bind) && (loop->kind == Loop::Kind::map || outer_at == 0)) {
-      return Block{with_dims(*loop, main_dims(loop->dims, *tail, outer_at), tail->others), rest_of(*loop, *tail, at, outer_at)};
+    if (outer_at >= 0 && is_serial((*dims)[outer_at].bind) && loop->kind == Loop::Kind::map) {
+      return two_loops(*loop, *tail, at, outer_at);
     }
     return choose_at_run_time(*loop, *tail, at);
   }
@@ -140,10 +140,23 @@ class Peeler {
     return clone_fresh(block, [&](const std::string& name) { return names_.fresh(name + ".tail"); });
   }
 
-  Stmt rest_of(const Loop& loop, const Tail& tail, int at, int outer_at) {
-    Loop copy = loop;
-    copy.body = fresh(loop.body);
-    return with_dims(copy, rest_dims(loop.dims, tail, at, outer_at), tail.others);
+  /// The whole blocks, then the remainder, inside the dims that stand before the outer part.
+  Block two_loops(const Loop& loop, const Tail& tail, int at, int outer_at) {
+    Loop outer = loop, inner = loop;
+    outer.dims.assign(loop.dims.begin(), loop.dims.begin() + outer_at);
+    inner.dims.assign(loop.dims.begin() + outer_at, loop.dims.end());
+    std::vector<ExprPtr> outside, inside;
+    for (const ExprPtr& condition : tail.others) (uses_any(condition, inner.dims) ? inside : outside).push_back(condition);
+    if (outer.dims.empty()) inside.insert(inside.begin(), outside.begin(), outside.end());
+    Loop rest = inner;
+    rest.body = fresh(loop.body);
+    Block block;
+    block.push_back(with_dims(inner, main_dims(inner.dims, tail, 0), inside));
+    block.push_back(with_dims(rest, rest_dims(inner.dims, tail, at - outer_at, 0), inside));
+    if (outer.dims.empty()) return block;
+    outer.where = conjunction(outside);
+    outer.body = std::move(block);
+    return {Stmt{std::move(outer)}};
   }
 
   Block peel_reduce(const Reduce& reduce, const Tail& tail, int at, int outer_at) {

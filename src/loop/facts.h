@@ -1,0 +1,43 @@
+// What conditions say about indices: ranges of sums under `where`, `if` and the extents of loops.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "tcc/loop/loop.h"
+
+namespace tcc::loop {
+
+struct Bounds {
+  int64_t low, high;   ///< inclusive
+};
+
+class Facts {
+ public:
+  /// Takes in what holds where the condition does: comparisons of indices joined by `and`; the rest is not understood and says nothing.
+  void assume(const ExprPtr& condition);
+  void assume_not(const ExprPtr& condition);
+  /// Bounds of the index; nullopt where a scalar takes part that no fact bounds.
+  std::optional<Bounds> bounds(const Index& index) const;
+  bool proves(const Index& index, int64_t low, int64_t high) const;   ///< low <= index < high
+
+ private:
+  void add(Op op, const Index& a, const Index& b);
+  void add_at_most(const Index& sum, int64_t high);
+  std::optional<Bounds> bounds_of(const Atom& atom) const;
+  std::optional<Bounds> by_terms(const Index& index) const;
+
+  struct Upper {
+    Index sum;           ///< without constant
+    int64_t high;        ///< sum <= high
+  };
+  std::vector<Upper> uppers_;
+  std::map<const void*, std::pair<std::optional<int64_t>, std::optional<int64_t>>> leaves_;   ///< of single variables and scalars
+};
+
+/// The value of an integer expression as an index: constants, indices, scalars, their sums and multiples.
+std::optional<Index> index_of(const ExprPtr& expr);
+
+}  // namespace tcc::loop

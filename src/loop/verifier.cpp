@@ -1,0 +1,335 @@
+#include "loop/verifier.h"
+
+#include <utility>
+
+#include "loop/scalar_math.h"
+#include "loop/visit.h"
+#include "tcc/support/tensor.h"
+
+namespace tcc::loop {
+
+void Verifier::fault(const std::string& message) {
+  std::string line = current_ ? print(*current_) : "";
+  line = line.substr(0, line.find('\n'));
+  faults_.push_back(message + (line.empty() ? "" : "\n  " + line));
+}
+
+void Verifier::define(const void* key, const std::string& name) {
+  if (!ever_.insert(key).second) fault("%" + name + " is defined twice");
+  if (!names_.insert(name).second) fault("two definitions have the name %" + name);
+  visible_.insert(key);
+}
+
+void Verifier::buffer_shape(const BufferRef& buffer) {
+  for (int64_t extent : buffer->extents) {
+    if (extent < 0) fault("%" + buffer->name + " has extent " + std::to_string(extent));
+  }
+  for (int axis : buffer->distributed) {
+    if (axis < 0 || axis >= static_cast<int>(buffer->extents.size())) fault("%" + buffer->name + " has no axis " + std::to_string(axis) + " to distribute");
+  }
+  if (buffer->tile) {
+    for (const TileDigit& digit : buffer->tile->digits) {
+      if (digit.axis < 0 || digit.axis >= static_cast<int>(buffer->extents.size())) fault("the tile of %" + buffer->name + " has no axis " + std::to_string(digit.axis));
+      if (digit.extent < 1 || digit.stride < 0) fault("the tile of %" + buffer->name + " has a digit of extent " + std::to_string(digit.extent));
+    }
+  }
+}
+
+void Verifier::verify_params(const std::vector<Param>& params) {
+  for (const Param& param : params) {
+    define(param.buffer.get(), param.buffer->name);
+    buffers_.insert(param.buffer.get());
+    (param.written ? written_params_ : read_params_).insert(param.buffer.get());
+    if (param.buffer->space != Space::global) fault("parameter %" + param.buffer->name + " is not global");
+    if (!param.buffer->strides.empty() && param.buffer->strides != row_major_strides(param.buffer->extents)) {
+      fault("parameter %" + param.buffer->name + " is not row-major");
+    }
+    buffer_shape(param.buffer);
+  }
+}
+
+void Verifier::verify(const Block& block) {
+  const auto visible = visible_;
+  const auto buffers = buffers_;
+  for (const Stmt& stmt : block) verify(stmt);
+  visible_ = visible;
+  buffers_ = buffers;
+}
+
+void Verifier::verify(const Stmt& stmt) {
+  const Stmt* outer = std::exchange(current_, &stmt);
+  around_.push_back({&stmt, buffers_});
+  on_stmt(stmt);
+  std::visit([&](const auto& node) { statement(node); }, stmt.node);
+  around_.pop_back();
+  current_ = outer;
+}
+
+void Verifier::inner(const Block& block, const ExprPtr& holds, const ExprPtr& fails) {
+  const Facts facts = facts_;
+  facts_.assume(holds);
+  facts_.assume_not(fails);
+  verify(block);
+  facts_ = facts;
+}
+
+// -------------------------------------------------------------------------------------------------------- expressions
+
+void Verifier::index(const Index& index) {
+  for (const Term& term : index.terms()) {
+    if (term.atom.var && !visible_.count(term.atom.var.get())) fault("%" + term.atom.var->name + " is used outside of its loop");
+    if (term.atom.scalar && !visible_.count(term.atom.scalar.get())) fault("%" + term.atom.scalar->name + " is used before it is defined");
+    if (term.atom.scalar && is_float(term.atom.scalar->dtype)) fault("%" + term.atom.scalar->name + " is " + std::string(name_of(term.atom.scalar->dtype)) + ", an index needs an integer");
+    if (term.atom.operand) this->index(*term.atom.operand);
+  }
+}
+
+void Verifier::indices(const std::vector<Index>& list) {
+  for (const Index& i : list) index(i);
+}
+
+void Verifier::use(const BufferRef& buffer) {
+  if (!buffers_.count(buffer.get())) fault("%" + buffer->name + " is used before its alloc");
+}
+
+void Verifier::in_bounds(const BufferRef& buffer, const std::vector<Index>& at, const char* what) {
+  if (at.size() != buffer->extents.size()) {
+    fault(std::string(what) + " with " + std::to_string(at.size()) + " indices, %" + buffer->name + " has " + std::to_string(buffer->extents.size()) + " axes");
+    return;
+  }
+  for (size_t i = 0; i < at.size(); ++i) {
+    const int64_t extent = buffer->extents[i];
+    if (facts_.proves(at[i], 0, extent)) continue;
+    const auto range = facts_.bounds(at[i]);
+    if (!range && at[i].uses_scalars()) continue;   // depends on values: the interpreter and `else` see to it
+    fault(std::string(what) + " may be out of bounds: " + to_string(at[i]) + (range ? " is in [" + std::to_string(range->low) + ", " + std::to_string(range->high) + "]" : "") +
+          ", axis " + std::to_string(i) + " of %" + buffer->name + " has extent " + std::to_string(extent));
+  }
+}
+
+void Verifier::expr(const ExprPtr& e) {
+  if (!e) {
+    fault("an expression is missing");
+    return;
+  }
+  switch (e->kind) {
+    case Expr::Kind::constant: return;
+    case Expr::Kind::index: index(e->index); return;
+    case Expr::Kind::scalar:
+      if (!visible_.count(e->scalar.get())) fault("%" + e->scalar->name + " is used before it is defined");
+      return;
+    case Expr::Kind::load:
+      use(e->buffer);
+      indices(e->indices);
+      if (e->otherwise) expr(e->otherwise);
+      else in_bounds(e->buffer, e->indices, "a load");
+      on_access(e->buffer, e->indices, false);
+      return;
+    case Expr::Kind::op: {
+      std::vector<DType> dtypes;
+      for (const ExprPtr& arg : e->args) {
+        expr(arg);
+        dtypes.push_back(arg->dtype);
+      }
+      const bool converts = e->op == Op::cast_ || e->op == Op::bitcast_;
+      if (converts ? e->args.size() != 1 : result_dtype(e->op, dtypes) != e->dtype) fault("`" + std::string(tcc::name_of(e->op)) + "` does not take these operands");
+      return;
+    }
+  }
+}
+
+void Verifier::condition(const ExprPtr& e) {
+  if (!e) return;
+  expr(e);
+  if (e->dtype != DType::boolean) fault("a condition is " + std::string(name_of(e->dtype)) + ", expected bool");
+}
+
+// --------------------------------------------------------------------------------------------------------- statements
+
+void Verifier::dims(const std::vector<Dim>& dims) {
+  for (const Dim& dim : dims) define(dim.var.get(), dim.var->name);
+}
+
+void Verifier::statement(const Loop& loop) {
+  const auto visible = visible_;
+  dims(loop.dims);
+  if (loop.tile) use(loop.tile);
+  condition(loop.where);
+  on_enter(*current_);
+  inner(loop.body, loop.where);
+  on_leave(*current_);
+  visible_ = visible;
+}
+
+void Verifier::states(const std::vector<State>& states, const Combine* combine) {
+  if (states.empty()) fault("a reduce or scan without a state");
+  for (const State& state : states) {
+    expr(state.value);
+    const DType dtype = state.result->dtype;
+    if (state.value && state.value->dtype != dtype) {
+      fault("%" + state.result->name + " is " + std::string(name_of(dtype)) + ", its value " + std::string(name_of(state.value->dtype)));
+    }
+    if (state.init && state.init->dtype != dtype) {
+      fault("%" + state.result->name + " is " + std::string(name_of(dtype)) + ", its initial value " + std::string(name_of(state.init->dtype)));
+    }
+    if (combine && !state.init) fault("%" + state.result->name + " has a combine of its own and needs an initial value");
+  }
+  if (!combine) return;
+  if (combine->left.size() != states.size() || combine->right.size() != states.size() || combine->results.size() != states.size()) {
+    fault("a combine needs as many scalars and results as there are states");
+    return;
+  }
+  const auto visible = visible_;
+  for (const auto* side : {&combine->left, &combine->right}) {
+    for (size_t i = 0; i < side->size(); ++i) {
+      define((*side)[i].get(), (*side)[i]->name);
+      if ((*side)[i]->dtype != states[i].result->dtype) fault("%" + (*side)[i]->name + " has another dtype than its state");
+    }
+  }
+  for (const Stmt& stmt : combine->body) {
+    if (!as<Let>(stmt)) fault("a combine holds lets only");
+    verify(stmt);
+  }
+  for (size_t i = 0; i < states.size(); ++i) {
+    expr(combine->results[i]);
+    if (combine->results[i]->dtype != states[i].result->dtype) fault("result " + std::to_string(i) + " of a combine has another dtype than its state");
+  }
+  visible_ = visible;
+}
+
+void Verifier::statement(const Reduce& reduce) {
+  for (const State& state : reduce.states) {
+    if (state.init) expr(state.init);
+  }
+  const auto visible = visible_;
+  const auto buffers = buffers_;
+  dims(reduce.dims);
+  condition(reduce.where);
+  on_enter(*current_);
+  const Facts facts = facts_;
+  facts_.assume(reduce.where);
+  for (const Stmt& stmt : reduce.body) verify(stmt);   // the values see what the body defines
+  states(reduce.states, reduce.combine.get());
+  facts_ = facts;
+  on_leave(*current_);
+  visible_ = visible;
+  buffers_ = buffers;
+  for (const State& state : reduce.states) define(state.result.get(), state.result->name);
+}
+
+void Verifier::statement(const Scan& scan) {
+  for (const State& state : scan.states) {
+    if (state.init) expr(state.init);
+  }
+  const auto visible = visible_;
+  const auto buffers = buffers_;
+  dims(scan.dims);
+  on_enter(*current_);
+  for (const Stmt& stmt : scan.body) verify(stmt);
+  states(scan.states, scan.combine.get());
+  for (const State& state : scan.states) define(state.result.get(), state.result->name);
+  verify(scan.after);
+  on_leave(*current_);
+  visible_ = visible;
+  buffers_ = buffers;
+  for (const State& state : scan.states) visible_.insert(state.result.get());
+}
+
+void Verifier::statement(const Let& let) {
+  expr(let.value);
+  if (let.value && let.value->dtype != let.scalar->dtype) {
+    fault("%" + let.scalar->name + " is " + std::string(name_of(let.scalar->dtype)) + ", its value " + std::string(name_of(let.value->dtype)));
+  }
+  define(let.scalar.get(), let.scalar->name);
+}
+
+void Verifier::statement(const Store& store) {
+  expr(store.value);
+  use(store.buffer);
+  indices(store.indices);
+  if (store.value && store.value->dtype != store.buffer->dtype) {
+    fault("the value is " + std::string(name_of(store.value->dtype)) + ", %" + store.buffer->name + " " + std::string(name_of(store.buffer->dtype)));
+  }
+  if (is_read_param(store.buffer.get())) fault("%" + store.buffer->name + " is only read, but stored to");
+  in_bounds(store.buffer, store.indices, "a store");
+  on_access(store.buffer, store.indices, true);
+}
+
+void Verifier::statement(const Scatter& scatter) {
+  expr(scatter.value);
+  use(scatter.buffer);
+  indices(scatter.indices);
+  if (scatter.value && scatter.value->dtype != scatter.buffer->dtype) fault("the value has another dtype than %" + scatter.buffer->name);
+  if (is_read_param(scatter.buffer.get())) fault("%" + scatter.buffer->name + " is only read, but scattered to");
+  if (scatter.indices.size() != scatter.buffer->extents.size()) fault("a scatter with " + std::to_string(scatter.indices.size()) + " indices");
+}
+
+void Verifier::statement(const If& branch) {
+  condition(branch.condition);
+  on_enter(*current_);
+  inner(branch.then, branch.condition);
+  inner(branch.otherwise, nullptr, branch.condition);
+  on_leave(*current_);
+}
+
+void Verifier::statement(const Alloc& alloc) {
+  define(alloc.buffer.get(), alloc.buffer->name);
+  buffers_.insert(alloc.buffer.get());
+  buffer_shape(alloc.buffer);
+}
+
+void Verifier::statement(const Copy& copy) {
+  use(copy.source);
+  use(copy.destination);
+  indices(copy.from);
+  indices(copy.to);
+  const size_t rank = copy.extents.size();
+  if (copy.source->dtype != copy.destination->dtype) fault("a copy from " + std::string(name_of(copy.source->dtype)) + " to " + std::string(name_of(copy.destination->dtype)));
+  if (is_read_param(copy.destination.get())) fault("%" + copy.destination->name + " is only read, but copied to");
+  if (copy.from.size() != copy.source->extents.size() || copy.to.size() != copy.destination->extents.size() || rank > copy.from.size() || rank > copy.to.size()) {
+    fault("a copy needs an index for each axis of both buffers, and a box of no more axes");
+    return;
+  }
+  for (size_t i = 0; i < copy.to.size(); ++i) {
+    const size_t lead = copy.to.size() - rank;
+    const int64_t box = i < lead ? 1 : copy.extents[i - lead];
+    if (!facts_.proves(copy.to[i], 0, copy.destination->extents[i] - box + 1)) fault("a copy may leave axis " + std::to_string(i) + " of %" + copy.destination->name);
+  }
+  on_access(copy.source, copy.from, false);
+  on_access(copy.destination, copy.to, true);
+}
+
+void Verifier::statement(const PipeDecl& decl) {
+  define(decl.pipe.get(), decl.pipe->name);
+  for (const BufferRef& buffer : decl.pipe->buffers) {
+    define(buffer.get(), buffer->name);
+    buffers_.insert(buffer.get());
+    buffer_shape(buffer);
+  }
+}
+
+void Verifier::statement(const PipeOp& op) {
+  if (!visible_.count(op.pipe.get())) fault("%" + op.pipe->name + " is used before it is declared");
+}
+
+void Verifier::statement(const Mma& mma) {
+  for (const BufferRef& buffer : {mma.accumulator, mma.a, mma.b}) use(buffer);
+  indices(mma.a_from);
+  indices(mma.b_from);
+  if (mma.a_from.size() != mma.a->extents.size() || mma.b_from.size() != mma.b->extents.size() || mma.a_from.size() < 2 || mma.b_from.size() < 2) {
+    fault("mma needs an index for each axis of its operands");
+    return;
+  }
+  auto operand = [&](const BufferRef& buffer, const std::vector<Index>& from, int64_t rows, bool k_first) {
+    const size_t rank = from.size();
+    for (size_t i = 0; i < rank; ++i) {
+      const int64_t box = i + 2 < rank ? 1 : (i + 2 == rank) == k_first ? mma.k : rows;
+      if (!facts_.proves(from[i], 0, buffer->extents[i] - box + 1)) fault("mma may leave axis " + std::to_string(i) + " of %" + buffer->name);
+    }
+    on_access(buffer, from, false);
+  };
+  operand(mma.a, mma.a_from, mma.m, mma.transpose_a);
+  operand(mma.b, mma.b_from, mma.n, mma.transpose_b);
+}
+
+}  // namespace tcc::loop
