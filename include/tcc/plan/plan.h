@@ -32,6 +32,7 @@ struct Launch {
   Kind kind = Kind::kernel;
   int kernel = 0;                  ///< number in Plan::kernels
   std::string label;
+  int64_t grid = 1;                ///< of the kernel: blocks, or parallel items
   std::vector<int> arguments;      ///< buffer numbers, in the kernel's parameter order (copy: source, destination)
   double cost_ns = 0;
 };

@@ -1,0 +1,21 @@
+// Places for buffers that live during parts of a run.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tcc::plan {
+
+inline constexpr int64_t kArenaAlignment = 256;
+
+/// A buffer of the arena: `size_bytes` needed from launch `first` to launch `last`, both included.
+struct Interval {
+  int64_t size_bytes = 0;
+  int first = 0, last = 0;
+  int64_t offset = 0;              ///< set by place_intervals
+};
+
+/// Gives each interval an offset so that no two that live at the same time overlap; returns the bytes of the arena.
+int64_t place_intervals(std::vector<Interval>& intervals);
+
+}  // namespace tcc::plan

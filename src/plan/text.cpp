@@ -1,0 +1,213 @@
+// Text of a plan:
+//
+//   plan @net target x86-64-v3 peak 4096 total 8192 {
+//     launch k0 "fc1/Gemm + relu/Relu" grid 8 cost_ns 900.0 (%x, @fc1.weight, @fc1.bias, %r)
+//     copy "y" cost_ns 12.5 (%r, %output1)
+//     buffer %x: f32[32, 784] input 0
+//     buffer @fc1.weight: f32[64, 784] weight 0
+//     buffer %r: f32[32, 64] arena offset 0 bytes 8192
+//     buffer %s: f32[2048] alias of %r offset 0
+//     buffer %unit3.scratch0: f32[64] arena offset 8192 bytes 256 scratch
+//   }
+
+#include <unordered_map>
+
+#include "tcc/plan/plan.h"
+#include "tcc/support/diagnostics.h"
+#include "tcc/support/text.h"
+
+namespace tcc::plan {
+namespace {
+
+std::string name_of(const Buffer& buffer) {
+  return buffer.kind == Buffer::Kind::weight ? print_global_name(buffer.name) : print_value_name(buffer.name);
+}
+
+std::string print(const Plan& plan, const Buffer& buffer) {
+  std::string text = "  buffer " + name_of(buffer) + ": " + std::string(tcc::name_of(buffer.dtype)) + to_string(buffer.shape);
+  switch (buffer.kind) {
+    case Buffer::Kind::input: text += " input " + std::to_string(buffer.index); break;
+    case Buffer::Kind::output: text += " output " + std::to_string(buffer.index); break;
+    case Buffer::Kind::weight: text += " weight " + std::to_string(buffer.index); break;
+    case Buffer::Kind::arena: text += " arena offset " + std::to_string(buffer.offset) + " bytes " + std::to_string(buffer.size_bytes); break;
+    case Buffer::Kind::alias:
+      text += " alias of " + name_of(plan.buffers.at(static_cast<size_t>(buffer.index))) + " offset " + std::to_string(buffer.offset);
+      break;
+  }
+  return text + (buffer.scratch ? " scratch\n" : "\n");
+}
+
+class Parser {
+ public:
+  Parser(std::string_view text, const std::string& file) : lexer_(text, file) {}
+
+  Plan run() {
+    lexer_.expect("plan");
+    plan_.name = lexer_.expect_global();
+    lexer_.expect("target");
+    parse_target();
+    lexer_.expect("peak");
+    plan_.arena_bytes = lexer_.expect_integer();
+    lexer_.expect("total");
+    plan_.total_bytes = lexer_.expect_integer();
+    lexer_.expect("{");
+    while (!lexer_.accept("}")) {
+      if (lexer_.accept("buffer")) parse_buffer();
+      else parse_launch();
+    }
+    resolve();
+    return std::move(plan_);
+  }
+
+ private:
+  void parse_target() {
+    const std::string name = lexer_.expect_identifier();
+    plan_.target = name.starts_with("sm_") ? schedule::Target::cuda_sm80() : schedule::Target::cpu_v3();
+    plan_.target.name = name;
+  }
+
+  /// A buffer's name with its sigil, which tells weights from values.
+  std::string parse_name() {
+    if (lexer_.peek().kind == TokenKind::global) return "@" + lexer_.expect_global();
+    return "%" + lexer_.expect_value();
+  }
+
+  void parse_launch() {
+    Launch launch;
+    if (lexer_.accept("copy")) {
+      launch.kind = Launch::Kind::copy;
+    } else {
+      lexer_.expect("launch");
+      const std::string kernel = lexer_.expect_identifier();
+      if (kernel.size() < 2 || kernel[0] != 'k' || kernel.find_first_not_of("0123456789", 1) != std::string::npos || kernel.size() > 9) {
+        lexer_.fail("`" + kernel + "` is no kernel, expected k0, k1, ...");
+      }
+      launch.kernel = std::stoi(kernel.substr(1));
+    }
+    launch.label = lexer_.expect_string();
+    if (launch.kind == Launch::Kind::kernel) {
+      lexer_.expect("grid");
+      launch.grid = lexer_.expect_integer();
+    }
+    lexer_.expect("cost_ns");
+    launch.cost_ns = lexer_.expect_number();
+    lexer_.expect("(");
+    std::vector<std::string> names;
+    while (!lexer_.accept(")")) {
+      if (!names.empty()) lexer_.expect(",");
+      names.push_back(parse_name());
+    }
+    arguments_.push_back(std::move(names));
+    plan_.launches.push_back(std::move(launch));
+  }
+
+  void parse_buffer() {
+    Buffer buffer;
+    const std::string name = parse_name();
+    buffer.name = name.substr(1);
+    lexer_.expect(":");
+    const std::string dtype = lexer_.expect_identifier();
+    const auto parsed = parse_dtype(dtype);
+    if (!parsed) lexer_.fail("`" + dtype + "` is no dtype");
+    buffer.dtype = *parsed;
+    lexer_.expect("[");
+    while (!lexer_.accept("]")) {
+      if (!buffer.shape.empty()) lexer_.expect(",");
+      buffer.shape.push_back(lexer_.expect_integer());
+    }
+    buffer.size_bytes = storage_bytes(buffer.dtype, num_elements(buffer.shape));
+    std::string base;
+    const std::string kind = lexer_.expect_identifier();
+    if (kind == "arena") {
+      lexer_.expect("offset");
+      buffer.offset = lexer_.expect_integer();
+      lexer_.expect("bytes");
+      buffer.size_bytes = lexer_.expect_integer();
+    } else if (kind == "alias") {
+      buffer.kind = Buffer::Kind::alias;
+      lexer_.expect("of");
+      base = parse_name();
+      lexer_.expect("offset");
+      buffer.offset = lexer_.expect_integer();
+    } else {
+      if (kind == "input") buffer.kind = Buffer::Kind::input;
+      else if (kind == "output") buffer.kind = Buffer::Kind::output;
+      else if (kind == "weight") buffer.kind = Buffer::Kind::weight;
+      else lexer_.fail("`" + kind + "` is no kind of buffer");
+      buffer.index = static_cast<int>(lexer_.expect_integer());
+    }
+    buffer.scratch = lexer_.accept("scratch");
+    numbers_[name] = static_cast<int>(plan_.buffers.size());
+    bases_.push_back(base);
+    plan_.buffers.push_back(std::move(buffer));
+  }
+
+  int find(const std::string& name) const {
+    const auto it = numbers_.find(name);
+    if (it == numbers_.end()) lexer_.fail("the plan has no buffer `" + name + "`");
+    return it->second;
+  }
+
+  /// Names may come before their buffers.
+  void resolve() {
+    for (size_t i = 0; i < plan_.launches.size(); ++i) {
+      for (const std::string& name : arguments_[i]) plan_.launches[i].arguments.push_back(find(name));
+    }
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      if (plan_.buffers[i].kind == Buffer::Kind::alias) plan_.buffers[i].index = find(bases_[i]);
+    }
+  }
+
+  Lexer lexer_;
+  Plan plan_;
+  std::unordered_map<std::string, int> numbers_;
+  std::vector<std::vector<std::string>> arguments_;   ///< of each launch
+  std::vector<std::string> bases_;                    ///< of each buffer; empty where it is no alias
+};
+
+}  // namespace
+
+std::string print(const Plan& plan) {
+  std::string text = "plan " + print_global_name(plan.name) + " target " + plan.target.name + " peak " + std::to_string(plan.arena_bytes) + " total " +
+                     std::to_string(plan.total_bytes) + " {\n";
+  for (const Launch& launch : plan.launches) {
+    if (launch.kind == Launch::Kind::copy) text += "  copy " + print_quoted(launch.label);
+    else text += "  launch k" + std::to_string(launch.kernel) + " " + print_quoted(launch.label) + " grid " + std::to_string(launch.grid);
+    text += " cost_ns " + print_float(launch.cost_ns) + " (";
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
+      text += (i ? ", " : "") + name_of(plan.buffers.at(static_cast<size_t>(launch.arguments[i])));
+    }
+    text += ")\n";
+  }
+  for (const Buffer& buffer : plan.buffers) text += print(plan, buffer);
+  return text + "}\n";
+}
+
+Plan parse_plan(std::string_view text, const std::string& file) { return Parser(text, file).run(); }
+
+bool equal(const Plan& a, const Plan& b, std::string* why) {
+  auto differ = [&](std::string message) {
+    if (why) *why = std::move(message);
+    return false;
+  };
+  if (a.name != b.name || a.target.name != b.target.name) return differ("the names or targets differ");
+  if (a.arena_bytes != b.arena_bytes || a.total_bytes != b.total_bytes) return differ("the sizes of the arenas differ");
+  if (a.launches.size() != b.launches.size()) return differ(std::to_string(a.launches.size()) + " launches and " + std::to_string(b.launches.size()));
+  if (a.buffers.size() != b.buffers.size()) return differ(std::to_string(a.buffers.size()) + " buffers and " + std::to_string(b.buffers.size()));
+  for (size_t i = 0; i < a.launches.size(); ++i) {
+    const Launch &x = a.launches[i], &y = b.launches[i];
+    if (x.kind != y.kind || x.kernel != y.kernel || x.label != y.label || x.grid != y.grid || x.arguments != y.arguments || x.cost_ns != y.cost_ns) {
+      return differ("launch " + std::to_string(i) + " differs");
+    }
+  }
+  for (size_t i = 0; i < a.buffers.size(); ++i) {
+    const Buffer &x = a.buffers[i], &y = b.buffers[i];
+    if (x.kind != y.kind || x.name != y.name || x.dtype != y.dtype || x.shape != y.shape || x.size_bytes != y.size_bytes || x.index != y.index ||
+        x.offset != y.offset || x.scratch != y.scratch) {
+      return differ("buffer " + std::to_string(i) + " differs");
+    }
+  }
+  return true;
+}
+
+}  // namespace tcc::plan
