@@ -119,8 +119,17 @@ class Resolver final : public ResolveContext {
     for (Value* result : node.results) state(result).faulty = true;
   }
 
+  /// Models count axes from the end too; where the rank was not known before, they do until here.
+  void count_axis_from_front(Node& node) {
+    const AttrValue* axis = node.attrs.find("axis");
+    const Value* x = node.operand(0);
+    if (axis == nullptr || x == nullptr || !x->type.ranked || node.op == Op::one_hot_by_ || node.op == Op::one_hot_) return;   // theirs is of the result
+    if (const int64_t value = std::get<int64_t>(*axis); value < 0 && value >= -x->type.rank()) node.attrs.set("axis", value + x->type.rank());
+  }
+
   bool resolve_node(Node& node) {
     try {
+      count_axis_from_front(node);
       if (const ResolveRule rule = resolve_rule(node.op)) return replace(node, rule);
       check_operands(node);
       std::vector<Type> types = infer_node_types(node);
