@@ -48,11 +48,12 @@ class Decomposer {
           region.nodes.push_back(&node);
           return;
         case OpKind::composite: return replace(node, region);
-        case OpKind::resolved: throw RuleError{"unsupported-op", "`" + std::string(name_of(node.op)) + "` is still there, its sizes are not known"};
+        case OpKind::resolved:
+          throw RuleError{"unsupported-op", "`" + std::string(name_of(node.op)) + "` is still there, its sizes are not known"};
       }
     } catch (const RuleError& fault) {
       report(diagnostics_, graph_, node, fault);
-      region.nodes.push_back(&node);   // so that what reads its results stays well formed while the rest is looked at
+      region.nodes.push_back(&node);  // so that what reads its results stays well formed while the rest is looked at
     }
   }
 

@@ -38,9 +38,7 @@ template <class F> Results in_wide(Builder& b, const Node& node, F f) {
 
 Value* scaled(Builder& b, Value* x, double factor) { return factor == 1 ? x : b.binary(Op::mul_, x, factor); }
 
-Value* clamp(Builder& b, Value* x, double low, double high) {
-  return b.emit(Op::clamp_, {x, b.full_like(x, low), b.full_like(x, high)});
-}
+Value* clamp(Builder& b, Value* x, double low, double high) { return b.emit(Op::clamp_, {x, b.full_like(x, low), b.full_like(x, high)}); }
 
 /// x > 0 ? x : alpha * expm1(x / width)
 Value* exponential_unit(Builder& b, Value* x, double alpha, double width) {
@@ -105,7 +103,9 @@ Results decompose_elu(Builder& b, const Node& node) {
 }
 
 Results decompose_selu(Builder& b, const Node& node) {
-  return in_wide(b, node, [&](Value* x) { return scaled(b, exponential_unit(b, x, node.attrs.get_float("alpha"), 1), node.attrs.get_float("gamma")); });
+  return in_wide(b, node, [&](Value* x) {
+    return scaled(b, exponential_unit(b, x, node.attrs.get_float("alpha"), 1), node.attrs.get_float("gamma"));
+  });
 }
 
 Results decompose_celu(Builder& b, const Node& node) {
@@ -128,7 +128,7 @@ Results decompose_mish(Builder& b, const Node& node) {
 Results decompose_thresholded_relu(Builder& b, const Node& node) {
   Value* x = node.operand(0);
   const double alpha = node.attrs.get_float("alpha");
-  return {b.select(b.binary(Op::le_, x, alpha), b.full_like(x, 0), x)};   // by `le`, so that NaN stays
+  return {b.select(b.binary(Op::le_, x, alpha), b.full_like(x, 0), x)};  // by `le`, so that NaN stays
 }
 
 /// Integers are computed in f64: `bias` and `lambd` need not be whole.

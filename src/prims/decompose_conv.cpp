@@ -11,7 +11,8 @@ void check_conv_operands(const Node& node, const char* op) {
   const Type& x = node.operand(0)->type;
   const Type& w = node.operand(1)->type;
   if (x.rank() < 3 || x.rank() != w.rank()) {
-    throw RuleError{"type-error", std::string(op) + " has the input `" + to_string(x) + "` and the weight `" + to_string(w) + "`, both need the same rank, 3 or more"};
+    throw RuleError{"type-error", std::string(op) + " has the input `" + to_string(x) + "` and the weight `" + to_string(w) +
+                                      "`, both need the same rank, 3 or more"};
   }
   const std::vector<int64_t>& kernel = node.attrs.get_ints("kernel");
   const Shape shape = w.shape();
@@ -20,9 +21,7 @@ void check_conv_operands(const Node& node, const char* op) {
   }
 }
 
-Value* with_bias(Builder& b, Value* y, Value* bias) {
-  return bias == nullptr ? y : b.add(y, along(b, bias, shape_of(y), 1));
-}
+Value* with_bias(Builder& b, Value* y, Value* bias) { return bias == nullptr ? y : b.add(y, along(b, bias, shape_of(y), 1)); }
 
 }  // namespace prims
 
@@ -47,8 +46,13 @@ Results decompose_conv(Builder& b, const Node& node) {
     high.push_back(axis.high);
     dilations.push_back(axis.dilation);
   }
-  Value* y = b.emit(Op::conv_general_, {x, w}, {{"strides", strides}, {"low", low}, {"high", high}, {"lhs_dilation", std::vector<int64_t>(axes.size(), 1)},
-                                                {"rhs_dilation", dilations}, {"groups", node.attrs.get_int("groups")}});
+  Value* y = b.emit(Op::conv_general_, {x, w},
+                    {{"strides", strides},
+                     {"low", low},
+                     {"high", high},
+                     {"lhs_dilation", std::vector<int64_t>(axes.size(), 1)},
+                     {"rhs_dilation", dilations},
+                     {"groups", node.attrs.get_int("groups")}});
   return {prims::with_bias(b, y, node.operand(2))};
 }
 

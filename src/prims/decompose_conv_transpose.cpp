@@ -19,7 +19,7 @@ using Results = std::vector<Value*>;
 
 struct Axis {
   int64_t input, kernel, stride, dilation;
-  int64_t begin;    ///< how much of the unpadded result is cropped at the start (negative: zeros are put there)
+  int64_t begin;  ///< how much of the unpadded result is cropped at the start (negative: zeros are put there)
   int64_t output;
   int64_t extent() const { return (kernel - 1) * dilation + 1; }
 };
@@ -30,12 +30,16 @@ std::vector<Axis> axes_of(const Node& node) {
   const Attrs& attrs = node.attrs;
   const Shape x = prims::shape_of(node.operand(0)), w = prims::shape_of(node.operand(1));
   const size_t count = x.size() - 2;
-  const std::vector<int64_t> strides = prims::per_axis(attrs, "strides", count, 1), dilations = prims::per_axis(attrs, "dilations", count, 1);
-  const std::vector<int64_t> pads = prims::per_axis(attrs, "pads", 2 * count, 0), extra = prims::per_axis(attrs, "output_padding", count, 0);
+  const std::vector<int64_t> strides = prims::per_axis(attrs, "strides", count, 1),
+                             dilations = prims::per_axis(attrs, "dilations", count, 1);
+  const std::vector<int64_t> pads = prims::per_axis(attrs, "pads", 2 * count, 0),
+                             extra = prims::per_axis(attrs, "output_padding", count, 0);
   std::vector<int64_t> output_shape = attrs.get_ints("output_shape");
-  if (output_shape.size() == count + 2) output_shape.erase(output_shape.begin(), output_shape.begin() + 2);   // batch and channels may be named
+  if (output_shape.size() == count + 2)
+    output_shape.erase(output_shape.begin(), output_shape.begin() + 2);  // batch and channels may be named
   if (!output_shape.empty() && output_shape.size() != count) {
-    throw RuleError{"type-error", "`output_shape` has " + std::to_string(output_shape.size()) + " values, " + std::to_string(count) + " are needed"};
+    throw RuleError{"type-error",
+                    "`output_shape` has " + std::to_string(output_shape.size()) + " values, " + std::to_string(count) + " are needed"};
   }
   const std::string& auto_pad = attrs.get_string("auto_pad");
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
@@ -45,7 +49,8 @@ std::vector<Axis> axes_of(const Node& node) {
   std::vector<Axis> axes;
   for (size_t i = 0; i < count; ++i) {
     Axis axis{x[i + 2], w[i + 2], strides[i], dilations[i], 0, 0};
-    if (axis.stride < 1 || axis.dilation < 1) throw RuleError{"type-error", "stride or dilation of spatial axis " + std::to_string(i) + " is below 1"};
+    if (axis.stride < 1 || axis.dilation < 1)
+      throw RuleError{"type-error", "stride or dilation of spatial axis " + std::to_string(i) + " is below 1"};
     const int64_t unpadded = (axis.input - 1) * axis.stride + axis.extent() + extra[i];
     int64_t total = auto_pad == "VALID" ? 0 : pads[i] + pads[count + i];
     axis.begin = auto_pad == "VALID" ? 0 : pads[i];
@@ -55,7 +60,9 @@ std::vector<Axis> axes_of(const Node& node) {
       axis.begin = auto_pad == "SAME_UPPER" ? floor_div(total, 2) : total - floor_div(total, 2);
     }
     axis.output = unpadded - total;
-    if (axis.output < 0) throw RuleError{"type-error", "the pads of spatial axis " + std::to_string(i) + " crop more than its " + std::to_string(unpadded) + " results"};
+    if (axis.output < 0)
+      throw RuleError{"type-error",
+                      "the pads of spatial axis " + std::to_string(i) + " crop more than its " + std::to_string(unpadded) + " results"};
     axes.push_back(axis);
   }
   return axes;
@@ -85,8 +92,13 @@ Value* as_gradient(Builder& b, Value* x, Value* w, const std::vector<Axis>& axes
   joined.insert(joined.end(), w_shape.begin() + 2, w_shape.end());
   Value* reversed = b.emit(Op::reverse_, {w}, {{"axes", prims::axes_from(2, w->type.rank())}});
   Value* kernel = b.reshape(channels_swapped(b, reversed, groups), joined);
-  return b.emit(Op::conv_general_, {x, kernel}, {{"strides", std::vector<int64_t>(axes.size(), 1)}, {"low", low}, {"high", high}, {"lhs_dilation", strides},
-                                                 {"rhs_dilation", dilations}, {"groups", groups}});
+  return b.emit(Op::conv_general_, {x, kernel},
+                {{"strides", std::vector<int64_t>(axes.size(), 1)},
+                 {"low", low},
+                 {"high", high},
+                 {"lhs_dilation", strides},
+                 {"rhs_dilation", dilations},
+                 {"groups", groups}});
 }
 
 Value* by_phases(Builder& b, Value* x, Value* w, Value* bias, const std::vector<Axis>& axes, int64_t groups) {
@@ -133,7 +145,8 @@ Value* by_phases(Builder& b, Value* x, Value* w, Value* bias, const std::vector<
     starts.push_back(axis.begin - first * axis.stride);
     limits.push_back(starts.back() + axis.output);
   }
-  Value* y = b.emit(Op::conv_general_, {x, kernel}, {{"strides", ones}, {"low", low}, {"high", high}, {"lhs_dilation", ones}, {"rhs_dilation", ones}, {"groups", groups}});
+  Value* y = b.emit(Op::conv_general_, {x, kernel},
+                    {{"strides", ones}, {"low", low}, {"high", high}, {"lhs_dilation", ones}, {"rhs_dilation", ones}, {"groups", groups}});
   // The bias goes first, while the result is that of a convolution.
   if (bias != nullptr) y = prims::with_bias(b, y, b.reshape(b.broadcast_in_dim(bias, {outputs, phases}, {0}), {outputs * phases}));
   return b.slice(b.reshape(b.transpose(b.reshape(y, spread), order), interleaved), starts, limits);
@@ -147,12 +160,13 @@ Results decompose_conv_transpose(Builder& b, const Node& node) {
   Value* w = node.operand(1);
   const int64_t channels = prims::extent_of(x, 1), groups = node.attrs.get_int("groups");
   if (channels != prims::extent_of(w, 0) || groups < 1 || channels % groups != 0) {
-    throw RuleError{"type-error", "conv_transpose has " + std::to_string(channels) + " input channels, " + std::to_string(groups) + " groups and the weight `" +
-                                      to_string(w->type) + "`"};
+    throw RuleError{"type-error", "conv_transpose has " + std::to_string(channels) + " input channels, " + std::to_string(groups) +
+                                      " groups and the weight `" + to_string(w->type) + "`"};
   }
   const std::vector<Axis> axes = axes_of(node);
   const bool strided = std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.stride > 1; });
-  const bool plain = std::all_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.dilation == 1 && axis.input > 0 && axis.output > 0; });
+  const bool plain =
+      std::all_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.dilation == 1 && axis.input > 0 && axis.output > 0; });
   if (strided && plain) return {by_phases(b, x, w, node.operand(2), axes, groups)};
   return {prims::with_bias(b, as_gradient(b, x, w, axes, groups), node.operand(2))};
 }

@@ -15,7 +15,7 @@ namespace tcc {
 namespace {
 
 using Results = std::vector<Value*>;
-using Labels = std::vector<int>;   // letters as their code, axes of an ellipsis as -1 (last), -2, ...
+using Labels = std::vector<int>;  // letters as their code, axes of an ellipsis as -1 (last), -2, ...
 
 struct Term {
   Value* value;
@@ -34,7 +34,8 @@ Labels parse_labels(const std::string& text, int ellipsis) {
     } else if (std::isalpha(static_cast<unsigned char>(text[i])) != 0) {
       labels.push_back(text[i]);
     } else {
-      throw RuleError{"unsupported-attribute", "`equation` has \"" + text.substr(i, 1) + "\" in \"" + text + "\", letters and ... are known"};
+      throw RuleError{"unsupported-attribute",
+                      "`equation` has \"" + text.substr(i, 1) + "\" in \"" + text + "\", letters and ... are known"};
     }
   }
   return labels;
@@ -58,7 +59,8 @@ void take_diagonals(Builder& b, Term& term) {
         continue;
       }
       const Shape shape = prims::shape_of(term.value);
-      Value* equal = b.binary(Op::eq_, b.iota(DType::i64, shape, static_cast<int64_t>(i)), b.iota(DType::i64, shape, static_cast<int64_t>(j)));
+      Value* equal =
+          b.binary(Op::eq_, b.iota(DType::i64, shape, static_cast<int64_t>(i)), b.iota(DType::i64, shape, static_cast<int64_t>(j)));
       Value* masked = b.select(equal, term.value, b.full_like(term.value, 0));
       term.value = b.reduce(Op::reduce_sum_, masked, {static_cast<int64_t>(j)});
       term.labels.erase(term.labels.begin() + static_cast<int64_t>(j));
@@ -112,7 +114,10 @@ Term multiply(Builder& b, const Term& left, const Term& right, const Labels& nee
   labels.insert(labels.end(), right_free.begin(), right_free.end());
   if (!left_contract.empty()) {
     return {b.emit(Op::dot_general_, {left.value, right.value},
-                   {{"lhs_batch", left_batch}, {"rhs_batch", right_batch}, {"lhs_contract", left_contract}, {"rhs_contract", right_contract},
+                   {{"lhs_batch", left_batch},
+                    {"rhs_batch", right_batch},
+                    {"lhs_contract", left_contract},
+                    {"rhs_contract", right_contract},
                     {"dtype", prims::dtype_of(left.value)}}),
             labels};
   }
@@ -144,7 +149,8 @@ Results decompose_einsum(Builder& b, const Node& node) {
   const size_t arrow = equation.find("->");
   const std::vector<std::string> inputs = split(equation.substr(0, arrow), ',');
   if (inputs.size() != node.operands.size()) {
-    throw RuleError{"type-error", "`equation` names " + std::to_string(inputs.size()) + " operands, there are " + std::to_string(node.operands.size())};
+    throw RuleError{"type-error",
+                    "`equation` names " + std::to_string(inputs.size()) + " operands, there are " + std::to_string(node.operands.size())};
   }
   int ellipsis = 0;
   std::vector<Term> terms;
@@ -154,7 +160,8 @@ Results decompose_einsum(Builder& b, const Node& node) {
     const int letters = static_cast<int>(inputs[i].size()) - (open ? 3 : 0);
     const int axes = value->type.rank() - letters;
     if (axes < 0 || (!open && axes != 0)) {
-      throw RuleError{"type-error", "\"" + inputs[i] + "\" in `equation` does not fit operand " + std::to_string(i) + " of type `" + to_string(value->type) + "`"};
+      throw RuleError{"type-error", "\"" + inputs[i] + "\" in `equation` does not fit operand " + std::to_string(i) + " of type `" +
+                                        to_string(value->type) + "`"};
     }
     ellipsis = std::max(ellipsis, axes);
     terms.push_back({value, parse_labels(inputs[i], axes)});
@@ -180,7 +187,8 @@ Results decompose_einsum(Builder& b, const Node& node) {
       int64_t& common = extents.try_emplace(term.labels[i], extent).first->second;
       if (common == 1) common = extent;
       else if (extent != 1 && extent != common) {
-        throw RuleError{"type-error", "one label of `equation` has the extents " + std::to_string(common) + " and " + std::to_string(extent)};
+        throw RuleError{"type-error",
+                        "one label of `equation` has the extents " + std::to_string(common) + " and " + std::to_string(extent)};
       }
     }
   }

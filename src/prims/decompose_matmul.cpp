@@ -21,9 +21,12 @@ Value* without_unit_batch(Builder& b, Value* x) {
 std::vector<int64_t> range_of(int64_t count) { return prims::axes_from(0, static_cast<int>(count)); }
 
 Value* dot(Builder& b, Value* x, Value* y, int64_t batch, int64_t x_contract, int64_t y_contract, DType dtype) {
-  return b.emit(Op::dot_general_, {x, y}, {{"lhs_batch", range_of(batch)}, {"rhs_batch", range_of(batch)},
-                                           {"lhs_contract", std::vector<int64_t>{x_contract}}, {"rhs_contract", std::vector<int64_t>{y_contract}},
-                                           {"dtype", dtype}});
+  return b.emit(Op::dot_general_, {x, y},
+                {{"lhs_batch", range_of(batch)},
+                 {"rhs_batch", range_of(batch)},
+                 {"lhs_contract", std::vector<int64_t>{x_contract}},
+                 {"rhs_contract", std::vector<int64_t>{y_contract}},
+                 {"dtype", dtype}});
 }
 
 }  // namespace
@@ -31,13 +34,14 @@ Value* dot(Builder& b, Value* x, Value* y, int64_t batch, int64_t x_contract, in
 namespace prims {
 
 Value* matmul(Builder& b, Value* x, Value* y, DType dtype) {
-  if (x->type.rank() == 0 || y->type.rank() == 0) throw RuleError{"type-error", "an operand of matmul is a scalar, rank 1 or more is needed"};
+  if (x->type.rank() == 0 || y->type.rank() == 0)
+    throw RuleError{"type-error", "an operand of matmul is a scalar, rank 1 or more is needed"};
   const Shape x_shape = shape_of(x), y_shape = shape_of(y);
   const int64_t depth = x_shape.back();
   const int64_t other = y_shape.size() == 1 ? y_shape[0] : y_shape[y_shape.size() - 2];
   if (depth != other) {
-    throw RuleError{"type-error", "matmul sums over " + std::to_string(depth) + " elements of `" + to_string(x->type) + "` and " + std::to_string(other) +
-                                      " of `" + to_string(y->type) + "`"};
+    throw RuleError{"type-error", "matmul sums over " + std::to_string(depth) + " elements of `" + to_string(x->type) + "` and " +
+                                      std::to_string(other) + " of `" + to_string(y->type) + "`"};
   }
   // The result as numpy has it: the broadcast batch, then M and N where the operands have them.
   const size_t x_batch = x_shape.size() < 2 ? 0 : x_shape.size() - 2, y_batch = y_shape.size() < 2 ? 0 : y_shape.size() - 2;

@@ -11,10 +11,10 @@ namespace {
 using Results = std::vector<Value*>;
 
 struct Normalized {
-  Value* y;          ///< of x's shape
-  Value* mean;       ///< the axes have left the shape, here and in the next two
+  Value* y;     ///< of x's shape
+  Value* mean;  ///< the axes have left the shape, here and in the next two
   Value* variance;
-  Value* inverse;    ///< 1 / sqrt(variance + epsilon)
+  Value* inverse;  ///< 1 / sqrt(variance + epsilon)
 };
 
 Normalized normalize(Builder& b, Value* x, const std::vector<int64_t>& axes, double epsilon) {
@@ -42,7 +42,8 @@ Value* channel_affine(Builder& b, Value* y, Value* scale, Value* bias) {
 }
 
 void require_channels(const Value* x, const char* op) {
-  if (x->type.rank() < 2) throw RuleError{"type-error", "the rank is " + std::to_string(x->type.rank()) + ", " + op + " needs a channel axis 1"};
+  if (x->type.rank() < 2)
+    throw RuleError{"type-error", "the rank is " + std::to_string(x->type.rank()) + ", " + op + " needs a channel axis 1"};
 }
 
 Shape kept_shape(const Value* x, const std::vector<int64_t>& axes) {
@@ -118,7 +119,8 @@ Results decompose_group_norm(Builder& b, const Node& node) {
   const Shape shape = prims::shape_of(x);
   const int64_t groups = node.attrs.get_int("num_groups");
   if (groups < 1 || shape[1] % groups != 0) {
-    throw RuleError{"type-error", "`num_groups` is " + std::to_string(groups) + ", which does not divide the " + std::to_string(shape[1]) + " channels"};
+    throw RuleError{"type-error",
+                    "`num_groups` is " + std::to_string(groups) + ", which does not divide the " + std::to_string(shape[1]) + " channels"};
   }
   const int64_t spatial = prims::extent_over(x, prims::axes_from(2, x->type.rank()));
   const Normalized n = normalize(b, b.reshape(x, {shape[0], groups, shape[1] / groups * spatial}), {2}, node.attrs.get_float("epsilon"));
@@ -142,7 +144,8 @@ Results decompose_lrn(Builder& b, const Node& node) {
   high[1] = size - 1 - low[1];
   Value* sum = b.emit(Op::reduce_window_, {b.mul(x, x)},
                       {{"op", "sum"}, {"window", window}, {"strides", ones}, {"low", low}, {"high", high}, {"dilations", ones}});
-  Value* base = b.binary(Op::add_, b.binary(Op::mul_, sum, node.attrs.get_float("alpha") / static_cast<double>(size)), node.attrs.get_float("bias"));
+  Value* base =
+      b.binary(Op::add_, b.binary(Op::mul_, sum, node.attrs.get_float("alpha") / static_cast<double>(size)), node.attrs.get_float("bias"));
   return {b.cast(b.div(x, b.binary(Op::pow_, base, node.attrs.get_float("beta"))), prims::dtype_of(given))};
 }
 

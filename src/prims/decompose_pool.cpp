@@ -19,7 +19,8 @@ std::vector<SpatialAxis> pool_axes(const Node& node) {
   const Shape shape = prims::shape_of(node.operand(0));
   const std::vector<int64_t>& kernel = node.attrs.get_ints("kernel");
   if (shape.size() != kernel.size() + 2) {
-    throw RuleError{"type-error", "`kernel` has " + std::to_string(kernel.size()) + " axes, the input is `" + to_string(node.operand(0)->type) + "`"};
+    throw RuleError{"type-error",
+                    "`kernel` has " + std::to_string(kernel.size()) + " axes, the input is `" + to_string(node.operand(0)->type) + "`"};
   }
   return prims::spatial_axes(node.attrs, {shape.begin() + 2, shape.end()}, kernel, node.attrs.get_bool("ceil_mode"));
 }
@@ -33,7 +34,8 @@ Value* window(Builder& b, Value* x, const char* op, const std::vector<SpatialAxi
     high.push_back(axis.high);
     dilations.push_back(axis.dilation);
   }
-  return b.emit(Op::reduce_window_, {x}, {{"op", op}, {"window", extents}, {"strides", strides}, {"low", low}, {"high", high}, {"dilations", dilations}});
+  return b.emit(Op::reduce_window_, {x},
+                {{"op", op}, {"window", extents}, {"strides", strides}, {"low", low}, {"high", high}, {"dilations", dilations}});
 }
 
 /// How many positions of each window count along one axis: those in the input, and those in the asked-for padding with `include_pad`.
@@ -131,7 +133,8 @@ Value* window_indices(Builder& b, Value* x, const std::vector<SpatialAxis>& axes
       continue;
     }
     Value* better = b.binary(Op::gt_, value, best);
-    if (is_float(dtype)) better = b.binary(Op::or_, better, b.binary(Op::and_, b.unary(Op::isnan_, value), b.unary(Op::not_, b.unary(Op::isnan_, best))));
+    if (is_float(dtype))
+      better = b.binary(Op::or_, better, b.binary(Op::and_, b.unary(Op::isnan_, value), b.unary(Op::not_, b.unary(Op::isnan_, best))));
     better = b.binary(Op::or_, better, b.binary(Op::lt_, best_index, 0.0));
     better = b.binary(Op::and_, better, b.binary(Op::ge_, index, 0.0));
     best = b.select(better, value, best);

@@ -18,7 +18,8 @@ Value* per_element(Builder& b, Value* p, const Shape& shape, int64_t axis) {
   bool blocked = own.size() == shape.size();
   for (size_t i = 0; blocked && i < own.size(); ++i) blocked = i == at ? own[i] > 0 : own[i] == shape[i];
   if (!blocked) {
-    throw RuleError{"type-error", "a scale or zero point is `" + to_string(p->type) + "`, which fits no axis of " + to_string(std::span<const int64_t>(shape))};
+    throw RuleError{"type-error", "a scale or zero point is `" + to_string(p->type) + "`, which fits no axis of " +
+                                      to_string(std::span<const int64_t>(shape))};
   }
   // Blocks of equal size, the last may be cut off: repeat each value, then drop what is too much.
   const int64_t block = (shape[at] + own[at] - 1) / own[at];

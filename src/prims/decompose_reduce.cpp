@@ -30,7 +30,9 @@ Value* reduced(Builder& b, const std::string& op, Value* x, const std::vector<in
   if (op == "l2") result = b.unary(Op::sqrt_, b.reduce(Op::reduce_sum_, b.mul(wide, wide), axes));
   else if (op == "log_sum") result = b.unary(Op::log_, b.reduce(Op::reduce_sum_, wide, axes));
   else if (op == "log_sum_exp") result = log_sum_exp(b, wide, axes);
-  else throw RuleError{"unsupported-attribute", "`op` is \"" + op + "\", known are sum mean max min prod l1 l2 log_sum log_sum_exp sum_square"};
+  else
+    throw RuleError{"unsupported-attribute",
+                    "`op` is \"" + op + "\", known are sum mean max min prod l1 l2 log_sum log_sum_exp sum_square"};
   return b.cast(result, dtype);
 }
 

@@ -30,7 +30,7 @@ struct AxisResize {
 /// The coordinate in the input that result position i stands for.
 double source_coordinate(const AxisResize& axis, int64_t i) {
   const double x = static_cast<double>(i), last = static_cast<double>(axis.input - 1);
-  const double resized = axis.scale * static_cast<double>(axis.input);   // not whole when the scale was given
+  const double resized = axis.scale * static_cast<double>(axis.input);  // not whole when the scale was given
   const std::string& mode = axis.coordinates;
   if (mode == "asymmetric") return x / axis.scale;
   if (mode == "align_corners") return resized == 1 ? 0 : x * last / (resized - 1);
@@ -45,9 +45,10 @@ double source_coordinate(const AxisResize& axis, int64_t i) {
     return half_pixel + static_cast<double>(axis.input) / 2 * (1 - static_cast<double>(axis.output) / resized);
   }
   if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / axis.scale;
-  throw RuleError{"unsupported-attribute", "`coordinate_transformation_mode` is \"" + mode +
-                                               "\", known are half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric, "
-                                               "tf_crop_and_resize and tf_half_pixel_for_nn"};
+  throw RuleError{"unsupported-attribute",
+                  "`coordinate_transformation_mode` is \"" + mode +
+                      "\", known are half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric, "
+                      "tf_crop_and_resize and tf_half_pixel_for_nn"};
 }
 
 int64_t nearest(double coordinate, const std::string& mode) {
@@ -57,7 +58,9 @@ int64_t nearest(double coordinate, const std::string& mode) {
   else if (mode == "round_prefer_ceil") up = fraction >= 0.5;
   else if (mode == "floor") up = false;
   else if (mode == "ceil") up = fraction > 0;
-  else throw RuleError{"unsupported-attribute", "`nearest_mode` is \"" + mode + "\", known are round_prefer_floor, round_prefer_ceil, floor and ceil"};
+  else
+    throw RuleError{"unsupported-attribute",
+                    "`nearest_mode` is \"" + mode + "\", known are round_prefer_floor, round_prefer_ceil, floor and ceil"};
   return static_cast<int64_t>(below) + up;
 }
 
@@ -139,15 +142,18 @@ Value* weighted_gathers(Builder& b, Value* x, int64_t axis, const std::vector<st
 
 Value* weight_matrix(Builder& b, Value* x, int64_t axis, int64_t input, const std::vector<std::vector<Tap>>& positions) {
   const int64_t output = static_cast<int64_t>(positions.size());
-  std::vector<double> matrix(static_cast<size_t>(input * output), 0);   // [input, output]
+  std::vector<double> matrix(static_cast<size_t>(input * output), 0);  // [input, output]
   for (int64_t i = 0; i < output; ++i) {
     for (const Tap& tap : positions[static_cast<size_t>(i)]) matrix[static_cast<size_t>(tap.source * output + i)] += tap.weight;
   }
   Tensor weights(prims::dtype_of(x), {input, output});
   for (int64_t i = 0; i < input * output; ++i) weights.set_double(i, matrix[static_cast<size_t>(i)]);
   Value* product = b.emit(Op::dot_general_, {x, b.constant(weights, "resize_weights")},
-                          {{"lhs_batch", std::vector<int64_t>{}}, {"rhs_batch", std::vector<int64_t>{}}, {"lhs_contract", std::vector<int64_t>{axis}},
-                           {"rhs_contract", std::vector<int64_t>{0}}, {"dtype", prims::dtype_of(x)}});
+                          {{"lhs_batch", std::vector<int64_t>{}},
+                           {"rhs_batch", std::vector<int64_t>{}},
+                           {"lhs_contract", std::vector<int64_t>{axis}},
+                           {"rhs_contract", std::vector<int64_t>{0}},
+                           {"dtype", prims::dtype_of(x)}});
   // The new axis came last; it goes back to its place.
   std::vector<int64_t> permutation;
   const int64_t rank = x->type.rank();
@@ -172,13 +178,16 @@ Results decompose_resize(Builder& b, const Node& node) {
     throw RuleError{"unsupported-attribute", "`mode` is \"" + mode + "\", known are nearest, linear and cubic"};
   }
   if (crops && roi.size() != 2 * rank) {
-    throw RuleError{"type-error", "`roi` has " + std::to_string(roi.size()) + " values, tf_crop_and_resize needs " + std::to_string(2 * rank)};
+    throw RuleError{"type-error",
+                    "`roi` has " + std::to_string(roi.size()) + " values, tf_crop_and_resize needs " + std::to_string(2 * rank)};
   }
   Value* x = mode == "nearest" ? given : is_float(dtype) ? prims::widen(b, given) : b.cast(given, DType::f32);
   for (size_t i = 0; i < rank; ++i) {
     AxisResize axis{shape[i], sizes[i], 1, 0, 1, attrs.get_string("coordinate_transformation_mode")};
     if (axis.output == 0) continue;
-    if (axis.input == 0) throw RuleError{"type-error", "axis " + std::to_string(i) + " of `" + to_string(given->type) + "` is empty, there is nothing to resize"};
+    if (axis.input == 0)
+      throw RuleError{"type-error",
+                      "axis " + std::to_string(i) + " of `" + to_string(given->type) + "` is empty, there is nothing to resize"};
     axis.scale = scales.empty() ? static_cast<double>(axis.output) / static_cast<double>(axis.input) : scales[i];
     if (crops) {
       axis.roi_start = roi[i];
@@ -192,7 +201,8 @@ Results decompose_resize(Builder& b, const Node& node) {
     for (int64_t at = 0; at < axis.output; ++at) {
       const double coordinate = source_coordinate(axis, at);
       outside.push_back(crops && (coordinate < 0 || coordinate > static_cast<double>(axis.input - 1)));
-      if (mode == "nearest") sources.push_back(std::clamp<int64_t>(nearest(coordinate, attrs.get_string("nearest_mode")), 0, axis.input - 1));
+      if (mode == "nearest")
+        sources.push_back(std::clamp<int64_t>(nearest(coordinate, attrs.get_string("nearest_mode")), 0, axis.input - 1));
       else positions.push_back(taps_of(axis, coordinate, attrs));
     }
     const int64_t number = static_cast<int64_t>(i);

@@ -8,9 +8,11 @@ namespace {
 using Results = std::vector<Value*>;
 
 void check_blocks(const Node& node, int64_t divided, int64_t divisor, const char* what) {
-  if (node.operand(0)->type.rank() != 4) throw RuleError{"type-error", "the input is `" + to_string(node.operand(0)->type) + "`, rank 4 is needed"};
+  if (node.operand(0)->type.rank() != 4)
+    throw RuleError{"type-error", "the input is `" + to_string(node.operand(0)->type) + "`, rank 4 is needed"};
   if (divisor < 1 || divided % divisor != 0) {
-    throw RuleError{"type-error", "`blocksize` is " + std::to_string(node.attrs.get_int("blocksize")) + ", which does not fit " + std::to_string(divided) + " " + what};
+    throw RuleError{"type-error", "`blocksize` is " + std::to_string(node.attrs.get_int("blocksize")) + ", which does not fit " +
+                                      std::to_string(divided) + " " + what};
   }
 }
 
@@ -19,7 +21,7 @@ int64_t source_of(int64_t i, int64_t extent, const std::string& mode) {
   if (mode == "edge") return std::clamp<int64_t>(i, 0, extent - 1);
   if (mode == "wrap") return (i % extent + extent) % extent;
   if (extent == 1) return 0;
-  const int64_t period = 2 * (extent - 1);   // reflect: 0 1 2 3 2 1 | 0 1 2 ...
+  const int64_t period = 2 * (extent - 1);  // reflect: 0 1 2 3 2 1 | 0 1 2 ...
   const int64_t at = (i % period + period) % period;
   return at < extent ? at : period - at;
 }
@@ -33,7 +35,8 @@ Results decompose_flatten(Builder& b, const Node& node) {
   const int64_t rank = static_cast<int64_t>(shape.size());
   if (axis < -rank || axis > rank) throw RuleError{"type-error", "`axis` is " + std::to_string(axis) + ", rank is " + std::to_string(rank)};
   if (axis < 0) axis += rank;
-  return {b.reshape(x, {num_elements(std::span(shape).first(static_cast<size_t>(axis))), num_elements(std::span(shape).subspan(static_cast<size_t>(axis)))})};
+  return {b.reshape(x, {num_elements(std::span(shape).first(static_cast<size_t>(axis))),
+                        num_elements(std::span(shape).subspan(static_cast<size_t>(axis)))})};
 }
 
 Results decompose_depth_to_space(Builder& b, const Node& node) {
@@ -108,7 +111,9 @@ Results decompose_pad_mode(Builder& b, const Node& node) {
     const size_t i = static_cast<size_t>(axis);
     if (low[i] == 0 && high[i] == 0) continue;
     const int64_t extent = prims::extent_of(x, axis), padded = extent + low[i] + high[i];
-    if (extent == 0 && padded > 0) throw RuleError{"type-error", "axis " + std::to_string(axis) + " of `" + to_string(x->type) + "` is empty, there is nothing to repeat"};
+    if (extent == 0 && padded > 0)
+      throw RuleError{"type-error",
+                      "axis " + std::to_string(axis) + " of `" + to_string(x->type) + "` is empty, there is nothing to repeat"};
     if (low[i] <= 0 && high[i] <= 0) {
       std::vector<int64_t> starts(prims::shape_of(x).size(), 0), limits = prims::shape_of(x);
       starts[i] = -low[i];

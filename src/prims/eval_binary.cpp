@@ -37,7 +37,7 @@ template <class T> T integer_pow(T base, T exponent) {
     if (exponent < 0) {
       if (base == 1) return 1;
       if (base == -1) return exponent % 2 == 0 ? 1 : -1;
-      return 0;   // 1 / base^n truncates to 0, and 1 / 0 is 0
+      return 0;  // 1 / base^n truncates to 0, and 1 / 0 is 0
     }
   }
   uint64_t result = 1, factor = static_cast<uint64_t>(base);

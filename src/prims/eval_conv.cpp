@@ -13,7 +13,7 @@ namespace tcc {
 namespace {
 
 struct Geometry {
-  std::vector<int64_t> input, output, kernel;                     // spatial extents
+  std::vector<int64_t> input, output, kernel;  // spatial extents
   std::vector<int64_t> strides, low, lhs_dilation, rhs_dilation;
   int64_t input_size, output_size, kernel_size;
 };
@@ -80,12 +80,25 @@ std::vector<Tensor> eval_conv_general(const EvalInput& input) {
   const Attrs& attrs = input.node.attrs;
   const DType dtype = prims::working_dtype(prims::held_dtype(input), input.f64);
   // Without spatial axes: a product of channels; an axis of extent 1 makes it the general case.
-  auto spatial = [](const Shape& shape) { return shape.size() > 2 ? std::vector<int64_t>(shape.begin() + 2, shape.end()) : std::vector<int64_t>{1}; };
-  auto ints = [&](std::string_view name, int64_t fill) { return attrs.get_ints(name).empty() ? std::vector<int64_t>{fill} : attrs.get_ints(name); };
+  auto spatial = [](const Shape& shape) {
+    return shape.size() > 2 ? std::vector<int64_t>(shape.begin() + 2, shape.end()) : std::vector<int64_t>{1};
+  };
+  auto ints = [&](std::string_view name, int64_t fill) {
+    return attrs.get_ints(name).empty() ? std::vector<int64_t>{fill} : attrs.get_ints(name);
+  };
   const Tensor x = input.operands[0].cast_to(dtype);
   const Tensor w = input.operands[1].cast_to(dtype);
   const Shape shape = prims::result_shape(input);
-  Geometry g{spatial(x.shape()), spatial(shape), spatial(w.shape()), ints("strides", 1), ints("low", 0), ints("lhs_dilation", 1), ints("rhs_dilation", 1), 1, 1, 1};
+  Geometry g{spatial(x.shape()),
+             spatial(shape),
+             spatial(w.shape()),
+             ints("strides", 1),
+             ints("low", 0),
+             ints("lhs_dilation", 1),
+             ints("rhs_dilation", 1),
+             1,
+             1,
+             1};
   g.input_size = num_elements(g.input);
   g.output_size = num_elements(g.output);
   g.kernel_size = num_elements(g.kernel);

@@ -60,13 +60,16 @@ std::vector<Tensor> eval_dot_general(const EvalInput& input) {
   const std::vector<int64_t> rhs_free = free_axes(rhs.rank(), rhs_batch, rhs_contract);
   const Tensor a = prims::transpose(lhs, joined(lhs_batch, lhs_free, lhs_contract)).cast_to(dtype);
   const Tensor b = prims::transpose(rhs, joined(rhs_batch, rhs_contract, rhs_free)).cast_to(dtype);
-  const int64_t batch = extent_of(lhs, lhs_batch), m = extent_of(lhs, lhs_free), n = extent_of(rhs, rhs_free), depth = extent_of(lhs, lhs_contract);
+  const int64_t batch = extent_of(lhs, lhs_batch), m = extent_of(lhs, lhs_free), n = extent_of(rhs, rhs_free),
+                depth = extent_of(lhs, lhs_contract);
 
   Tensor result(dtype, prims::result_shape(input));
   prims::visit_working(dtype, [&](auto zero) {
     // Wrapping products are the same for signed and unsigned.
     using T = std::conditional_t<std::is_same_v<decltype(zero), int64_t>, uint64_t, decltype(zero)>;
-    if (n == 1) batched<T>(batch, 1, m, depth, b.data<T>(), prims::transpose(a.reshaped({batch, m, depth}), {0, 2, 1}).template data<T>(), result.mutable_data<T>());
+    if (n == 1)
+      batched<T>(batch, 1, m, depth, b.data<T>(), prims::transpose(a.reshaped({batch, m, depth}), {0, 2, 1}).template data<T>(),
+                 result.mutable_data<T>());
     else batched<T>(batch, m, n, depth, a.data<T>(), b.data<T>(), result.mutable_data<T>());
   });
   return prims::finish(input, result);

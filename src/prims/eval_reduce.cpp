@@ -74,7 +74,7 @@ Tensor reduce(const Tensor& x, const std::vector<int64_t>& axes, Accumulator ide
     first = false;
     end = begin;
   }
-  if (first) current = current.cast_to(dtype);   // no axes
+  if (first) current = current.cast_to(dtype);  // no axes
   return current.reshaped(result_shape);
 }
 
@@ -104,7 +104,7 @@ std::vector<Tensor> eval_argmax(const EvalInput& input) {
     const T* from = x.data<T>();
     int64_t* to = result.mutable_data<int64_t>();
     auto better = [&](T candidate, T best) {
-      if (best != best) return last && candidate != candidate;   // NaN wins over all but a later NaN
+      if (best != best) return last && candidate != candidate;  // NaN wins over all but a later NaN
       if (candidate != candidate) return true;
       return (largest ? candidate > best : candidate < best) || (last && candidate == best);
     };

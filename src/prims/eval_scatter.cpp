@@ -10,8 +10,10 @@ namespace {
 
 template <class T> void combine(const std::string& combiner, T& element, T update) {
   if (combiner == "assign") element = update;
-  else if (combiner == "add") element = std::is_integral_v<T> ? static_cast<T>(static_cast<uint64_t>(element) + static_cast<uint64_t>(update)) : element + update;
-  else if (combiner == "mul") element = std::is_integral_v<T> ? static_cast<T>(static_cast<uint64_t>(element) * static_cast<uint64_t>(update)) : element * update;
+  else if (combiner == "add")
+    element = std::is_integral_v<T> ? static_cast<T>(static_cast<uint64_t>(element) + static_cast<uint64_t>(update)) : element + update;
+  else if (combiner == "mul")
+    element = std::is_integral_v<T> ? static_cast<T>(static_cast<uint64_t>(element) * static_cast<uint64_t>(update)) : element * update;
   else if (combiner == "max") element = update > element || update != update ? update : element;
   else if (combiner == "min") element = update < element || update != update ? update : element;
   else internal_error("a scatter with the combiner `" + combiner + "`");

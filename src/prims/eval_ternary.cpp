@@ -24,7 +24,7 @@ template <class C, class T, class F> Tensor map(const Tensor& c, const Tensor& a
 
 template <class T> T clamp(T x, T low, T high) {
   if constexpr (std::is_floating_point_v<T>) {
-    const T raised = x > low || x != x ? x : low;              // NaN stays, and a NaN bound wins, as in max and min
+    const T raised = x > low || x != x ? x : low;  // NaN stays, and a NaN bound wins, as in max and min
     return raised < high || raised != raised ? raised : high;
   } else {
     const T raised = x > low ? x : low;
@@ -47,16 +47,17 @@ std::vector<Tensor> eval_ternary(const EvalInput& input) {
   if (input.node.op == Op::select_) {
     const Tensor condition = sized(input.operands[0]);
     return prims::finish(input, prims::visit_working(a.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      return map<uint8_t, T>(condition, a, b, shape, [](uint8_t c, T x, T y) { return c != 0 ? x : y; });
-    }));
+                           using T = decltype(zero);
+                           return map<uint8_t, T>(condition, a, b, shape, [](uint8_t c, T x, T y) { return c != 0 ? x : y; });
+                         }));
   }
   const Tensor x = sized(prims::working(input, 0));
   return prims::finish(input, prims::visit_working(a.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    if (input.node.op == Op::clamp_) return map<T, T>(x, a, b, shape, [](T v, T low, T high) { return clamp(v, low, high); });
-    return map<T, T>(x, a, b, shape, [](T v, T y, T z) { return multiply_add(v, y, z); });
-  }));
+                         using T = decltype(zero);
+                         if (input.node.op == Op::clamp_)
+                           return map<T, T>(x, a, b, shape, [](T v, T low, T high) { return clamp(v, low, high); });
+                         return map<T, T>(x, a, b, shape, [](T v, T y, T z) { return multiply_add(v, y, z); });
+                       }));
 }
 
 }  // namespace tcc

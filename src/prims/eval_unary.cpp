@@ -25,7 +25,7 @@ template <class T> Tensor float_unary(Op op, const Tensor& x) {
   switch (op) {
     case Op::neg_: return with([](T v) { return -v; });
     case Op::abs_: return with([](T v) { return std::fabs(v); });
-    case Op::sign_: return with([](T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v; });   // zeros keep their sign, NaN stays
+    case Op::sign_: return with([](T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v; });  // zeros keep their sign, NaN stays
     case Op::ceil_: return with([](T v) { return std::ceil(v); });
     case Op::floor_: return with([](T v) { return std::floor(v); });
     case Op::trunc_: return with([](T v) { return std::trunc(v); });
@@ -89,10 +89,10 @@ std::vector<Tensor> eval_unary(const EvalInput& input) {
   const Op op = input.node.op;
   if (op == Op::isnan_ || op == Op::isinf_ || op == Op::isfinite_) return {test(op, x)};
   return prims::finish(input, prims::visit_working(x.dtype(), [&](auto zero) -> Tensor {
-    using T = decltype(zero);
-    if constexpr (std::is_floating_point_v<T>) return float_unary<T>(op, x);
-    else return integer_unary<T>(op, x, input.operands[0].dtype() == DType::boolean);
-  }));
+                         using T = decltype(zero);
+                         if constexpr (std::is_floating_point_v<T>) return float_unary<T>(op, x);
+                         else return integer_unary<T>(op, x, input.operands[0].dtype() == DType::boolean);
+                       }));
 }
 
 }  // namespace tcc

@@ -49,7 +49,9 @@ std::vector<Tensor> eval_reduce_window(const EvalInput& input) {
     prims::visit_reducer<T>(attrs.get_string("op"), dtype, [&](auto reducer, auto identity) {
       using Reducer = decltype(reducer);
       using Accumulator = decltype(identity);
-      const DType accumulated = std::is_same_v<Accumulator, double> ? DType::f64 : std::is_same_v<Accumulator, uint64_t> ? DType::u64 : x.dtype();
+      const DType accumulated = std::is_same_v<Accumulator, double>     ? DType::f64
+                                : std::is_same_v<Accumulator, uint64_t> ? DType::u64
+                                                                        : x.dtype();
       result = x;
       for (size_t axis = shape.size(); axis-- > 0;) {
         const AxisWindow w{attrs.get_ints("window")[axis], attrs.get_ints("strides")[axis], attrs.get_ints("low")[axis],

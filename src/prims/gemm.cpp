@@ -13,8 +13,8 @@
 namespace tcc::prims {
 namespace {
 
-constexpr int64_t kRows = 4;        // of a register tile
-constexpr int64_t kDepth = 256;     // of a packed block: a panel of B and one of A stay in the first-level cache
+constexpr int64_t kRows = 4;     // of a register tile
+constexpr int64_t kDepth = 256;  // of a packed block: a panel of B and one of A stay in the first-level cache
 
 template <class T> struct Tile {
   static constexpr int64_t kLanes = 32 / sizeof(T);
@@ -23,7 +23,8 @@ template <class T> struct Tile {
 };
 
 template <class T>
-__attribute__((always_inline)) inline void multiply_panels(int64_t depth, const T* __restrict a, const T* __restrict b, T* __restrict tile) {
+__attribute__((always_inline)) inline void multiply_panels(int64_t depth, const T* __restrict a, const T* __restrict b,
+                                                           T* __restrict tile) {
   using Vector = typename Tile<T>::Vector;
   constexpr int64_t lanes = Tile<T>::kLanes;
   Vector sum[kRows][2] = {};
@@ -89,8 +90,7 @@ template <class T> void pack_columns(int64_t n, int64_t depth, const T* b, int64
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 /// A matrix-vector product and the like: with so few rows packing B would cost more than reading it once.
-template <class T>
-void few_rows(int64_t m, int64_t n, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc) {
+template <class T> void few_rows(int64_t m, int64_t n, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc) {
   for (int64_t k = 0; k < depth; ++k) {
     for (int64_t i = 0; i < m; ++i) {
       const T x = a[i * lda + k];
@@ -103,8 +103,7 @@ void few_rows(int64_t m, int64_t n, int64_t depth, const T* a, int64_t lda, cons
 
 }  // namespace
 
-template <class T>
-void gemm(int64_t m, int64_t n, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc) {
+template <class T> void gemm(int64_t m, int64_t n, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc) {
   constexpr int64_t width = Tile<T>::kColumns;
   if (m <= 2) return few_rows(m, n, depth, a, lda, b, ldb, c, ldc);
   const Kernel<T> multiply = kernel<T>();

@@ -8,8 +8,7 @@ namespace tcc::prims {
 /// c[i * ldc + j] += sum over k of a[i * lda + k] * b[k * ldb + j] for i < m, j < n, k < depth. T: float, double, uint64_t (wrapping).
 /// Sums run over k in blocks in a fixed order, so results don't depend on how a caller splits m and n; between machines they may differ
 /// by whether multiply and add are fused.
-template <class T>
-void gemm(int64_t m, int64_t n, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc);
+template <class T> void gemm(int64_t m, int64_t n, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc);
 
 extern template void gemm<float>(int64_t, int64_t, int64_t, const float*, int64_t, const float*, int64_t, float*, int64_t);
 extern template void gemm<double>(int64_t, int64_t, int64_t, const double*, int64_t, const double*, int64_t, double*, int64_t);

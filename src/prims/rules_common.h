@@ -15,8 +15,8 @@ inline int64_t extent_of(const Value* x, int64_t axis) { return x->type.dims[sta
 
 /// A possibly negative axis of a value of rank `rank`; RuleError when there is no such axis.
 int64_t normal_axis(int64_t axis, int rank, const char* attribute = "axis");
-std::vector<int64_t> axes_from(int64_t first, int rank);                                        ///< first .. rank - 1
-std::vector<int64_t> other_axes(int rank, const std::vector<int64_t>& axes);                    ///< those not in `axes`, increasing
+std::vector<int64_t> axes_from(int64_t first, int rank);                      ///< first .. rank - 1
+std::vector<int64_t> other_axes(int rank, const std::vector<int64_t>& axes);  ///< those not in `axes`, increasing
 int64_t extent_over(const Value* x, const std::vector<int64_t>& axes);
 
 /// f16 and bf16 as f32, where several roundings in a row would cost accuracy (and a sum could overflow); other values as they are.

@@ -10,12 +10,14 @@ std::vector<int64_t> per_axis(const Attrs& attrs, const char* name, size_t count
   const std::vector<int64_t>& values = attrs.get_ints(name);
   if (values.empty()) return std::vector<int64_t>(count, fill);
   if (values.size() != count) {
-    throw RuleError{"type-error", "`" + std::string(name) + "` has " + std::to_string(values.size()) + " values, " + std::to_string(count) + " are needed"};
+    throw RuleError{"type-error", "`" + std::string(name) + "` has " + std::to_string(values.size()) + " values, " + std::to_string(count) +
+                                      " are needed"};
   }
   return values;
 }
 
-std::vector<SpatialAxis> spatial_axes(const Attrs& attrs, const std::vector<int64_t>& input, const std::vector<int64_t>& kernel, bool ceil_mode) {
+std::vector<SpatialAxis> spatial_axes(const Attrs& attrs, const std::vector<int64_t>& input, const std::vector<int64_t>& kernel,
+                                      bool ceil_mode) {
   const size_t count = input.size();
   const std::vector<int64_t> strides = per_axis(attrs, "strides", count, 1), dilations = per_axis(attrs, "dilations", count, 1);
   const std::vector<int64_t> pads = per_axis(attrs, "pads", 2 * count, 0);

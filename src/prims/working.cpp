@@ -62,8 +62,7 @@ std::vector<Axis> merged_axes(const Shape& shape, const std::vector<int64_t>& to
   return axes;
 }
 
-template <class Word>
-void copy_axes(const std::vector<Axis>& axes, Word* to, const Word* from) {
+template <class Word> void copy_axes(const std::vector<Axis>& axes, Word* to, const Word* from) {
   if (axes.empty()) {
     *to = *from;
     return;
@@ -121,7 +120,8 @@ void copy_axes(const std::vector<Axis>& axes, Word* to, const Word* from) {
 
 }  // namespace
 
-void copy_strided(const Shape& shape, std::byte* destination, const Strided& to, const std::byte* source, const Strided& from, int element_bytes) {
+void copy_strided(const Shape& shape, std::byte* destination, const Strided& to, const std::byte* source, const Strided& from,
+                  int element_bytes) {
   if (num_elements(shape) == 0) return;
   const std::vector<Axis> axes = merged_axes(shape, to.strides, from.strides);
   auto copy = [&](auto word) {

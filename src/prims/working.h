@@ -19,7 +19,7 @@
 
 namespace tcc::prims {
 
-constexpr int64_t kGrain = 8192;   ///< elements of work below which another thread costs more than it saves
+constexpr int64_t kGrain = 8192;  ///< elements of work below which another thread costs more than it saves
 
 /// The dtype that values of `dtype` are computed in.
 DType working_dtype(DType dtype, bool f64);
@@ -48,13 +48,14 @@ struct Strided {
   std::vector<int64_t> strides;
 };
 /// Copies `shape` elements of `element_bytes` each; source strides may be zero or negative. Threaded.
-void copy_strided(const Shape& shape, std::byte* destination, const Strided& to, const std::byte* source, const Strided& from, int element_bytes);
+void copy_strided(const Shape& shape, std::byte* destination, const Strided& to, const std::byte* source, const Strided& from,
+                  int element_bytes);
 /// A dense tensor of `shape` whose element at an index is source[from.offset + index * from.strides]. Any dtype.
 Tensor gather_strided(const Tensor& source, const Shape& shape, const Strided& from);
 /// Numpy broadcast to `shape`; the tensor itself when it has that shape.
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
-Tensor transpose(const Tensor& x, const std::vector<int64_t>& permutation);   ///< x itself for the identity
-Tensor unpacked(const Tensor& x);   ///< sub-byte elements in a byte each; other tensors as they are
+Tensor transpose(const Tensor& x, const std::vector<int64_t>& permutation);  ///< x itself for the identity
+Tensor unpacked(const Tensor& x);  ///< sub-byte elements in a byte each; other tensors as they are
 
 /// shape as [outer, extent of axis, inner].
 struct AxisView {

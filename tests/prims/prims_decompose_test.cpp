@@ -38,7 +38,8 @@ TEST(PrimsDecompose, BroadcastsBecomeExplicit) {
     graph @g(%x: f32[2, 8], %b: f32[8]) -> (%z: f32[2, 8]) {
       %y: f32[2, 8] = relu(%x)
       %z: f32[2, 8] = add(%y, %b)
-    })", R"(
+    })",
+                 R"(
     graph @g(%x: f32[2, 8], %b: f32[8]) -> (%z: f32[2, 8]) {
       %0: f32[2, 8] = full() {dtype=f32, shape=[2, 8], value=0.0}
       %y: f32[2, 8] = max(%x, %0)
@@ -50,7 +51,8 @@ TEST(PrimsDecompose, BroadcastsBecomeExplicit) {
     graph @g(%x: f32[2, 8]) -> (%z: f32[2, 8]) {
       %0: f32[] = full() {dtype=f32, shape=[], value=2.0}
       %z: f32[2, 8] = mul(%x, %0)
-    })", R"(
+    })",
+                 R"(
     graph @g(%x: f32[2, 8]) -> (%z: f32[2, 8]) {
       %0: f32[2, 8] = full() {dtype=f32, shape=[2, 8], value=2.0}
       %z: f32[2, 8] = mul(%x, %0)
@@ -61,7 +63,8 @@ TEST(PrimsDecompose, SoftmaxIsTwoReductionsOverOneAxis) {
   expect_becomes(R"(
     graph @g(%x: f32[4, 16]) -> (%y: f32[4, 16]) {
       %y: f32[4, 16] = softmax(%x) {axis=1}
-    })", R"(
+    })",
+                 R"(
     graph @g(%x: f32[4, 16]) -> (%y: f32[4, 16]) {
       %m: f32[4] = reduce_max(%x) {axes=[1]}
       %mb: f32[4, 16] = broadcast_in_dim(%m) {dims=[0], shape=[4, 16]}
@@ -77,21 +80,25 @@ TEST(PrimsDecompose, AWeightOnTheRightNeedsNoBatch) {
   expect_becomes(R"(
     graph @g(%x: f32[2, 3, 4], %w: f32[4, 5]) -> (%y: f32[2, 3, 5]) {
       %y: f32[2, 3, 5] = matmul(%x, %w)
-    })", R"(
+    })",
+                 R"(
     graph @g(%x: f32[2, 3, 4], %w: f32[4, 5]) -> (%y: f32[2, 3, 5]) {
       %y: f32[2, 3, 5] = dot_general(%x, %w) {dtype=f32, lhs_batch=[], lhs_contract=[2], rhs_batch=[], rhs_contract=[0]}
     })");
 }
 
 TEST(PrimsDecompose, WholeUpscaleIsAViewAndHalvingASlice) {
-  const std::string attributes = "mode=\"nearest\", coordinate_transformation_mode=\"asymmetric\", nearest_mode=\"floor\", cubic_coeff_a=-0.75, "
-                                 "exclude_outside=false, extrapolation_value=0.0, roi=[], antialias=false}";
-  expect_becomes("graph @g(%x: f32[1, 3]) -> (%y: f32[1, 6]) { %y: f32[1, 6] = resize(%x) {sizes=[1, 6], scales=[1.0, 2.0], " + attributes + " }", R"(
+  const std::string attributes =
+      "mode=\"nearest\", coordinate_transformation_mode=\"asymmetric\", nearest_mode=\"floor\", cubic_coeff_a=-0.75, "
+      "exclude_outside=false, extrapolation_value=0.0, roi=[], antialias=false}";
+  expect_becomes(
+      "graph @g(%x: f32[1, 3]) -> (%y: f32[1, 6]) { %y: f32[1, 6] = resize(%x) {sizes=[1, 6], scales=[1.0, 2.0], " + attributes + " }", R"(
     graph @g(%x: f32[1, 3]) -> (%y: f32[1, 6]) {
       %0: f32[1, 3, 2] = broadcast_in_dim(%x) {dims=[0, 1], shape=[1, 3, 2]}
       %y: f32[1, 6] = reshape(%0) {shape=[1, 6]}
     })");
-  expect_becomes("graph @g(%x: f32[1, 6]) -> (%y: f32[1, 3]) { %y: f32[1, 3] = resize(%x) {sizes=[1, 3], scales=[1.0, 0.5], " + attributes + " }", R"(
+  expect_becomes(
+      "graph @g(%x: f32[1, 6]) -> (%y: f32[1, 3]) { %y: f32[1, 3] = resize(%x) {sizes=[1, 3], scales=[1.0, 0.5], " + attributes + " }", R"(
     graph @g(%x: f32[1, 6]) -> (%y: f32[1, 3]) {
       %y: f32[1, 3] = slice(%x) {limits=[1, 5], starts=[0, 0], steps=[1, 2]}
     })");
@@ -125,17 +132,28 @@ TEST(PrimsDecompose, OutputsThatArePassedThrough) {
 
 // The same composites in f16 and bf16, against f32: only the operands and the last step are rounded.
 TEST(PrimsDecompose, SixteenBitFloatsAreComputedInF32) {
-  const char* const kOps[] = {"softmax(%x) {axis=1}", "log_softmax(%x) {axis=1}", "sigmoid(%x)", "gelu(%x) {approximate=\"none\"}", "gelu(%x) {approximate=\"tanh\"}",
-                              "softplus(%x)", "mish(%x)", "elu(%x) {alpha=1.0}", "layer_norm(%x, %w) {axis=1, epsilon=1e-5}", "rms_norm(%x, %w) {axis=1, epsilon=1e-5}",
-                              "lp_norm(%x) {axis=1, p=2}", "reduce(%x) {op=\"mean\", axes=[0], keepdims=true}", "reduce(%x) {op=\"l2\", axes=[0], keepdims=true}"};
+  const char* const kOps[] = {"softmax(%x) {axis=1}",
+                              "log_softmax(%x) {axis=1}",
+                              "sigmoid(%x)",
+                              "gelu(%x) {approximate=\"none\"}",
+                              "gelu(%x) {approximate=\"tanh\"}",
+                              "softplus(%x)",
+                              "mish(%x)",
+                              "elu(%x) {alpha=1.0}",
+                              "layer_norm(%x, %w) {axis=1, epsilon=1e-5}",
+                              "rms_norm(%x, %w) {axis=1, epsilon=1e-5}",
+                              "lp_norm(%x) {axis=1, p=2}",
+                              "reduce(%x) {op=\"mean\", axes=[0], keepdims=true}",
+                              "reduce(%x) {op=\"l2\", axes=[0], keepdims=true}"};
   for (const std::string dtype : {"f16", "bf16"}) {
     for (const std::string op : kOps) {
       const std::string shape = op.rfind("reduce", 0) == 0 ? "[1, 32]" : "[8, 32]";
       auto text = [&](const std::string& type) {
-        return "graph @g(%x: " + type + "[8, 32], %w: " + type + "[32]) -> (%y: " + type + shape + ") { %y: " + type + shape + " = " + op + " }";
+        return "graph @g(%x: " + type + "[8, 32], %w: " + type + "[32]) -> (%y: " + type + shape + ") { %y: " + type + shape + " = " + op +
+               " }";
       };
       Tensor x(DType::f32, {8, 32}), w(DType::f32, {32});
-      for (int64_t i = 0; i < 256; ++i) x.set_double(i, static_cast<double>(i * 37 % 101 - 50) / 16);   // exact in bf16
+      for (int64_t i = 0; i < 256; ++i) x.set_double(i, static_cast<double>(i * 37 % 101 - 50) / 16);  // exact in bf16
       for (int64_t i = 0; i < 32; ++i) w.set_double(i, static_cast<double>(i % 7) / 4);
       const DType narrow = *parse_dtype(dtype);
       const Tensor exact = interpret(*decomposed(text("f32")), std::vector{x, w}, false)[0];
@@ -154,9 +172,12 @@ TEST(PrimsDecompose, EmptyExtents) {
       {"graph @g(%x: f32[0, 4], %w: f32[4]) -> (%y: f32[0, 4]) { %y: f32[0, 4] = layer_norm(%x, %w) {axis=-1, epsilon=1e-5} }", 0},
       {"graph @g(%x: f32[2, 0]) -> (%y: f32[2]) { %y: f32[2] = reduce(%x) {op=\"sum\", axes=[1], keepdims=false} }", 0},
       {"graph @g(%x: f32[2, 0]) -> (%y: f32[2]) { %y: f32[2] = reduce(%x) {op=\"prod\", axes=[1], keepdims=false} }", 1},
-      {"graph @g(%x: f32[2, 0]) -> (%y: f32[2]) { %y: f32[2] = reduce(%x) {op=\"log_sum_exp\", axes=[1], keepdims=false} }", -std::numeric_limits<double>::infinity()},
-      {"graph @g(%x: f32[0, 2, 4, 4], %w: f32[3, 2, 3, 3]) -> (%y: f32[0, 3, 2, 2]) { %y: f32[0, 3, 2, 2] = conv(%x, %w) {strides=[], dilations=[], pads=[], groups=1, "
-       "auto_pad=\"NOTSET\", kernel=[3, 3]} }", 0},
+      {"graph @g(%x: f32[2, 0]) -> (%y: f32[2]) { %y: f32[2] = reduce(%x) {op=\"log_sum_exp\", axes=[1], keepdims=false} }",
+       -std::numeric_limits<double>::infinity()},
+      {"graph @g(%x: f32[0, 2, 4, 4], %w: f32[3, 2, 3, 3]) -> (%y: f32[0, 3, 2, 2]) { %y: f32[0, 3, 2, 2] = conv(%x, %w) {strides=[], "
+       "dilations=[], pads=[], groups=1, "
+       "auto_pad=\"NOTSET\", kernel=[3, 3]} }",
+       0},
       {"graph @g(%x: f32[0, 2, 4, 4]) -> (%y: f32[0, 2, 1, 1]) { %y: f32[0, 2, 1, 1] = global_average_pool(%x) }", 0},
   };
   for (const auto& [text, expected] : kCases) {
@@ -175,7 +196,8 @@ TEST(PrimsDecompose, EveryFaultIsReported) {
   Value* x = graph.add_input("x", Type(DType::f32, {2, 3}));
   Value* last = nullptr;
   for (const char* mode : {"sideways", "upside-down"}) {
-    Node* node = graph.make_node(Op::gelu_, {x}, {{"approximate", std::string(mode)}}, {x->type}, Location{"", std::string("act/") + mode, ""}, "y");
+    Node* node =
+        graph.make_node(Op::gelu_, {x}, {{"approximate", std::string(mode)}}, {x->type}, Location{"", std::string("act/") + mode, ""}, "y");
     graph.body.nodes.push_back(node);
     last = node->result();
   }

@@ -51,7 +51,9 @@ std::vector<Tensor> run_all(Op op, const std::vector<Tensor>& operands, Attrs at
   return evaluate_prim(*node, held, f64);
 }
 
-Tensor run(Op op, const std::vector<Tensor>& operands, Attrs attrs = {}, bool f64 = false) { return run_all(op, operands, std::move(attrs), f64)[0]; }
+Tensor run(Op op, const std::vector<Tensor>& operands, Attrs attrs = {}, bool f64 = false) {
+  return run_all(op, operands, std::move(attrs), f64)[0];
+}
 
 Tensor list(DType dtype, const std::vector<double>& values) {
   Tensor result(dtype, {static_cast<int64_t>(values.size())});
@@ -90,7 +92,8 @@ double at(const Tensor& x, const Shape& index) { return x.as_double(flat(x.shape
 
 /// A tensor from its definition per index.
 void expect_defined(const Tensor& found, const std::function<double(const Shape&)>& definition) {
-  for_each_index(found.shape(), [&](const Shape& index) { ASSERT_EQ(at(found, index), definition(index)) << to_string(std::span<const int64_t>(index)); });
+  for_each_index(found.shape(),
+                 [&](const Shape& index) { ASSERT_EQ(at(found, index), definition(index)) << to_string(std::span<const int64_t>(index)); });
 }
 
 TEST_F(PrimsEval, BinaryBroadcasts) {
@@ -119,7 +122,8 @@ TEST_F(PrimsEval, IntegersWrapAndDivideByZeroToZero) {
   expect_values(run(Op::add_, {list(DType::u8, {250, 1}), list(DType::u8, {10, 1})}), {4, 2});
   expect_values(run(Op::mul_, {list(DType::i8, {100, -128}), list(DType::i8, {2, -1})}), {-56, -128});
   expect_values(run(Op::neg_, {list(DType::i8, {-128, 3})}), {-128, -3});
-  expect_values(run(Op::div_, {list(DType::i32, {7, -7, 7, 0, -2147483648.0}), list(DType::i32, {2, 2, 0, 0, -1})}), {3, -3, 0, 0, -2147483648.0});
+  expect_values(run(Op::div_, {list(DType::i32, {7, -7, 7, 0, -2147483648.0}), list(DType::i32, {2, 2, 0, 0, -1})}),
+                {3, -3, 0, 0, -2147483648.0});
   expect_values(run(Op::rem_, {list(DType::i32, {7, -7, 7, 5}), list(DType::i32, {3, 3, -3, 0})}), {1, -1, 1, 0});
   expect_values(run(Op::mod_, {list(DType::i32, {7, -7, 7, 5}), list(DType::i32, {3, 3, -3, 0})}), {1, 2, -2, 0});
   expect_values(run(Op::pow_, {list(DType::i32, {-3, 2, 2, 1, -1, 0}), list(DType::i32, {3, 5, -1, -5, -3, 0})}), {-27, 32, 0, 1, -1, 1});
@@ -138,9 +142,10 @@ TEST_F(PrimsEval, FloatsFollowIeee) {
   expect_values(run(Op::rem_, {list(DType::f32, {5.5, -5.5, 5.5}), list(DType::f32, {3, 3, -3})}), {2.5, -2.5, 2.5});
   expect_values(run(Op::round_even_, {list(DType::f32, {0.5, 1.5, -2.5, 2.25})}), {0, 2, -2, 2});
   expect_values(run(Op::sign_, {list(DType::f32, {-3, 0, 2, kNan})}), {-1, 0, 1, kNan});
-  const Tensor clamped = run(Op::clamp_, {list(DType::f32, {kNan, -5, 0.5, kInf}), list(DType::f32, {-1, -1, -1, -1}), list(DType::f32, {1, 1, 1, 1})});
+  const Tensor clamped =
+      run(Op::clamp_, {list(DType::f32, {kNan, -5, 0.5, kInf}), list(DType::f32, {-1, -1, -1, -1}), list(DType::f32, {1, 1, 1, 1})});
   expect_values(clamped, {kNan, -1, 0.5, 1});
-  EXPECT_NEAR(run(Op::sinh_, {list(DType::f32, {89})}).as_double(0), 2.2448e38, 1e34);   // exp(89) overflows, sinh(89) does not
+  EXPECT_NEAR(run(Op::sinh_, {list(DType::f32, {89})}).as_double(0), 2.2448e38, 1e34);  // exp(89) overflows, sinh(89) does not
   const Tensor base = list(DType::f32, {-30, -27, -28.5}), cubes = run(Op::pow_, {base, list(DType::f32, {3, 3, 3})});
   const Tensor inverse = run(Op::pow_, {base, list(DType::f32, {-2, -2, -2})});
   for (int64_t i = 0; i < 3; ++i) {
@@ -156,7 +161,7 @@ TEST_F(PrimsEval, CastFollowsOneRule) {
   expect_values(run(Op::cast_, {list(DType::i32, {300, -1})}, {{"dtype", DType::u8}}), {44, 255});
   expect_values(run(Op::cast_, {list(DType::f32, {0, 0.5, kNan})}, {{"dtype", DType::boolean}}), {0, 1, 1});
   const Tensor wide = run(Op::cast_, {list(DType::f32, {0.1})}, {{"dtype", DType::f16}}, true);
-  EXPECT_EQ(wide.dtype(), DType::f64);   // f64 mode rounds nothing
+  EXPECT_EQ(wide.dtype(), DType::f64);  // f64 mode rounds nothing
   const Tensor bits = run(Op::bitcast_, {list(DType::f32, {1, -2})}, {{"dtype", DType::u32}}, true);
   expect_values(bits, {0x3f800000, 0xc0000000});
 }
@@ -167,8 +172,12 @@ TEST_F(PrimsEval, SixteenBitFloatsRoundOnce) {
   Tensor ones(DType::f16, {4096});
   for (int64_t i = 0; i < 4096; ++i) ones.set_double(i, 1);
   expect_values(run(Op::reduce_sum_, {ones}, {{"axes", std::vector<int64_t>{0}}}), {4096});
-  expect_values(run(Op::dot_general_, {ones, ones}, {{"lhs_batch", std::vector<int64_t>{}}, {"rhs_batch", std::vector<int64_t>{}},
-                                                     {"lhs_contract", std::vector<int64_t>{0}}, {"rhs_contract", std::vector<int64_t>{0}}, {"dtype", DType::f16}}),
+  expect_values(run(Op::dot_general_, {ones, ones},
+                    {{"lhs_batch", std::vector<int64_t>{}},
+                     {"rhs_batch", std::vector<int64_t>{}},
+                     {"lhs_contract", std::vector<int64_t>{0}},
+                     {"rhs_contract", std::vector<int64_t>{0}},
+                     {"dtype", DType::f16}}),
                 {4096});
 }
 
@@ -228,7 +237,7 @@ TEST_F(PrimsEval, Reductions) {
   for (int round = 0; round < 80; ++round) {
     const int rank = static_cast<int>(below(5)) + 1;
     const DType dtype = std::vector{DType::f32, DType::i32, DType::u8, DType::bf16}[static_cast<size_t>(below(4))];
-    const Tensor x = whole(dtype, shape(rank, 3), 0, 1);   // few enough for bf16
+    const Tensor x = whole(dtype, shape(rank, 3), 0, 1);  // few enough for bf16
     std::vector<int64_t> axes;
     for (int64_t i = 0; i < rank; ++i) {
       if (below(2) == 0) axes.push_back(i);
@@ -294,7 +303,9 @@ TEST_F(PrimsEval, Windows) {
       high.push_back(below(3) + std::max<int64_t>(0, (window.back() - 1) * dilations.back() + 1 - extent - low.back()));
     }
     for (const char* op : {"sum", "max"}) {
-      const Tensor found = run(Op::reduce_window_, {x}, {{"op", std::string(op)}, {"window", window}, {"strides", strides}, {"low", low}, {"high", high}, {"dilations", dilations}});
+      const Tensor found =
+          run(Op::reduce_window_, {x},
+              {{"op", std::string(op)}, {"window", window}, {"strides", strides}, {"low", low}, {"high", high}, {"dilations", dilations}});
       const bool sum = std::string(op) == "sum";
       expect_defined(found, [&](const Shape& index) {
         double value = sum ? 0 : is_float(x.dtype()) ? -kInf : -2147483648.0;
@@ -317,7 +328,8 @@ TEST_F(PrimsEval, DotGeneral) {
     // Operand axes are any permutation of batch, free and contracted axes.
     const Shape batch = shape(static_cast<int>(below(2)), 3), contract = shape(static_cast<int>(below(3)), round % 5 == 0 ? 40 : 6);
     const Shape lhs_free = shape(static_cast<int>(below(3)), 9), rhs_free = shape(static_cast<int>(below(3)), 20);
-    auto operand = [&](const Shape& free, std::vector<int64_t>& batch_axes, std::vector<int64_t>& contract_axes, std::vector<int64_t>& free_axes) {
+    auto operand = [&](const Shape& free, std::vector<int64_t>& batch_axes, std::vector<int64_t>& contract_axes,
+                       std::vector<int64_t>& free_axes) {
       Shape extents = batch;
       extents.insert(extents.end(), contract.begin(), contract.end());
       extents.insert(extents.end(), free.begin(), free.end());
@@ -341,7 +353,8 @@ TEST_F(PrimsEval, DotGeneral) {
     const DType dtype = std::vector{DType::f32, DType::f64, DType::i32, DType::u8}[static_cast<size_t>(below(4))];
     const Tensor a = whole(dtype, operand(lhs_free, lb, lc, lf), 0, 3), b = whole(dtype, operand(rhs_free, rb, rc, rf), 0, 3);
     const DType result = dtype == DType::u8 ? DType::i32 : dtype;
-    const Tensor found = run(Op::dot_general_, {a, b}, {{"lhs_batch", lb}, {"rhs_batch", rb}, {"lhs_contract", lc}, {"rhs_contract", rc}, {"dtype", result}});
+    const Tensor found = run(Op::dot_general_, {a, b},
+                             {{"lhs_batch", lb}, {"rhs_batch", rb}, {"lhs_contract", lc}, {"rhs_contract", rc}, {"dtype", result}});
     expect_defined(found, [&](const Shape& index) {
       Shape i(a.shape().size()), j(b.shape().size());
       size_t next = 0;
@@ -362,8 +375,13 @@ TEST_F(PrimsEval, LargeProductsCrossEveryBlock) {
   const int64_t m = 203, k = 517, n = 1031;
   const Tensor a = whole(DType::f32, {m, k}), b = whole(DType::f32, {k, n});
   for (bool f64 : {false, true}) {
-    const Tensor found = run(Op::dot_general_, {a, b}, {{"lhs_batch", std::vector<int64_t>{}}, {"rhs_batch", std::vector<int64_t>{}}, {"lhs_contract", std::vector<int64_t>{1}},
-                                                        {"rhs_contract", std::vector<int64_t>{0}}, {"dtype", DType::f32}}, f64);
+    const Tensor found = run(Op::dot_general_, {a, b},
+                             {{"lhs_batch", std::vector<int64_t>{}},
+                              {"rhs_batch", std::vector<int64_t>{}},
+                              {"lhs_contract", std::vector<int64_t>{1}},
+                              {"rhs_contract", std::vector<int64_t>{0}},
+                              {"dtype", DType::f32}},
+                             f64);
     for (int64_t i = 0; i < m; i += 7) {
       for (int64_t j = 0; j < n; j += 11) {
         double sum = 0;
@@ -391,8 +409,13 @@ TEST_F(PrimsEval, ConvGeneral) {
       high.push_back(below(4) - 1 + std::max<int64_t>(0, extent - spread - low.back() + 1));
     }
     const Tensor x = whole(DType::f32, x_shape), w = whole(DType::f32, w_shape);
-    const Tensor found = run(Op::conv_general_, {x, w}, {{"strides", strides}, {"low", low}, {"high", high}, {"lhs_dilation", lhs_dilation},
-                                                         {"rhs_dilation", rhs_dilation}, {"groups", groups}});
+    const Tensor found = run(Op::conv_general_, {x, w},
+                             {{"strides", strides},
+                              {"low", low},
+                              {"high", high},
+                              {"lhs_dilation", lhs_dilation},
+                              {"rhs_dilation", rhs_dilation},
+                              {"groups", groups}});
     expect_defined(found, [&](const Shape& index) {
       const int64_t group = index[1] / outputs;
       double sum = 0;
@@ -429,14 +452,17 @@ TEST_F(PrimsEval, GathersWrapOnceAndReadZeroOutside) {
 TEST_F(PrimsEval, ScattersCombineInOrder) {
   Tensor zeros(DType::f32, {3, 4});
   const Tensor two = list(DType::i64, {0, 1, 2, 3}).reshaped({2, 2});
-  expect_values(run(Op::scatter_nd_, {zeros, two, list(DType::f32, {5, 6})}, {{"combiner", std::string("assign")}}), {0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6});
+  expect_values(run(Op::scatter_nd_, {zeros, two, list(DType::f32, {5, 6})}, {{"combiner", std::string("assign")}}),
+                {0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6});
   const Tensor same = list(DType::i64, {1, 1, -2, 9}).reshaped({4, 1}), line = list(DType::f32, {1, 2, 3});
   const Tensor updates = list(DType::f32, {10, 20, 30, 40});
   expect_values(run(Op::scatter_nd_, {line, same, updates}, {{"combiner", std::string("add")}}), {1, 62, 3});
   expect_values(run(Op::scatter_nd_, {line, same, updates}, {{"combiner", std::string("assign")}}), {1, 30, 3});
   const Tensor indices = list(DType::i64, {0, -1, 0, 5});
-  expect_values(run(Op::scatter_elements_, {line, indices, updates}, {{"axis", int64_t{0}}, {"combiner", std::string("max")}}), {30, 2, 20});
-  expect_values(run(Op::scatter_elements_, {line, indices, updates}, {{"axis", int64_t{0}}, {"combiner", std::string("mul")}}), {300, 2, 60});
+  expect_values(run(Op::scatter_elements_, {line, indices, updates}, {{"axis", int64_t{0}}, {"combiner", std::string("max")}}),
+                {30, 2, 20});
+  expect_values(run(Op::scatter_elements_, {line, indices, updates}, {{"axis", int64_t{0}}, {"combiner", std::string("mul")}}),
+                {300, 2, 60});
 }
 
 TEST_F(PrimsEval, TopkIsSortedAndStable) {
@@ -449,7 +475,8 @@ TEST_F(PrimsEval, TopkIsSortedAndStable) {
 }
 
 TEST_F(PrimsEval, Creation) {
-  expect_values(run(Op::iota_, {}, {{"shape", std::vector<int64_t>{2, 3}}, {"axis", int64_t{1}}, {"dtype", DType::i32}}), {0, 1, 2, 0, 1, 2});
+  expect_values(run(Op::iota_, {}, {{"shape", std::vector<int64_t>{2, 3}}, {"axis", int64_t{1}}, {"dtype", DType::i32}}),
+                {0, 1, 2, 0, 1, 2});
   expect_values(run(Op::full_, {}, {{"shape", std::vector<int64_t>{2}}, {"value", int64_t{-1}}, {"dtype", DType::u8}}), {255, 255});
   EXPECT_EQ(run(Op::full_, {}, {{"shape", std::vector<int64_t>{0, 3}}, {"value", 0.5}, {"dtype", DType::f32}}).count(), 0);
 }

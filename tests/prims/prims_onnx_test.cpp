@@ -18,7 +18,7 @@ namespace {
 
 struct Case {
   std::string name, graph;
-  std::vector<std::string> inputs, outputs;   // values, separated by blanks
+  std::vector<std::string> inputs, outputs;  // values, separated by blanks
 };
 
 std::vector<Case> read_cases() {
@@ -84,9 +84,7 @@ TEST(PrimsOnnx, CompositesGiveWhatOnnxGives) {
 
       const std::vector<Tensor> wide = interpret(*graph, inputs, true);
       for (size_t i = 0; i < results.size(); ++i) expect_close(wide[i], expected[i], 2e-5, c.name + " in f64");
-    } catch (const Error& error) {
-      ADD_FAILURE() << c.name << "\n" << error.what();
-    } catch (const RuleError& error) {
+    } catch (const Error& error) { ADD_FAILURE() << c.name << "\n" << error.what(); } catch (const RuleError& error) {
       ADD_FAILURE() << c.name << "\n" << error.message;
     }
   }
