@@ -10,13 +10,33 @@
 
 namespace tcc {
 
+namespace {
+
+/// Dtypes are known before shapes are: most composites keep that of operand 0.
+DType dtype_before_shapes(const InferInput& input, int result) {
+  const DType x = input.operand(0).dtype;
+  switch (input.op) {
+    case Op::arg_reduce_: return DType::i64;
+    case Op::max_pool_: return result == 1 ? DType::i64 : x;
+    case Op::matmul_integer_: return DType::i32;
+    case Op::quantize_linear_: return input.attrs.get_dtype("dtype");
+    case Op::dequantize_linear_: return input.operand(1).dtype;
+    case Op::dynamic_quantize_linear_: return result == 1 ? x : DType::u8;
+    case Op::layer_norm_: return result == 0 ? x : compute_dtype(x);
+    case Op::one_hot_: return input.operand(1).dtype;
+    default: return x;
+  }
+}
+
+}  // namespace
+
 // The decomposition is the one place that knows the shapes of a composite, so it is run on placeholders in a graph of its own and its types are taken.
 std::vector<Type> infer_by_decomposition(const InferInput& input) {
   std::vector<Type> types;
   for (const Type* type : input.operands) {
     if (type != nullptr && !type->is_static()) {
       // Not known before shapes are bound; resolve asks again then.
-      types.assign(static_cast<size_t>(input.num_results), Type::unranked(input.operand(0).dtype));
+      for (int i = 0; i < input.num_results; ++i) types.push_back(Type::unranked(dtype_before_shapes(input, i)));
       return types;
     }
   }
