@@ -145,7 +145,18 @@ constexpr std::array kPrimitives = {
           const std::string buffer = a.name("a buffer");
           const loop::Space space = parse_space(a.name("a space"));
           const std::string at = a.word("at", "");
-          return loop::stage(unit, buffer, space, at, parse_order(a.word("order", "same")));
+          Unit result = loop::stage(unit, buffer, space, at, parse_order(a.word("order", "same")));
+          const int64_t swizzle_bits = a.integer("swizzle", 0), pad = a.integer("pad", 0);
+          return swizzle_bits > 0 || pad > 0 ? loop::lay_out_shared(result, buffer, static_cast<int>(swizzle_bits), pad) : result;
+        }},
+    Row{"tensorize", [](const Unit& unit, Arguments& a) {
+          const std::string accumulator = a.name("a reduce"), shape = a.name("an instruction");
+          const int64_t warps_m = a.number("of warps along the rows");
+          return loop::tensorize(unit, accumulator, shape, warps_m, a.number("of warps along the columns"));
+        }},
+    Row{"pipeline", [](const Unit& unit, Arguments& a) {
+          const std::string dim = a.name("a loop");
+          return loop::pipeline(unit, dim, static_cast<int>(a.number("of stages")));
         }},
     Row{"split_reduce", [](const Unit& unit, Arguments& a) {
           const std::string accumulator = a.name("a reduce");

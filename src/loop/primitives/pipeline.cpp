@@ -1,0 +1,108 @@
+// pipeline(k_0, 4): the copies to shared memory at the top of a loop's body run up to three iterations ahead of what reads them.
+//
+//   for %k in 16 { alloc %x: f32[32] shared;  barrier;  copy %a[%k * 32] -> %x[0] extents(32) bytes 16;  barrier;  ... reads %x ... }
+// becomes
+//   pipe %p stages 4 (%x: f32[32] shared)
+//   for %k.ahead in 3 { acquire %p;  copy.async %a[%k.ahead * 32] -> %x[0] extents(32) bytes 16;  commit %p }
+//   for %k in 16 {
+//     wait %p
+//     if lt(index(%k), 13) { acquire %p;  copy.async %a[%k * 32 + 96] -> %x[0] extents(32) bytes 16;  commit %p }
+//     ... reads %x ...
+//     release %p
+//   }
+//
+// The wait is a barrier, after which all threads have done with the stage of the iteration before: the next copies go there.
+#include <utility>
+
+#include "loop/primitives/edit.h"
+#include "tcc/loop/primitives.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::loop {
+
+namespace {
+
+class Pipeliner {
+ public:
+  Pipeliner(const Unit& unit, std::string dim, int stages) : names_(unit), dim_(std::move(dim)), stages_(stages) {}
+
+  std::optional<Block> edit(Stmt& stmt) {
+    auto* loop = std::get_if<Loop>(&stmt.node);
+    if (!loop || find_dim(loop->dims, dim_) < 0) return std::nullopt;
+    found_ = true;
+    if (loop->kind != Loop::Kind::for_ || loop->dims.size() != 1 || loop->where) internal_error("`" + dim_ + "` is no `for` of its own without a mask");
+    return pipe(*loop);
+  }
+  bool found() const { return found_; }
+
+ private:
+  Block pipe(const Loop& loop) {
+    std::vector<BufferRef> buffers;
+    Block copies, compute;
+    for (const Stmt& stmt : loop.body) {
+      if (const auto* alloc = std::get_if<Alloc>(&stmt.node); alloc && alloc->buffer->space == Space::shared) {
+        buffers.push_back(alloc->buffer);
+        continue;
+      }
+      if (std::holds_alternative<Barrier>(stmt.node)) continue;
+      const auto* copy = std::get_if<Copy>(&stmt.node);
+      if (!copy) {
+        compute.push_back(stmt);
+        continue;
+      }
+      if (!compute.empty()) internal_error("a copy comes after what reads the others");
+      if (copy->vector_bytes < 4) internal_error("a copy of `" + copy->source->name + "` in steps of " + std::to_string(copy->vector_bytes) + " bytes can't run ahead");
+      Copy async = *copy;
+      async.kind = Copy::Kind::async;
+      copies.push_back({std::move(async)});
+    }
+    if (copies.size() != buffers.size() || buffers.empty()) internal_error("the body of `" + dim_ + "` does not start with copies to shared buffers of its own");
+
+    const VarRef k = loop.dims[0].var;
+    const int64_t ahead = std::min<int64_t>(stages_ - 1, k->extent);
+    const PipeRef pipe = make_pipe(names_.fresh(k->name + ".pipe"), stages_, buffers);
+    const auto fill = [&](const Index& at) {
+      Block block;
+      block.push_back({PipeOp{PipeOp::Kind::acquire, pipe}});
+      for (Stmt& copy : substitute_var(copies, k, at)) block.push_back(std::move(copy));
+      block.push_back({PipeOp{PipeOp::Kind::commit, pipe}});
+      return block;
+    };
+    Loop first;
+    first.kind = Loop::Kind::for_;
+    const VarRef early = make_var(names_.fresh(k->name + ".ahead"), ahead);
+    first.dims = {{early, Bind::unroll}};
+    first.body = fill(Index(early));
+
+    Loop steady = loop;
+    steady.body.clear();
+    steady.body.push_back({PipeOp{PipeOp::Kind::wait, pipe}});
+    if (k->extent > ahead) {
+      If more;
+      more.condition = in_range(Index(k), 0, k->extent - ahead);
+      more.then = fill(Index(k) + Index(ahead));
+      steady.body.push_back({std::move(more)});
+    }
+    for (Stmt& stmt : compute) steady.body.push_back(std::move(stmt));
+    steady.body.push_back({PipeOp{PipeOp::Kind::release, pipe}});
+    return {Stmt{PipeDecl{pipe}}, Stmt{std::move(first)}, Stmt{std::move(steady)}};
+  }
+
+  NameTable names_;
+  std::string dim_;
+  int stages_;
+  bool found_ = false;
+};
+
+}  // namespace
+
+Unit pipeline(const Unit& unit, const std::string& dim, int stages) {
+  if (stages < 2) internal_error("a pipe of " + std::to_string(stages) + " stages");
+  Unit result = unit;
+  Pipeliner pipeliner(unit, dim, stages);
+  rewrite(result.body, [&](Stmt& stmt) { return pipeliner.edit(stmt); });
+  if (!pipeliner.found()) internal_error("there is no loop `" + dim + "`");
+  return result;
+}
+
+}  // namespace tcc::loop

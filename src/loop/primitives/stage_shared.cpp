@@ -1,0 +1,64 @@
+// lay_out_shared(a, bits, pad): how a shared copy of a buffer, which `stage` made, lies in the banks of shared memory.
+//
+//   alloc %a.staged: f32[128, 16] shared          becomes, with pad 4,     alloc %a.staged: f32[128, 16] shared strides(20, 1)
+//   alloc %a.staged: bf16[128, 32] shared         becomes, with bits 2,    alloc %a.staged: bf16[128, 32] shared swizzle(2, 4, 3)
+//
+// Padding makes rows that start in other banks, for ordinary loads down a column. A swizzle does the same for the 16-byte rows of matrices that tensor cores
+// load, without unused bytes: 16-byte chunk c of row r lies at c xor (r / rows per 128 bytes) mod 2^bits. Which bits of an address say the row follows from
+// the length of the row, so the schedule names only how many of them take part.
+#include <bit>
+#include <map>
+
+#include "loop/primitives/edit.h"
+#include "tcc/loop/primitives.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::loop {
+
+namespace {
+
+Swizzle swizzle_of(const Buffer& buffer, int bits) {
+  const int64_t row_bytes = buffer.extents.back() * size_bytes(buffer.dtype);
+  if (bits < 1 || bits > 3) internal_error("a swizzle of " + std::to_string(bits) + " bits");
+  if (row_bytes < 16 << bits || !std::has_single_bit(static_cast<uint64_t>(row_bytes))) {
+    internal_error("rows of " + std::to_string(row_bytes) + " bytes can't be swizzled by " + std::to_string(bits) + " bits");
+  }
+  Swizzle swizzle;
+  swizzle.bits = bits;
+  swizzle.base = 4;
+  swizzle.shift = std::max(std::countr_zero(static_cast<uint64_t>(row_bytes)), 7) - 4;   // eight rows of 16 bytes meet all 32 banks
+  return swizzle;
+}
+
+std::vector<int64_t> padded_strides(const Buffer& buffer, int64_t pad) {
+  const size_t rank = buffer.extents.size();
+  std::vector<int64_t> strides(rank, 1);
+  int64_t next = 1;
+  for (size_t axis = rank; axis-- > 0;) {
+    strides[axis] = next;
+    next *= buffer.extents[axis];
+    if (axis + 1 == rank) next += pad;
+  }
+  return strides;
+}
+
+}  // namespace
+
+Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad) {
+  Unit result = unit;
+  std::map<const Buffer*, BufferRef> map;
+  walk(unit.body, [&](const Stmt& stmt) {
+    const auto* alloc = std::get_if<Alloc>(&stmt.node);
+    if (!alloc || alloc->buffer->space != Space::shared || !is_copy(alloc->buffer->name, buffer + ".staged")) return;
+    Buffer prototype = *alloc->buffer;
+    if (prototype.extents.empty()) internal_error("a single element has no rows to lay out");
+    if (swizzle_bits > 0) prototype.swizzle = swizzle_of(prototype, swizzle_bits);
+    if (pad > 0) prototype.strides = padded_strides(prototype, pad);
+    map[alloc->buffer.get()] = make_buffer(std::move(prototype));
+  });
+  if (map.empty()) internal_error("there is no shared copy of `" + buffer + "`");
+  result.body = replace_buffers(unit.body, map);
+  return result;
+}
+
+}  // namespace tcc::loop

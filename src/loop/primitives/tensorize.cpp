@@ -1,0 +1,184 @@
+// tensorize(s, m16n8k16, 2, 4): a tile of sums of products, whose operands are in shared memory, is computed by tensor cores; the tile then lies in the
+// registers of 2 x 4 warps.
+//
+//   alloc %s.tile: f32[128, 256] registers
+//   map %i_1.init in 128, %j_1.init in 256 { store 0.0, %s.tile[%i_1.init, %j_1.init] }
+//   for %k_0 in 16 {
+//     ...                                                                       // copies of both operands to shared memory
+//     for %k_1 in 32 { map %i_1 in 128, %j_1 in 256 {
+//       %x: bf16 = load %a.staged[%i_1, %k_1];  %y: bf16 = load %b.staged[%j_1, %k_1]
+//       store add(load %s.tile[%i_1, %j_1], mul(cast<f32>(%x), cast<f32>(%y))), %s.tile[%i_1, %j_1]
+//     } }
+//   }
+//   map %i_1.out in 128, %j_1.out in 256 { %s: f32 = load %s.tile[%i_1.out, %j_1.out];  ... }
+// becomes
+//   alloc %s.tile: f32[128, 256] registers tile(...)
+//   map %s.tile: %i_1.init in 128 bind(tile), %j_1.init in 256 bind(tile) { ... }
+//   for %k_0 in 16 { ...;  mma %s.tile, %a.staged[0, 0], %b.staged[0, 0] size(128, 256, 32) shape m16n8k16 }
+//   map %s.tile: %i_1.out in 128 bind(tile), %j_1.out in 256 bind(tile) { ... }
+//
+// A mask on the reduced dim goes away: what lies outside was copied as zeros on both sides. Either operand may be stored with its axes the other way round.
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "loop/primitives/edit.h"
+#include "tcc/loop/primitives.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::loop {
+
+namespace {
+
+/// One operand as the inner map reads it.
+struct Operand {
+  BufferRef buffer;
+  std::vector<Index> from;
+  bool k_first = false;            ///< stored [k, row]
+};
+
+class Tensorizer {
+ public:
+  Tensorizer(const Unit& unit, std::string accumulator, std::string shape, int64_t warps_m, int64_t warps_n)
+      : accumulator_(std::move(accumulator)), shape_(std::move(shape)), warps_m_(warps_m), warps_n_(warps_n) {
+    walk(unit.body, [&](const Stmt& stmt) {
+      const auto* alloc = std::get_if<Alloc>(&stmt.node);
+      if (alloc && is_copy(alloc->buffer->name, accumulator_ + ".tile")) plain_ = alloc->buffer;
+    });
+    if (!plain_ || plain_->extents.size() != 2 || plain_->space != Space::registers) {
+      internal_error("`" + accumulator_ + "` has no register tile of two axes: tile it first");
+    }
+    const int64_t m = plain_->extents[0], n = plain_->extents[1];
+    if (m % (16 * warps_m) != 0 || n % (16 * warps_n) != 0) {
+      internal_error("a tile of " + std::to_string(m) + " x " + std::to_string(n) + " is no whole number of 16 x 16 blocks for each of " + std::to_string(warps_m) + " x " +
+                     std::to_string(warps_n) + " warps");
+    }
+    Buffer prototype = *plain_;
+    prototype.tile = std::make_shared<TileLayout>(mma_accumulator_layout(m, n, warps_m, warps_n));
+    tile_ = make_buffer(std::move(prototype));
+  }
+
+  Unit run(const Unit& unit) {
+    Unit result = unit;
+    rewrite(result.body, [&](Stmt& stmt) { return replace_product(stmt); });
+    if (!found_) internal_error("the tile of `" + accumulator_ + "` is not a sum of products of two shared buffers");
+    result.body = replace_buffers(result.body, {{plain_.get(), tile_}});
+    walk_mutable(result.body, [&](Stmt& stmt) { bind_loop(stmt); });
+    return result;
+  }
+
+ private:
+  /// for %k_1 { map %i_1, %j_1 { lets; store add(load tile, mul(x, y)), tile } }
+  std::optional<Block> replace_product(Stmt& stmt) {
+    auto* steps = std::get_if<Loop>(&stmt.node);
+    if (!steps || steps->kind != Loop::Kind::for_ || steps->dims.size() != 1 || steps->body.size() != 1) return std::nullopt;
+    auto* map = std::get_if<Loop>(&steps->body[0].node);
+    if (!map || map->kind != Loop::Kind::map || map->dims.size() != 2 || map->where || map->body.empty()) return std::nullopt;
+    const auto* store = std::get_if<Store>(&map->body.back().node);
+    if (!store || store->buffer != plain_) return std::nullopt;
+
+    std::map<const Scalar*, ExprPtr> lets;
+    for (size_t i = 0; i + 1 < map->body.size(); i++) {
+      const auto* let = std::get_if<Let>(&map->body[i].node);
+      if (!let) return std::nullopt;
+      lets[let->scalar.get()] = let->value;
+    }
+    const auto resolve = [&](ExprPtr expr) {
+      while (true) {
+        if (expr->kind == Expr::Kind::scalar) {
+          const auto found = lets.find(expr->scalar.get());
+          if (found == lets.end()) return expr;
+          expr = found->second;
+        } else {
+          return expr;
+        }
+      }
+    };
+    const auto without_cast = [&](ExprPtr expr) {
+      expr = resolve(expr);
+      if (expr->kind == Expr::Kind::op && expr->op == Op::cast_ && expr->dtype == DType::f32) expr = resolve(expr->args[0]);
+      return expr;
+    };
+    const ExprPtr sum = resolve(store->value);
+    if (sum->kind != Expr::Kind::op || sum->op != Op::add_) return std::nullopt;
+    ExprPtr product;
+    for (int i = 0; i < 2; i++) {
+      const ExprPtr old = resolve(sum->args[static_cast<size_t>(i)]);
+      if (old->kind == Expr::Kind::load && old->buffer == plain_) product = resolve(sum->args[static_cast<size_t>(1 - i)]);
+    }
+    if (!product || product->kind != Expr::Kind::op || product->op != Op::mul_) return std::nullopt;
+    const Var* k = steps->dims[0].var.get();
+    const Var* rows = map->dims[0].var.get();
+    const Var* columns = map->dims[1].var.get();
+    const ExprPtr x = without_cast(product->args[0]), y = without_cast(product->args[1]);
+    std::optional<Operand> a = as_operand(x, rows, k), b = as_operand(y, columns, k);
+    if (!a || !b) {
+      a = as_operand(y, rows, k);
+      b = as_operand(x, columns, k);
+    }
+    if (!a || !b || a->buffer == b->buffer) return std::nullopt;
+
+    found_ = true;
+    Mma mma;
+    mma.accumulator = plain_;
+    mma.a = a->buffer;
+    mma.b = b->buffer;
+    mma.a_from = a->from;
+    mma.b_from = b->from;
+    mma.m = plain_->extents[0];
+    mma.n = plain_->extents[1];
+    mma.k = steps->dims[0].var->extent;
+    mma.transpose_a = a->k_first;
+    mma.transpose_b = b->k_first;
+    mma.shape = shape_;
+    return Block{Stmt{std::move(mma)}};
+  }
+
+  static std::optional<Operand> as_operand(const ExprPtr& expr, const Var* row, const Var* k) {
+    if (expr->kind != Expr::Kind::load || expr->buffer->space != Space::shared || expr->otherwise || expr->indices.size() < 2) return std::nullopt;
+    Operand operand;
+    operand.buffer = expr->buffer;
+    int row_axis = -1, k_axis = -1;
+    for (size_t axis = 0; axis < expr->indices.size(); axis++) {
+      const Index& index = expr->indices[axis];
+      bool inside_row = false, inside_k = false;
+      const int64_t by_row = index.coefficient_of(row, &inside_row), by_k = index.coefficient_of(k, &inside_k);
+      if (inside_row || inside_k) return std::nullopt;
+      if ((by_row != 0 && (by_row != 1 || row_axis >= 0 || by_k != 0)) || (by_k != 0 && (by_k != 1 || k_axis >= 0))) return std::nullopt;
+      if (by_row == 1) row_axis = static_cast<int>(axis);
+      if (by_k == 1) k_axis = static_cast<int>(axis);
+      operand.from.push_back(substitute(index, [&](const VarRef& var) -> std::optional<Index> {
+        if (var.get() == row || var.get() == k) return Index(0);
+        return std::nullopt;
+      }));
+    }
+    const int rank = static_cast<int>(expr->indices.size());
+    if (row_axis < 0 || k_axis < 0 || row_axis + k_axis != 2 * rank - 3) return std::nullopt;   // the last two axes
+    operand.k_first = k_axis < row_axis;
+    return operand;
+  }
+
+  /// The maps that fill and read the tile run over its layout.
+  void bind_loop(Stmt& stmt) {
+    auto* loop = std::get_if<Loop>(&stmt.node);
+    if (!loop || loop->kind != Loop::Kind::map || loop->dims.size() != 2) return;
+    if (loop->dims[0].var->extent != tile_->extents[0] || loop->dims[1].var->extent != tile_->extents[1]) return;
+    const Uses uses = uses_of(loop->body);
+    if (!uses.reads.contains(tile_.get()) && !uses.writes.contains(tile_.get())) return;
+    loop->tile = tile_;
+    for (Dim& dim : loop->dims) dim.bind = Bind::tile;
+  }
+
+  std::string accumulator_, shape_;
+  int64_t warps_m_, warps_n_;
+  BufferRef plain_, tile_;
+  bool found_ = false;
+};
+
+}  // namespace
+
+Unit tensorize(const Unit& unit, const std::string& accumulator, const std::string& shape, int64_t warps_m, int64_t warps_n) {
+  return Tensorizer(unit, accumulator, shape, warps_m, warps_n).run(unit);
+}
+
+}  // namespace tcc::loop

@@ -1,0 +1,20 @@
+// Chooses the schedule of a unit, nest by nest.
+#include "schedule/chooser.h"
+
+namespace tcc::schedule {
+
+Schedule choose(const loop::Unit& unit, const Target& target) {
+  std::vector<std::string> nests;
+  for (const loop::Stmt& stmt : unit.body) {
+    const auto* nest = std::get_if<loop::Loop>(&stmt.node);
+    if (nest && nest->kind == loop::Loop::Kind::map && !nest->dims.empty()) nests.push_back(nest->dims[0].var->name);
+  }
+  Chooser chooser(unit, target);
+  for (const std::string& nest : nests) {
+    if (target.kind == Target::Kind::cpu) choose_cpu_nest(chooser, nest);
+    else choose_cuda_nest(chooser, nest);
+  }
+  return chooser.take();
+}
+
+}  // namespace tcc::schedule

@@ -1,0 +1,75 @@
+// A schedule under construction: each primitive is applied as soon as it is chosen, so that the next choice looks at what is there.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedule/analysis.h"
+#include "schedule/apply.h"
+#include "tcc/schedule/schedule.h"
+
+namespace tcc::schedule {
+
+class Chooser {
+ public:
+  Chooser(loop::Unit unit, const Target& target) : unit_(std::move(unit)), target_(target) {}
+
+  const loop::Unit& unit() const { return unit_; }
+  const Target& target() const { return target_; }
+  Schedule take() { return std::move(schedule_); }
+
+  void add(const std::string& primitive, std::vector<Argument> arguments) {
+    schedule_.push_back({primitive, std::move(arguments)});
+    unit_ = apply_one(unit_, schedule_.back(), schedule_);
+  }
+  static Argument arg(std::string word) { return {"", std::move(word)}; }
+  static Argument arg(int64_t number) { return {"", number}; }
+  static Argument key(std::string name, std::string word) { return {std::move(name), std::move(word)}; }
+
+  void split(const std::string& dim, int64_t factor) { add("split", {arg(dim), arg(factor)}); }
+  void peel(const std::string& dim) { add("peel", {arg(dim)}); }
+  void bind(const std::string& dim, const std::string& where) { add("bind", {arg(dim), arg(where)}); }
+  void vectorize(const std::string& dim) { add("vectorize", {arg(dim)}); }
+  void unroll(const std::string& dim) { add("unroll", {arg(dim)}); }
+  /// Fuses and gives the name of the result.
+  std::string fuse(const std::string& outer, const std::string& inner) {
+    add("fuse", {arg(outer), arg(inner)});
+    return outer + "_" + inner;
+  }
+  void reorder(const std::vector<std::string>& names) {
+    std::vector<Argument> arguments;
+    for (const std::string& name : names) arguments.push_back(arg(name));
+    add("reorder", std::move(arguments));
+  }
+
+  /// The statement with a dim of exactly this name; internal error when there is none.
+  const loop::Stmt& find(const std::string& dim) const;
+  bool has(const std::string& dim) const;
+  int64_t extent(const std::string& dim) const;
+
+  /// Fuses neighbouring dims of the statement that has `dim`, from the innermost, wherever indices stay sums; gives the names that are left.
+  std::vector<std::string> fuse_all(const std::string& dim);
+
+ private:
+  loop::Unit unit_;
+  const Target& target_;
+  Schedule schedule_;
+};
+
+std::vector<std::string> names_of(const std::vector<loop::Dim>& dims);
+
+/// What a nest is, as far as schedules differ.
+enum class NestKind : uint8_t {
+  pointwise,      ///< no reduce, scan or loop inside the map
+  reduction,      ///< reduces per element of the map
+  contraction,    ///< one reduce, a sum of products of two loads
+  rows,           ///< loops and reduces inside the map
+  ordered,        ///< scans
+};
+NestKind kind_of(const loop::Loop& nest);
+
+void choose_cpu_nest(Chooser& chooser, const std::string& first_dim);
+void choose_cuda_nest(Chooser& chooser, const std::string& first_dim);
+
+}  // namespace tcc::schedule

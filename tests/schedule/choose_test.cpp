@@ -1,0 +1,121 @@
+// Every first form gets a schedule for each target whose kernels verify and compute what the first form does.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "tcc/loop/loop.h"
+#include "tcc/schedule/schedule.h"
+#include "tcc/support/tensor.h"
+
+namespace tcc::schedule {
+namespace {
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::filesystem::path> forms(const char* folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TCC_TEST_DATA_DIR) / folder)) {
+    if (entry.path().extension() == ".loop") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Small integers, so that any order of summation is exact. Index buffers get indices that are mostly in range.
+Tensor data_for(const loop::Buffer& buffer, int seed) {
+  Tensor tensor(buffer.dtype, buffer.extents);
+  uint32_t state = 12345u + static_cast<uint32_t>(seed) * 777u;
+  for (int64_t i = 0; i < tensor.count(); i++) {
+    state = state * 1664525u + 1013904223u;
+    tensor.set_int64(i, buffer.dtype == DType::boolean ? state >> 31 : static_cast<int64_t>(state >> 29) - (is_unsigned_integer(buffer.dtype) ? 0 : 3));
+  }
+  return tensor;
+}
+
+std::vector<Tensor> make_params(const loop::Unit& unit) {
+  std::vector<Tensor> params;
+  for (size_t i = 0; i < unit.params.size(); i++) {
+    const loop::Param& param = unit.params[i];
+    params.push_back(param.written ? Tensor(param.buffer->dtype, param.buffer->extents) : data_for(*param.buffer, static_cast<int>(i)));
+  }
+  return params;
+}
+
+void run_kernels(const loop::Unit& unit, const std::vector<loop::Kernel>& kernels, std::vector<Tensor>& params, const std::vector<loop::BufferRef>& temporaries) {
+  std::map<int, Tensor> tensors;
+  for (size_t i = 0; i < unit.params.size(); i++) tensors[unit.params[i].buffer->id] = params[i];
+  for (const loop::BufferRef& buffer : temporaries) tensors[buffer->id] = Tensor(buffer->dtype, buffer->extents);
+  for (const loop::Kernel& kernel : kernels) {
+    std::vector<Tensor> arguments;
+    for (const loop::Param& param : kernel.params) arguments.push_back(tensors.at(param.buffer->id));
+    loop::interpret(kernel, arguments);
+    for (size_t i = 0; i < kernel.params.size(); i++) tensors[kernel.params[i].buffer->id] = arguments[i];
+  }
+  for (size_t i = 0; i < unit.params.size(); i++) params[i] = tensors.at(unit.params[i].buffer->id);
+}
+
+void expect_close(const Tensor& expected, const Tensor& actual, const std::string& what) {
+  for (int64_t i = 0; i < expected.count(); i++) {
+    const double e = expected.as_double(i), a = actual.as_double(i);
+    const double tolerance = 1e-5 + 1e-5 * std::abs(e);
+    ASSERT_TRUE(e == a || (std::isnan(e) && std::isnan(a)) || std::abs(e - a) <= tolerance) << what << " at " << i << ": " << a << ", expected " << e;
+  }
+}
+
+class Forms : public testing::TestWithParam<const char*> {};
+
+Target target_named(std::string_view name) { return name == "cpu" ? Target::cpu_v3() : Target::cuda_sm80(); }
+
+TEST_P(Forms, ChoiceVerifies) {
+  const Target target = target_named(GetParam());
+  for (const auto& path : forms("forms")) {
+    SCOPED_TRACE(path.filename().string());
+    const loop::Unit unit = loop::parse_unit(read(path), path.filename().string());
+    const Schedule schedule = choose(unit, target);
+    EXPECT_EQ(print(parse_schedule(print(schedule), "schedule")), print(schedule));
+    const loop::Unit scheduled = apply(unit, schedule, target);
+    std::vector<loop::BufferRef> temporaries;
+    const std::vector<loop::Kernel> kernels = split_kernels(scheduled, target, &temporaries);
+    EXPECT_FALSE(kernels.empty());
+    for (const loop::Kernel& kernel : kernels) {
+      for (const std::string& fault : loop::verify_kernel(kernel)) ADD_FAILURE() << fault << "\n" << print(schedule) << "\n" << loop::print(kernel, "k");
+      EXPECT_GT(estimate_ns(kernel, target), 0);
+    }
+  }
+}
+
+TEST_P(Forms, ChoiceComputesTheSame) {
+  const Target target = target_named(GetParam());
+  for (const auto& path : forms("small")) {
+    SCOPED_TRACE(path.filename().string());
+    const loop::Unit unit = loop::parse_unit(read(path), path.filename().string());
+    const Schedule schedule = choose(unit, target);
+    SCOPED_TRACE(print(schedule));
+    const loop::Unit scheduled = apply(unit, schedule, target);
+    std::vector<loop::BufferRef> temporaries;
+    const std::vector<loop::Kernel> kernels = split_kernels(scheduled, target, &temporaries);
+    std::vector<Tensor> expected = make_params(unit), actual = make_params(unit);
+    loop::interpret(unit, expected);
+    ASSERT_NO_THROW(run_kernels(unit, kernels, actual, temporaries));
+    for (size_t i = 0; i < expected.size(); i++) {
+      if (unit.params[i].written) expect_close(expected[i], actual[i], unit.params[i].buffer->name);
+    }
+    if (HasFailure()) {
+      for (const loop::Kernel& kernel : kernels) std::puts(loop::print(kernel, "k").c_str());
+      return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Forms, testing::Values("cpu", "cuda"), [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace tcc::schedule
