@@ -119,7 +119,8 @@ bool equal(const ExprPtr& a, const ExprPtr& b);
 ///   thread   digits of threadIdx.x (all threads of the block); nested thread dims are mixed-radix, outermost slowest
 ///   warp, lane   digits of threadIdx.x / 32 and of threadIdx.x % 32. A kernel uses `thread` or `warp`/`lane`, not both
 ///   tile     the coordinates of the register tile named by Loop::tile
-/// A thread (warp, lane) dim with an extent below the number available idles the rest.
+/// A thread (warp, lane) dim with an extent below the number available idles the rest. What stands outside of thread dims is executed by every thread alike.
+/// digits_of (rewrite.h) says which part of the number each dim is.
 enum class Bind : uint8_t { none, serial, unroll, vector, block, threads, thread, warp, lane, tile };
 std::string_view name_of(Bind bind);
 
@@ -151,7 +152,7 @@ struct Combine {
 struct State {
   ScalarRef result;                ///< visible after the statement (in scans also within `after`)
   Op combiner = Op::reduce_sum_;
-  ExprPtr init;                    ///< null: the identity of the combiner; required with a custom Combine
+  ExprPtr init;                    ///< null: the identity of the combiner; required with a custom Combine, whose identity it is
   ExprPtr value;                   ///< of one iteration, may use scalars of `body`
 };
 
@@ -161,7 +162,8 @@ struct Reduce {
   Block body;                      ///< lets (and inner reduces) that the values use
   std::vector<State> states;
   std::shared_ptr<const Combine> combine;   ///< null: each state by its combiner
-  /// Dims bound to lane/thread: the result is combined across them and every thread of the block (lane: of the warp) has it.
+  /// Dims bound to lane/thread: the result is combined across them and every thread of the block (lane: of the warp) has it, idle ones too; within
+  /// thread (lane) dims around, the threads that share their values have theirs. All threads of the block (warp) must come by.
 };
 
 struct Scan {
@@ -184,7 +186,8 @@ struct Alloc { BufferRef buffer; };
 struct Barrier {};                 ///< all threads of the block
 
 /// A box of elements moved by all threads of the block together: destination[to + x] = source[from + x] for x in `extents`
-/// (trailing axes of the box match trailing axes of both buffers). Source elements outside its extents give zero.
+/// (trailing axes of the box match trailing axes of both buffers). Source elements outside its extents give zero; the destination has room for the box.
+/// No element may be read by others before a barrier (of a pipe's buffer: the wait).
 struct Copy {
   enum class Kind : uint8_t { plain, async };   ///< async: cp.async, complete after commit and wait. Later: tma, im2col, bulk
   Kind kind = Kind::plain;
@@ -205,7 +208,8 @@ using PipeRef = std::shared_ptr<const Pipe>;
 PipeRef make_pipe(std::string name, int stages, std::vector<BufferRef> buffers);
 struct PipeDecl { PipeRef pipe; };
 /// acquire: the producer waits for a free stage; commit: its copies are grouped, producer moves on; wait: the consumer waits for the oldest
-/// committed stage to be filled (for the whole block); release: the consumer gives it back and moves on.
+/// committed stage to be filled (for the whole block, which it synchronises like a barrier); release: the consumer gives it back and moves on.
+/// An acquire does not synchronise: a wait or barrier stands between the release of a stage and its next acquire.
 struct PipeOp {
   enum class Kind : uint8_t { acquire, commit, wait, release };
   Kind kind = Kind::acquire;
@@ -269,9 +273,12 @@ bool equal(const Kernel& a, const Kernel& b, std::string* why = nullptr);
 std::vector<std::string> verify_first_form(const Unit& unit);
 std::vector<std::string> verify_kernel(const Kernel& kernel);
 
-/// Runs a unit: tensors for each parameter, in order; the written ones are filled. Plain loops.
+/// Runs a unit: tensors for each parameter, in order; the written ones are filled (made when undefined, otherwise replaced by a written copy). Plain loops.
+/// A scheduled unit runs with every bind a plain loop; barriers and mma within thread dims need a kernel.
+/// Error (internal) on reads outside a buffer or of elements never written.
 void interpret(const Unit& unit, std::vector<Tensor>& params);
-/// Runs a scheduled kernel, all blocks and threads (in lock step between barriers), with a check of pipe states and of shared races.
+/// Runs a scheduled kernel, all blocks and threads (in lock step, statement by statement), with a check of pipe states and of races on shared memory and between
+/// blocks. Kernels with pipes run twice, the copies as early and as late as the pipe allows, and must give the same bits.
 void interpret(const Kernel& kernel, std::vector<Tensor>& params);
 
 // ------------------------------------------------------------------------------------------------------ rewriting help
