@@ -1,0 +1,125 @@
+// tcc bench m.so: how fast a library is. The inputs lie where the device reads them, so copies to and from a GPU are not counted.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/library_flags.h"
+#include "driver/emit.h"
+
+namespace tcc::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+// Without --runs: as many as half a second holds, at least 20, so that the percentiles mean something.
+constexpr double kSeconds = 0.5;
+constexpr int kLeastRuns = 20, kMostRuns = 20000;
+// A library's first runs allocate, build the CUDA graph and wake the clocks.
+constexpr double kWarmupSeconds = 0.2;
+constexpr int kLeastWarmups = 3;
+
+struct Times {
+  std::vector<double> device, host;
+};
+
+Times measure(runtime::Instance& instance, int runs, int warmups) {
+  const auto start_of_warmup = Clock::now();
+  for (int i = 0; warmups >= 0 ? i < warmups : i < kLeastWarmups || Seconds(Clock::now() - start_of_warmup).count() < kWarmupSeconds; ++i) instance.run_prepared();
+  Times times;
+  const auto start = Clock::now();
+  const auto wants_more = [&](int done) {
+    if (runs > 0) return done < runs;
+    return done < kLeastRuns || (done < kMostRuns && Seconds(Clock::now() - start).count() < kSeconds);
+  };
+  for (int i = 0; wants_more(i); ++i) {
+    const runtime::Timing timing = instance.run_prepared();
+    times.device.push_back(timing.device_us);
+    times.host.push_back(timing.host_us);
+  }
+  std::sort(times.device.begin(), times.device.end());
+  std::sort(times.host.begin(), times.host.end());
+  return times;
+}
+
+/// The smallest time that `fraction` of all runs reach; `sorted` is not empty.
+double percentile(const std::vector<double>& sorted, double fraction) {
+  const auto rank = static_cast<size_t>(fraction * static_cast<double>(sorted.size()) + 0.5);
+  return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
+}
+
+std::string line(const char* name, double value, const char* unit) {
+  char text[100];
+  std::snprintf(text, sizeof text, "%-18s %12.3f %s\n", name, value, unit);
+  return text;
+}
+
+std::string profile_table(std::vector<runtime::LaunchTime> launches) {
+  double total = 0;
+  for (const runtime::LaunchTime& launch : launches) total += launch.time_us;
+  std::string text = "        us      %  kernel        grid  label\n";
+  for (const runtime::LaunchTime& launch : launches) {
+    char row[100];
+    std::snprintf(row, sizeof row, "%10.2f  %5.1f  %-8s %9llu  ", launch.time_us, total > 0 ? 100 * launch.time_us / total : 0, launch.kernel.c_str(),
+                  static_cast<unsigned long long>(launch.grid));
+    text += row + launch.label + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+int bench(const Arguments& arguments) {
+  CLI::App app("Times a library made by tcc. Inputs that are not given are random.", "tcc bench");
+  LibraryFlags flags;
+  flags.add_to(app);
+  int runs = 0, warmups = -1;
+  bool json = false, profile = false;
+  app.add_option("--runs", runs, "timed runs (as many as half a second holds, at least 20)")->type_name("N");
+  app.add_option("--warmup", warmups, "runs before those (for a fifth of a second)")->type_name("N");
+  app.add_flag("--json", json, "prints one JSON object");
+  app.add_flag("--profile", profile, "adds a table of launches, each timed by itself");
+  if (!parse(app, arguments)) return 0;
+  if (runs < 0) throw Error(ExitCode::usage, "invalid-argument", "", "--runs=" + std::to_string(runs) + ": a number of runs was expected");
+
+  flags.input.random = true;
+  const LoadedLibrary loaded = flags.load();
+  runtime::Instance& instance = *loaded.instance;
+  instance.prepare(flags.inputs(*loaded.library));
+  const Times times = measure(instance, runs, warmups);
+  const double median = percentile(times.device, 0.5);
+  double sum = 0;
+  for (const double time : times.device) sum += time;
+
+  if (json) {
+    nlohmann::ordered_json report = {
+        {"device", instance.device_name()}, {"runs", times.device.size()}, {"median_us", median}, {"p90_us", percentile(times.device, 0.9)},
+        {"p99_us", percentile(times.device, 0.99)}, {"min_us", times.device.front()}, {"max_us", times.device.back()},
+        {"mean_us", sum / static_cast<double>(times.device.size())}, {"host_median_us", percentile(times.host, 0.5)},
+        {"peak_bytes", instance.peak_bytes()}, {"weights_bytes", instance.info().weights_bytes}, {"launches", instance.info().num_launches},
+        {"threads", instance.info().num_threads}};
+    if (profile) {
+      for (const runtime::LaunchTime& launch : instance.profile_prepared()) {
+        report["profile"].push_back({{"label", launch.label}, {"kernel", launch.kernel}, {"grid", launch.grid}, {"us", launch.time_us}});
+      }
+    }
+    driver::write_stdout(report.dump(2) + "\n");
+    return 0;
+  }
+  std::string text = "device             " + instance.device_name() + " (" + instance.device_reason() + ")\n";
+  text += "runs               " + std::to_string(times.device.size()) + "\n";
+  text += line("throughput", median > 0 ? 1e6 / median : 0, "runs/s");
+  text += line("latency min", times.device.front(), "us") + line("latency median", median, "us") + line("latency mean", sum / static_cast<double>(times.device.size()), "us");
+  text += line("latency p90", percentile(times.device, 0.9), "us") + line("latency p99", percentile(times.device, 0.99), "us") + line("latency max", times.device.back(), "us");
+  text += line("host median", percentile(times.host, 0.5), "us");
+  text += line("workspace", static_cast<double>(instance.peak_bytes()) / 1024, "KiB") + line("weights", static_cast<double>(instance.info().weights_bytes) / 1024, "KiB");
+  text += "launches           " + std::to_string(instance.info().num_launches) + "\n";
+  if (profile) text += "\n" + profile_table(instance.profile_prepared());
+  driver::write_stdout(text);
+  return 0;
+}
+
+}  // namespace tcc::cli

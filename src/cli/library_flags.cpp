@@ -1,0 +1,38 @@
+#include "cli/library_flags.h"
+
+namespace tcc::cli {
+
+void LibraryFlags::add_to(CLI::App& app) {
+  app.add_option("library", path, "what `tcc -o` wrote")->required()->type_name("");
+  add_list(app, "--input", input.inputs, "a .npy or .pb file for the next input or the one named, or an .npz with arrays named like inputs")->type_name("[NAME=]FILE");
+  app.add_flag("--random", input.random, "inputs that are not given are random");
+  app.add_option("--seed", input.seed, "of random inputs (0)")->type_name("N");
+  app.add_option("--device", device, "auto, cuda, cpu; auto takes CUDA where it can")->type_name("DEVICE");
+  app.add_option("--device-number", ordinal, "which CUDA device (0)")->type_name("N");
+  app.add_option("--threads", threads, "of the CPU (all that this process may use)")->type_name("N");
+  app.add_option("--weights", weights, "weights of a library compiled with --weights=file (<library>.weights)")->type_name("FILE");
+  app.add_flag("--no-cuda-graph", no_cuda_graph, "launches each kernel by itself");
+}
+
+LoadedLibrary LibraryFlags::load() const {
+  const runtime::Device chosen = parse_device(device);
+  if (threads < 0) throw Error(ExitCode::usage, "invalid-argument", "", "--threads=" + std::to_string(threads) + ": a number of threads was expected");
+  LoadedLibrary loaded;
+  loaded.library = runtime::Library::open(path);
+  runtime::InstanceOptions options;
+  options.device = chosen;
+  options.device_ordinal = ordinal;
+  options.num_threads = threads;
+  options.cuda_graph = !no_cuda_graph;
+  options.weights_path = weights.empty() && !loaded.library->info().weights_embedded ? path + ".weights" : weights;
+  loaded.instance = std::make_unique<runtime::Instance>(loaded.library, options);
+  return loaded;
+}
+
+std::vector<Tensor> LibraryFlags::inputs(const runtime::Library& library) const {
+  std::vector<driver::ExpectedTensor> expected;
+  for (const runtime::TensorInfo& info : library.inputs()) expected.push_back({info.name, info.dtype, info.shape});
+  return driver::gather_inputs(expected, input, path);
+}
+
+}  // namespace tcc::cli

@@ -1,0 +1,30 @@
+// What `tcc run` and `tcc bench` share: the library, its device and its inputs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "driver/array_files.h"
+#include "tcc/runtime/library.h"
+
+namespace tcc::cli {
+
+struct LoadedLibrary {
+  std::shared_ptr<const runtime::Library> library;
+  std::unique_ptr<runtime::Instance> instance;
+};
+
+struct LibraryFlags {
+  std::string path, device = "auto", weights;
+  int threads = 0, ordinal = 0;
+  bool no_cuda_graph = false;
+  driver::InputOptions input;
+
+  void add_to(CLI::App& app);
+  LoadedLibrary load() const;
+  std::vector<Tensor> inputs(const runtime::Library& library) const;
+};
+
+}  // namespace tcc::cli

@@ -1,0 +1,121 @@
+#include "driver/build.h"
+
+#include "driver/kernels.h"
+#include "tcc/codegen/codegen.h"
+#include "tcc/loop/loop.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::driver {
+
+namespace {
+
+std::string reproducer_arguments(const TargetChoice& choice, const std::string& products) {
+  return "--from=prims --target=" + choice.name + " " + products;
+}
+
+void verify_plan(const plan::Plan& plan) {
+  std::vector<std::string> faults = plan::verify(plan);
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    for (const std::string& fault : loop::verify_kernel(plan.kernels[k])) faults.push_back("kernel " + kernel_name(k) + ": " + fault);
+  }
+  require_well_formed("make-plan", faults);
+}
+
+std::string kernels_text(const plan::Plan& plan) {
+  std::string text;
+  for (size_t k = 0; k < plan.kernels.size(); ++k) text += loop::print(plan.kernels[k], kernel_name(k));
+  return text;
+}
+
+// One line per kernel; kernels of one unit repeat its line, so that a reader finds each by its name.
+std::string schedules_text(const plan::Plan& plan) {
+  std::string text;
+  for (size_t k = 0; k < plan.schedules.size(); ++k) text += kernel_name(k) + ": " + schedule::print(plan.schedules[k]) + "\n";
+  return text;
+}
+
+std::string units_text(const plan::Plan& plan) {
+  std::string text;
+  for (const std::string& form : plan.unit_forms) text += form.ends_with('\n') ? form : form + "\n";
+  return text;
+}
+
+bool is_cpu(const TargetChoice& choice) { return choice.target.kind == schedule::Target::Kind::cpu; }
+
+}  // namespace
+
+std::vector<TargetBuild> plan_targets(Session& session, const Graph& prims, const std::vector<TargetChoice>& choices, Emitter& emitter) {
+  group::Groups groups;
+  session.progress.step("form-groups");
+  run_stage(session, "form-groups", &prims, "--from=prims --target=cpu --emit=groups", [&] {
+    groups = group::form_groups(prims);
+    if (session.verify) require_well_formed("form-groups", group::verify(groups));
+  });
+  for (const TargetChoice& choice : choices) {
+    if (emitter.wants("groups", choice)) emitter.write("groups", choice.name, group::print(groups));
+  }
+  std::vector<TargetBuild> builds;
+  for (const TargetChoice& choice : choices) {
+    session.progress.step("planning for " + choice.name);
+    TargetBuild& build = builds.emplace_back();
+    build.choice = choice;
+    run_stage(session, "make-plan", &prims, reproducer_arguments(choice, "--emit=plan"), [&] {
+      build.plan = plan::make_plan(prims, groups, choice.target);
+      if (session.verify) verify_plan(build.plan);
+    });
+  }
+  return builds;
+}
+
+void emit_target(Session& session, const Graph* prims, const TargetBuild& build, Emitter& emitter) {
+  const TargetChoice& choice = build.choice;
+  const plan::Plan& plan = build.plan;
+  const auto write = [&](std::string_view kind, const auto& make) {
+    if (emitter.wants(kind, choice)) emitter.write(kind, choice.name, make());
+  };
+  write("loop", [&] { return units_text(plan); });
+  write("schedule", [&] { return schedules_text(plan); });
+  write("kernel", [&] { return kernels_text(plan); });
+  write("plan", [&] { return plan::print(plan); });
+  const bool llvm = emitter.wants("llvm", choice), assembly = emitter.wants("asm", choice) || emitter.wants("ptx", choice), object = emitter.wants("obj", choice);
+  if (!llvm && !assembly && !object) return;
+  session.progress.step("generating code to print");
+  const Timed timed(session.times, "emit-code");
+  const std::string level = is_cpu(choice) ? choice.levels.front() : choice.ptx_arch;
+  codegen::Products products;
+  guard_stage(session, "generate-code", prims, reproducer_arguments(choice, "--emit=obj"), [&] {
+    products = emit_all_kernels(plan, choice, level, session.options.optimization, llvm, assembly);
+  });
+  write("llvm", [&] { return products.llvm_ir; });
+  write("ptx", [&] { return products.assembly; });
+  write("asm", [&] { return products.assembly; });
+  write("obj", [&] {
+    if (is_cpu(choice)) return products.object;
+    if (codegen::find_ptxas().empty()) {
+      throw Error(ExitCode::environment, "missing-tool", "", "--emit=obj for cuda needs ptxas, which is not found", "set TCC_PTXAS to its path, or ask for --emit=ptx");
+    }
+    return codegen::assemble_ptx(products.assembly, choice.cubins.empty() ? choice.ptx_arch : choice.cubins.front());
+  });
+}
+
+void emit_interface(const Graph& interface, std::vector<TargetBuild>& builds, const Options& options, Emitter& emitter) {
+  if (!emitter.wants("header") && !emitter.wants("manifest")) return;
+  const link::LinkInput input = make_link_input(interface, builds, options);
+  if (emitter.wants("header")) emitter.write("header", link::write_header(input.program, options.symbol_prefix));
+  if (emitter.wants("manifest")) emitter.write("manifest", link::write_manifest(input.program));
+}
+
+void build_library(Session& session, const Graph* prims, const Graph& interface, std::vector<TargetBuild>& builds, const std::string& output) {
+  for (TargetBuild& build : builds) {
+    guard_stage(session, "generate-code", prims, reproducer_arguments(build.choice, "-o /dev/null"), [&] {
+      build.code = generate_kernels(build.plan, build.choice, session.options.optimization, session.progress, session.times);
+    });
+  }
+  session.progress.step("linking");
+  const Timed timed(session.times, "link");
+  const link::LinkInput input = make_link_input(interface, builds, session.options);
+  if (!input.embed_weights) link::write_weights_file(input, output + ".weights");
+  link::link_shared_object(input, output);
+}
+
+}  // namespace tcc::driver

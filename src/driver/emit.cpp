@@ -1,0 +1,173 @@
+#include "driver/emit.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "tcc/support/diagnostics.h"
+#include "tcc/support/files.h"
+#include "tcc/support/safetensors.h"
+
+namespace tcc::driver {
+
+namespace {
+
+constexpr auto kKinds = std::to_array<EmitKind>({
+    {"graph", Stage::imported, false},
+    {"prims", Stage::prims, false},
+    {"groups", Stage::planned, true},
+    {"loop", Stage::planned, true},
+    {"schedule", Stage::planned, true},
+    {"kernel", Stage::planned, true},
+    {"plan", Stage::planned, true},
+    {"llvm", Stage::planned, true},
+    {"ptx", Stage::planned, true, false, true},
+    {"asm", Stage::planned, true, true, false},
+    {"obj", Stage::planned, true, true, true},
+    {"header", Stage::planned, false},
+    {"manifest", Stage::planned, false},
+});
+
+// Known kinds that an inference has no such thing for.
+constexpr auto kOtherModes = std::to_array<std::string_view>({"joint", "forward", "backward", "remat"});
+
+// What is left to emit when the input is a later form than a model.
+bool exists_from(std::string_view kind, std::string_view from) {
+  if (from.empty() || from == "graph") return true;
+  if (from == "prims") return kind != "graph";
+  if (kind == "graph" || kind == "prims" || kind == "groups" || kind == "plan" || kind == "header" || kind == "manifest") return false;
+  return from == "loop" || (kind != "loop" && kind != "schedule");
+}
+
+const EmitKind& kind_named(const std::string& name) {
+  for (const EmitKind& kind : kKinds) {
+    if (kind.name == name) return kind;
+  }
+  if (std::find(kOtherModes.begin(), kOtherModes.end(), name) != kOtherModes.end()) {
+    throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + name + ": an inference has no `" + name + "`");
+  }
+  std::string names;
+  for (const EmitKind& kind : kKinds) names += (names.empty() ? "" : ", ") + std::string(kind.name);
+  throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + name + ": there is no such product", "products are " + names);
+}
+
+bool has(const EmitKind& kind, const TargetChoice& target) {
+  return target.target.kind == schedule::Target::Kind::cpu ? kind.on_cpu : kind.on_cuda;
+}
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1); }
+
+/// out.ptx, cuda -> out.cuda.ptx
+std::string with_target(const std::string& path, const std::string& target) {
+  const size_t name = path.size() - file_name(path).size();
+  const size_t dot = path.rfind('.');
+  if (dot == std::string::npos || dot <= name) return path + "." + target;
+  return path.substr(0, dot) + "." + target + path.substr(dot);
+}
+
+void make_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return;   // that it is a folder shows when files are written
+  throw Error(ExitCode::environment, "unwritable-file", path, std::string("the folder can't be made: ") + std::strerror(errno));
+}
+
+}  // namespace
+
+std::string stem_of(const std::string& model) {
+  if (model == "-") return "model";
+  std::string name = file_name(model);
+  const size_t dot = name.rfind('.');
+  if (dot != std::string::npos && dot > 0) name.resize(dot);
+  return name;
+}
+
+void write_stdout(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      throw Error(ExitCode::environment, "unwritable-file", "<stdout>", std::string("can't be written: ") + std::strerror(errno));
+    }
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+Emitter::Emitter(const Options& options, const std::vector<TargetChoice>& targets) : options_(options) {
+  std::vector<EmitRequest> requests = options.emit;
+  if (requests.empty() && !options.dump_dir.empty()) {
+    for (const EmitKind& kind : kKinds) {
+      const bool any = std::any_of(targets.begin(), targets.end(), [&](const TargetChoice& target) { return has(kind, target); });
+      if (any && exists_from(kind.name, options.from) && options.passes.empty()) requests.push_back({std::string(kind.name), ""});
+    }
+  }
+  for (const EmitRequest& request : requests) {
+    const EmitKind& kind = kind_named(request.kind);
+    if (!exists_from(kind.name, options.from)) {
+      throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + request.kind + ": --from=" + options.from + " begins after that stage");
+    }
+    if (wants(request.kind)) throw Error(ExitCode::usage, "invalid-argument", "", "--emit names `" + request.kind + "` twice");
+    last_stage_ = std::max(last_stage_, kind.stage);
+    if (!kind.per_target) {
+      products_.push_back({request.kind, "", request.path});
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const TargetChoice& target : targets) {
+      if (has(kind, target)) names.push_back(target.name);
+    }
+    if (names.empty()) throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + request.kind + ": none of the targets has it", "name another one with --target");
+    for (const std::string& name : names) {
+      const bool several = names.size() > 1 && !request.path.empty() && request.path != "-";
+      products_.push_back({request.kind, name, several ? with_target(request.path, name) : request.path});
+    }
+  }
+  if (!options.dump_dir.empty()) make_folder(options.dump_dir);
+  const bool single = products_.size() == 1 && options.dump_dir.empty();
+  for (Product& product : products_) {
+    if (!product.path.empty()) continue;
+    if (single) {
+      product.path = "-";
+      continue;
+    }
+    if (!options.dump_dir.empty()) product.path = options.dump_dir + "/";
+    product.path += stem_of(options.model) + (product.target.empty() ? "" : "." + product.target) + "." + product.kind;
+  }
+}
+
+const Emitter::Product* Emitter::find(std::string_view kind, std::string_view target) const {
+  for (const Product& product : products_) {
+    if (product.kind == kind && (product.target == target || target.empty())) return &product;
+  }
+  return nullptr;
+}
+
+bool Emitter::wants(std::string_view kind) const { return find(kind, "") != nullptr; }
+bool Emitter::wants(std::string_view kind, const TargetChoice& target) const { return find(kind, target.name) != nullptr; }
+Stage Emitter::last_stage() const { return last_stage_; }
+
+void Emitter::write(std::string_view kind, std::string_view target, std::string_view text) {
+  const Product* product = find(kind, target);
+  if (product == nullptr) return;
+  if (product->path == "-") write_stdout(text);
+  else write_file_atomically(product->path, text);
+}
+
+void Emitter::write_graph(std::string_view kind, const Graph& graph) {
+  const Product* product = find(kind, "");
+  if (product == nullptr) return;
+  const std::string weights = product->path == "-" ? options_.emit_weights : product->path + ".safetensors";
+  PrintOptions print_options;
+  if (!weights.empty()) {
+    std::map<std::string, Tensor> tensors;
+    for (const auto& weight : graph.weights()) tensors[weight->name] = weight->tensor;
+    write_safetensors(weights, tensors);
+    // Found beside the text; a text on standard output has no place of its own.
+    print_options.weights_file = product->path == "-" ? weights : file_name(weights);
+  }
+  write(kind, print(graph, print_options));
+}
+
+}  // namespace tcc::driver

@@ -1,0 +1,103 @@
+#include "driver/from.h"
+
+#include "tcc/support/diagnostics.h"
+#include "tcc/support/files.h"
+#include "tcc/support/safetensors.h"
+#include "tcc/support/text.h"
+
+namespace tcc::driver {
+
+namespace {
+
+std::string read_input(const Options& options) { return options.model == "-" ? read_stdin() : read_text_file(options.model); }
+std::string shown_name(const Options& options) { return options.model == "-" ? "<stdin>" : options.model; }
+
+/// `weights "file"` at the head of a text; empty when there is none.
+std::string weights_file(const std::string& text, const std::string& shown) {
+  Lexer lexer(text, shown);
+  return lexer.accept("weights") ? lexer.expect_string() : "";
+}
+
+std::string beside(const std::string& file, const std::string& name) {
+  const size_t slash = file.rfind('/');
+  return name.starts_with('/') || slash == std::string::npos ? name : file.substr(0, slash + 1) + name;
+}
+
+/// The lines from each that begins with `word` to the next. A leading part without it must hold comments and blank lines only, which the parser of
+/// the first piece checks. Lines before a piece are kept as blank ones, so that messages have the right line.
+std::vector<std::string> split_at(const std::string& text, std::string_view word) {
+  std::vector<std::string> pieces;
+  std::string blank_lines, piece;
+  bool begun = false;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = std::string_view(text).substr(at, end - at);
+    const bool begins = line.starts_with(word) && line.size() > word.size() && (line[word.size()] == ' ' || line[word.size()] == '(');
+    if (begins && begun) {
+      pieces.push_back(std::move(piece));
+      piece = blank_lines;
+    }
+    begun |= begins;
+    piece += line;
+    piece += '\n';
+    blank_lines += '\n';
+    at = end + 1;
+  }
+  pieces.push_back(std::move(piece));
+  return pieces;
+}
+
+void refuse(const std::string& where, const std::vector<std::string>& faults, const char* form) {
+  if (faults.empty()) return;
+  Diagnostics diagnostics;
+  for (const std::string& fault : faults) diagnostics.error("type-error", where, "not well-formed " + std::string(form) + ": " + fault);
+  diagnostics.checkpoint();
+}
+
+}  // namespace
+
+GraphText read_graph(const Options& options) {
+  const std::string text = read_input(options), shown = shown_name(options);
+  const std::string file = weights_file(text, shown);
+  GraphText result;
+  if (!file.empty()) {
+    const std::map<std::string, Tensor> weights = read_safetensors(beside(options.model, file)).tensors;
+    result.graph = parse_graph(text, shown, weights);
+  } else {
+    try {
+      result.graph = parse_graph(text, shown, {});
+    } catch (const Error&) {
+      if (!options.output.empty()) throw;
+      result.graph = parse_graph(text, shown, {}, true);   // faults other than a missing weight come again
+      result.has_weights = false;
+    }
+  }
+  const GraphStage stage = options.from == "prims" ? GraphStage::prims : GraphStage::imported;
+  refuse(shown, verify(*result.graph, stage), "graph");
+  return result;
+}
+
+std::vector<loop::Unit> read_units(const Options& options) {
+  const std::string text = read_input(options), shown = shown_name(options);
+  std::vector<loop::Unit> units;
+  for (const std::string& piece : split_at(text, "unit")) {
+    units.push_back(loop::parse_unit(piece, shown));
+    refuse(shown, loop::verify_first_form(units.back()), "loops");
+  }
+  return units;
+}
+
+std::vector<loop::Kernel> read_kernels(const Options& options) {
+  const std::string text = read_input(options), shown = shown_name(options);
+  std::vector<loop::Kernel> kernels;
+  for (const std::string& piece : split_at(text, "kernel")) {
+    kernels.push_back(loop::parse_kernel(piece, shown));
+    refuse(shown, loop::verify_kernel(kernels.back()), "kernel");
+    if (kernels.back().target != kernels.front().target) {
+      throw Error(ExitCode::model, "type-error", shown, "kernels are for `" + kernels.back().target + "` and `" + kernels.front().target + "`, one target was expected");
+    }
+  }
+  return kernels;
+}
+
+}  // namespace tcc::driver

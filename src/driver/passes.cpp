@@ -1,0 +1,94 @@
+#include "driver/passes.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "driver/emit.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::driver {
+
+namespace {
+
+struct Pass {
+  PassInfo info;
+  void (*run)(Session& session, PassState& state);
+  GraphStage stage;             ///< what holds afterwards, at least
+};
+
+constexpr auto kPasses = std::to_array<Pass>({
+    {{"bind-shapes", "gives inputs the sizes of --shapes and makes those of --bind constants"},
+     [](Session&, PassState& state) { bind_shapes(*state.graph, state.bindings); }, GraphStage::imported},
+    {{"resolve", "infers every type; ops whose sizes are operands become prims and composites"},
+     [](Session& session, PassState& state) { resolve(*state.graph, session.diagnostics); }, GraphStage::resolved},
+    {{"canonicalize", "brings nodes to the form that later passes expect, drops those that do nothing"},
+     [](Session&, PassState& state) { canonicalize(*state.graph); }, GraphStage::imported},
+    {{"fold-constants", "evaluates nodes that depend on weights alone"},
+     [](Session&, PassState& state) { fold_constants(*state.graph); }, GraphStage::imported},
+    {{"eliminate-common-subexpressions", "equal nodes and equal weights become one"},
+     [](Session&, PassState& state) { eliminate_common_subexpressions(*state.graph, true); }, GraphStage::imported},
+    {{"eliminate-dead-code", "drops nodes and weights that no output needs"},
+     [](Session&, PassState& state) { eliminate_dead_code(*state.graph); }, GraphStage::imported},
+    {{"decompose", "composites become prims, implicit broadcasts explicit"},
+     [](Session& session, PassState& state) { decompose(*state.graph, session.diagnostics); }, GraphStage::prims},
+});
+
+constexpr auto kInfos = [] {
+  std::array<PassInfo, kPasses.size()> infos{};
+  for (size_t i = 0; i < kPasses.size(); ++i) infos[i] = kPasses[i].info;
+  return infos;
+}();
+
+const Pass* find_pass(std::string_view name) {
+  const auto pass = std::find_if(kPasses.begin(), kPasses.end(), [&](const Pass& p) { return p.info.name == name; });
+  return pass == kPasses.end() ? nullptr : &*pass;
+}
+
+[[noreturn]] void unknown_pass(const std::string& flag, const std::string& name) {
+  std::string names;
+  for (const Pass& pass : kPasses) names += (names.empty() ? "" : ", ") + std::string(pass.info.name);
+  throw Error(ExitCode::usage, "unknown-pass", "", flag + ": there is no pass `" + name + "`", "passes are " + names);
+}
+
+bool wants_print(const Options& options, std::string_view pass, bool changed) {
+  return std::any_of(options.print_after.begin(), options.print_after.end(),
+                     [&](const std::string& name) { return name == pass || name == "all" || (name == "changed" && changed); });
+}
+
+}  // namespace
+
+std::span<const PassInfo> graph_passes() { return kInfos; }
+
+void run_pass(Session& session, PassState& state, std::string_view name) {
+  const Pass* pass = find_pass(name);
+  if (pass == nullptr) unknown_pass("--pass", std::string(name));
+  session.progress.step(std::string(name));
+  // A copy shares the weights, so keeping one for the reproducer costs little.
+  const std::unique_ptr<Graph> before = state.graph->clone();
+  run_stage(session, name, before.get(), "--from=graph --pass=" + std::string(name), [&] {
+    pass->run(session, state);
+    session.diagnostics.checkpoint();
+    state.stage = std::max(state.stage, pass->stage);
+    if (session.verify) require_well_formed(name, verify(*state.graph, state.stage));
+  });
+  if (session.options.print_after.empty()) return;
+  const bool changed = !equal(*before, *state.graph);
+  if (!wants_print(session.options, name, changed)) return;
+  session.progress.clear();
+  std::fprintf(stderr, "// after %s%s\n%s", std::string(name).c_str(), changed ? "" : " (unchanged)", print(*state.graph).c_str());
+}
+
+void check_pass_names(const Options& options) {
+  const bool loops = options.from == "loop";   // there the passes are primitives of a schedule
+  if (!loops) {
+    for (const std::string& name : options.passes) {
+      if (find_pass(name) == nullptr) unknown_pass("--pass", name);
+    }
+  }
+  for (const std::string& name : options.print_after) {
+    if (name != "all" && name != "changed" && find_pass(name) == nullptr) unknown_pass("--print-after", name);
+  }
+}
+
+}  // namespace tcc::driver

@@ -1,0 +1,234 @@
+// The order of everything. passes.cpp has the list of passes on graphs with what each does; build.cpp has what follows them.
+#include "tcc/driver/pipeline.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "driver/bindings.h"
+#include "driver/build.h"
+#include "driver/emit.h"
+#include "driver/from.h"
+#include "driver/passes.h"
+#include "driver/session.h"
+#include "driver/units.h"
+#include "tcc/frontend/import.h"
+#include "tcc/support/files.h"
+#include "tcc/support/parallel.h"
+
+namespace tcc::driver {
+
+namespace {
+
+void simplify(Session& session, PassState& state) {
+  run_pass(session, state, "canonicalize");
+  run_pass(session, state, "fold-constants");
+  run_pass(session, state, "eliminate-common-subexpressions");
+  run_pass(session, state, "eliminate-dead-code");
+}
+
+void to_prims(Session& session, PassState& state) {
+  run_pass(session, state, "bind-shapes");
+  // From here on every type is static.
+  run_pass(session, state, "resolve");
+  // Before decompose: one composite node is cheaper to fold or drop than what it becomes.
+  simplify(session, state);
+  run_pass(session, state, "decompose");
+  // From here on prims only. Folding again catches what composites were made of: transposed weights, scales of batch norms, masks.
+  simplify(session, state);
+}
+
+PassState import(Session& session, std::vector<std::string>* files_read) {
+  const Options& options = session.options;
+  PassState state;
+  session.progress.step("import");
+  run_stage(session, "import", nullptr, "", [&] {
+    if (!options.from.empty()) {
+      GraphText text = read_graph(options);
+      if (!text.has_weights) {
+        session.diagnostics.warning("ignored", options.model, "weights without bytes are taken as zeros; name their file in a first line `weights \"<file>\"`");
+      }
+      state.graph = std::move(text.graph);
+      state.bindings = resolve_bindings(*state.graph, options);
+      if (options.from == "prims") state.stage = GraphStage::prims;
+      return;
+    }
+    ImportOptions import_options;
+    import_options.files_read = files_read;
+    bool asked = false;
+    import_options.bindings = [&](const Graph& signature) {
+      asked = true;
+      return state.bindings = resolve_bindings(signature, options);
+    };
+    state.graph = import_model(options.model, import_options, session.diagnostics);
+    session.diagnostics.checkpoint();
+    if (!asked) state.bindings = resolve_bindings(*state.graph, options);
+    if (session.verify) require_well_formed("import", verify(*state.graph, GraphStage::imported));
+  });
+  return state;
+}
+
+void check_form(const Options& options) {
+  if (options.from.empty() || options.from == "graph" || options.from == "prims" || options.from == "loop" || options.from == "kernel") return;
+  throw Error(ExitCode::usage, "invalid-argument", "", "--from=" + options.from + ": there is no such form", "forms that can be read back are graph, prims, loop and kernel");
+}
+
+void check_format(const Options& options) {
+  if (options.format.empty() || options.format == "onnx") return;
+  Diagnostics diagnostics;
+  if (options.format == "pt2" || options.format == "fx") {
+    diagnostics.not_supported("unsupported-format", options.model, "-x " + options.format + ": such models can't be imported yet");
+    diagnostics.help(options.model, "export the model with torch.onnx.export");
+    diagnostics.checkpoint(ExitCode::model);
+  }
+  throw Error(ExitCode::usage, "invalid-argument", "", "-x " + options.format + ": there is no such kind of model", "kinds are onnx, pt2 and fx");
+}
+
+/// A place where nothing can be written is said before the work, not after it.
+void check_output(const std::string& output) {
+  struct stat status;
+  if (output.empty() || ::stat(output.c_str(), &status) != 0) return;
+  if (S_ISDIR(status.st_mode)) throw Error(ExitCode::environment, "unwritable-file", output, "is a directory, a file was to be written here");
+}
+
+void set_up(const Options& options) {
+  check_form(options);
+  check_format(options);
+  check_pass_names(options);
+  check_output(options.output);
+  if (options.threads > 0) set_num_threads(options.threads);
+}
+
+/// A file name as Makefiles take it.
+std::string makefile_word(const std::string& name) {
+  std::string text;
+  for (const char c : name) {
+    if (c == ' ' || c == '#' || c == '\\') text += '\\';
+    if (c == '$') text += '$';
+    text += c;
+  }
+  return text;
+}
+
+void write_dependencies(const Options& options, const std::vector<std::string>& files_read) {
+  if (!options.dependencies) return;
+  std::string path = options.dependency_file;
+  if (path.empty()) {
+    if (options.output.empty()) throw Error(ExitCode::usage, "invalid-argument", "", "-MD needs -o or -MF to know where to write");
+    path = options.output + ".d";
+  }
+  std::string text = makefile_word(options.output.empty() ? stem_of(options.model) : options.output) + ":";
+  if (options.model != "-") text += " " + makefile_word(options.model);
+  for (const std::string& file : files_read) text += " " + makefile_word(file);
+  write_file_atomically(path, text + "\n");
+}
+
+void finish(Session& session, const Graph* prims, const Graph* interface, std::vector<TargetBuild>& builds, Emitter& emitter) {
+  const Options& options = session.options;
+  for (const TargetBuild& build : builds) emit_target(session, prims, build, emitter);
+  if (interface != nullptr) emit_interface(*interface, builds, options, emitter);
+  if (options.output.empty()) return;
+  if (interface == nullptr) {
+    throw Error(ExitCode::usage, "invalid-argument", options.model, "a library is made of one unit or kernel, the text has several", "leave -o out, or cut the text");
+  }
+  build_library(session, prims, *interface, builds, options.output);
+}
+
+void compile_loops(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter) {
+  const Options& options = session.options;
+  const bool with_kernels = !options.output.empty() || std::any_of(options.emit.begin(), options.emit.end(), [](const EmitRequest& request) { return request.kind != "loop"; });
+  UnitBuilds units = options.from == "loop" ? plan_units(session, choices, with_kernels) : plan_kernels(session, choices);
+  finish(session, nullptr, units.interface.get(), units.builds, emitter);
+}
+
+void compile_graph(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter, std::vector<std::string>* files_read) {
+  const Options& options = session.options;
+  PassState state = import(session, files_read);
+  if (!options.passes.empty()) {
+    for (const std::string& name : options.passes) run_pass(session, state, name);
+    emitter.write_graph("graph", *state.graph);
+    emitter.write_graph("prims", *state.graph);
+    return;
+  }
+  emitter.write_graph("graph", *state.graph);
+  const bool builds_more = !options.output.empty() || emitter.last_stage() > Stage::imported || !options.print_after.empty();
+  if (!builds_more) return;
+  if (options.from != "prims") to_prims(session, state);
+  emitter.write_graph("prims", *state.graph);
+  if (options.output.empty() && emitter.last_stage() <= Stage::prims) return;
+  std::vector<TargetBuild> builds = plan_targets(session, *state.graph, choices, emitter);
+  finish(session, state.graph.get(), state.graph.get(), builds, emitter);
+}
+
+void check_passes(const Options& options) {
+  if (options.passes.empty() || options.from == "loop") return;
+  if (options.from == "kernel") throw Error(ExitCode::usage, "invalid-argument", "", "--pass: no pass runs on kernels");
+  if (!options.output.empty()) throw Error(ExitCode::usage, "invalid-argument", "", "--pass runs only the passes that it names, no library can come of that", "leave -o out");
+  for (const EmitRequest& request : options.emit) {
+    if (request.kind != "graph" && request.kind != "prims") {
+      throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + request.kind + ": after --pass only the graph is there", "ask for --emit=graph");
+    }
+  }
+}
+
+}  // namespace
+
+void compile(const Options& options, Diagnostics& diagnostics) {
+  set_up(options);
+  check_passes(options);
+  const std::vector<TargetChoice> choices = choose_targets(options);
+  Emitter emitter(options, choices);
+  if (options.output.empty() && emitter.last_stage() == Stage::nothing && options.print_after.empty()) {
+    throw Error(ExitCode::usage, "invalid-argument", "", "nothing is asked for", "name the library to write with -o, or what to print with --emit");
+  }
+  Session session(options, diagnostics);
+  std::vector<std::string> files_read;
+  if (options.from == "loop" || options.from == "kernel") compile_loops(session, choices, emitter);
+  else compile_graph(session, choices, emitter, &files_read);
+  write_dependencies(options, files_read);
+  session.progress.clear();
+  if (options.time_report) std::fputs(session.times.table().c_str(), stderr);
+}
+
+void compile_to_library(const std::string& model, Options options, const std::string& output) {
+  options.model = model;
+  options.output = output;
+  options.emit.clear();
+  Diagnostics diagnostics;
+  compile(options, diagnostics);
+}
+
+std::unique_ptr<Graph> compile_to_prims(const Options& options, Diagnostics& diagnostics) {
+  set_up(options);
+  Session session(options, diagnostics);
+  PassState state = import(session, nullptr);
+  if (options.from != "prims") to_prims(session, state);
+  return std::move(state.graph);
+}
+
+void compile_prims_to_library(std::unique_ptr<Graph> prims, const Options& options, const std::string& output) {
+  const std::vector<TargetChoice> choices = choose_targets(options);
+  Options quiet = options;
+  quiet.emit.clear();
+  quiet.dump_dir.clear();
+  Emitter emitter(quiet, choices);
+  Diagnostics diagnostics;
+  Session session(quiet, diagnostics);
+  std::vector<TargetBuild> builds = plan_targets(session, *prims, choices, emitter);
+  build_library(session, prims.get(), *prims, builds, output);
+}
+
+std::unique_ptr<Graph> check_model(const Options& options, Diagnostics& diagnostics) {
+  std::unique_ptr<Graph> prims = compile_to_prims(options, diagnostics);
+  Options quiet = options;
+  quiet.emit.clear();
+  quiet.dump_dir.clear();
+  const std::vector<TargetChoice> choices = choose_targets(quiet);
+  Emitter emitter(quiet, choices);
+  Session session(quiet, diagnostics);
+  plan_targets(session, *prims, choices, emitter);
+  return prims;
+}
+
+}  // namespace tcc::driver

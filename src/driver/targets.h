@@ -1,0 +1,34 @@
+// What the command line's --target, --cpu and -march mean.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tcc/driver/options.h"
+#include "tcc/runtime/program.h"
+#include "tcc/schedule/schedule.h"
+
+namespace tcc::driver {
+
+/// One kind of device that the library gets code for. All code of one kind comes from one schedule and one plan.
+struct TargetChoice {
+  std::string name;                       ///< "cpu", "cuda": in the names of emitted files
+  schedule::Target target;
+  std::vector<std::string> levels;        ///< cpu: instruction set levels to generate code for
+  std::string ptx_arch;                   ///< cuda: what the PTX is for
+  bool ptx = false;                       ///< cuda: PTX goes into the library
+  std::vector<std::string> cubins;        ///< cuda: chips that ptxas assembles it for
+};
+
+/// Errors (usage): an unknown chip or level, no target at all; (environment): a cubin is asked for and ptxas is not found.
+std::vector<TargetChoice> choose_targets(const Options& options);
+
+program::CpuLevel cpu_level(const std::string& name);
+/// "sm_90a" -> 90, true.
+struct Chip {
+  uint32_t arch = 0;
+  bool specific = false;
+};
+Chip parse_chip(const std::string& name);
+
+}  // namespace tcc::driver

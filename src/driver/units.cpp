@@ -1,0 +1,136 @@
+#include "driver/units.h"
+
+#include <algorithm>
+
+#include "driver/from.h"
+#include "driver/kernels.h"
+#include "tcc/loop/loop.h"
+#include "tcc/schedule/schedule.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::driver {
+
+namespace {
+
+constexpr int64_t kArenaAlignment = 256;
+
+/// Parameters are inputs and outputs in their order.
+std::unique_ptr<Graph> interface_of(const std::vector<loop::Param>& params) {
+  auto graph = std::make_unique<Graph>("unit");
+  for (const loop::Param& param : params) {
+    const Type type(param.buffer->dtype, param.buffer->extents);
+    if (!param.written) graph->add_input(param.buffer->name, type);
+    else graph->add_output(graph->make_value(Value::Kind::result, type, param.buffer->name), param.buffer->name);
+  }
+  return graph;
+}
+
+/// Gives every buffer of the kernels a place: parameters of the unit outside, temporaries one after the other.
+class Placement {
+ public:
+  Placement(plan::Plan* plan, const std::vector<loop::Param>& params, const std::vector<loop::BufferRef>& temporaries) : plan_(plan) {
+    int inputs = 0, outputs = 0;
+    for (const loop::Param& param : params) {
+      add(*param.buffer, param.written ? plan::Buffer::Kind::output : plan::Buffer::Kind::input, param.written ? outputs++ : inputs++, 0);
+    }
+    for (const loop::BufferRef& temporary : temporaries) {
+      const int64_t bytes = add(*temporary, plan::Buffer::Kind::arena, 0, plan->arena_bytes);
+      plan->arena_bytes += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+      plan->buffers.back().scratch = true;
+    }
+    plan->total_bytes = plan->arena_bytes;
+  }
+
+  void launch(int kernel, const std::vector<loop::Param>& params, double cost_ns) {
+    plan::Launch launch;
+    launch.kernel = kernel;
+    launch.label = "unit";
+    launch.cost_ns = cost_ns;
+    for (const loop::Param& param : params) launch.arguments.push_back(find(param.buffer->name));
+    plan_->launches.push_back(std::move(launch));
+  }
+
+ private:
+  int64_t add(const loop::Buffer& buffer, plan::Buffer::Kind kind, int index, int64_t offset) {
+    plan::Buffer row;
+    row.kind = kind;
+    row.name = buffer.name;
+    row.dtype = buffer.dtype;
+    row.shape = buffer.extents;
+    row.size_bytes = storage_bytes(buffer.dtype, buffer.count());
+    row.index = index;
+    row.offset = offset;
+    plan_->buffers.push_back(row);
+    return row.size_bytes;
+  }
+  int find(const std::string& name) const {
+    for (size_t i = 0; i < plan_->buffers.size(); ++i) {
+      if (plan_->buffers[i].name == name) return static_cast<int>(i);
+    }
+    internal_error("kernel parameter %" + name + " is neither a parameter nor a temporary of the unit");
+  }
+
+  plan::Plan* plan_;
+};
+
+schedule::Schedule schedule_of(const Session& session, const loop::Unit& unit, const schedule::Target& target) {
+  if (session.options.passes.empty()) return schedule::choose(unit, target);
+  std::string text;
+  for (const std::string& pass : session.options.passes) text += pass + " ";
+  return schedule::parse_schedule(text, "--pass");
+}
+
+}  // namespace
+
+UnitBuilds plan_units(Session& session, const std::vector<TargetChoice>& choices, bool with_kernels) {
+  const std::vector<loop::Unit> units = read_units(session.options);
+  UnitBuilds result;
+  for (const TargetChoice& choice : choices) {
+    TargetBuild& build = result.builds.emplace_back();
+    build.choice = choice;
+    build.plan.name = "unit";
+    build.plan.target = choice.target;
+    run_stage(session, "schedule", nullptr, "", [&] {
+      for (const loop::Unit& unit : units) {
+        const schedule::Schedule schedule = schedule_of(session, unit, choice.target);
+        const loop::Unit scheduled = schedule::apply(unit, schedule, choice.target);
+        // What --pass made may be half of a schedule, to be looked at.
+        build.plan.unit_forms.push_back(loop::print(session.options.passes.empty() ? unit : scheduled));
+        if (!with_kernels) continue;
+        std::vector<loop::BufferRef> temporaries;
+        std::vector<loop::Kernel> kernels = schedule::split_kernels(scheduled, choice.target, &temporaries);
+        Placement placement(&build.plan, unit.params, temporaries);
+        for (loop::Kernel& kernel : kernels) {
+          if (session.verify) require_well_formed("schedule", loop::verify_kernel(kernel));
+          placement.launch(static_cast<int>(build.plan.kernels.size()), kernel.params, schedule::estimate_ns(kernel, choice.target));
+          build.plan.kernels.push_back(std::move(kernel));
+          build.plan.schedules.push_back(schedule);
+        }
+      }
+    });
+  }
+  if (units.size() == 1) result.interface = interface_of(units.front().params);
+  return result;
+}
+
+UnitBuilds plan_kernels(Session& session, const std::vector<TargetChoice>& choices) {
+  std::vector<loop::Kernel> kernels = read_kernels(session.options);
+  const bool cpu = kernels.front().target.starts_with("x86-64");
+  const auto choice = std::find_if(choices.begin(), choices.end(), [&](const TargetChoice& c) { return (c.target.kind == schedule::Target::Kind::cpu) == cpu; });
+  if (choice == choices.end()) {
+    throw Error(ExitCode::usage, "invalid-argument", session.options.model, "the kernels are for `" + kernels.front().target + "`, which --target leaves out");
+  }
+  UnitBuilds result;
+  TargetBuild& build = result.builds.emplace_back();
+  build.choice = *choice;
+  build.plan.name = "kernels";
+  build.plan.target = choice->target;
+  if (kernels.size() == 1) {
+    result.interface = interface_of(kernels.front().params);
+    Placement(&build.plan, kernels.front().params, {}).launch(0, kernels.front().params, schedule::estimate_ns(kernels.front(), choice->target));
+  }
+  build.plan.kernels = std::move(kernels);
+  return result;
+}
+
+}  // namespace tcc::driver
