@@ -9,10 +9,10 @@ namespace {
 using Results = std::vector<Value*>;
 
 /// Scale or zero point at every element of `shape`.
-Value* per_element(Builder& b, Value* p, const Shape& shape, int64_t axis) {
+Value* per_element(Builder& b, Value* p, const Shape& shape, const Attrs& attrs) {
   const int rank = static_cast<int>(shape.size());
   if (num_elements(prims::shape_of(p)) == 1 && p->type.rank() <= 1) return b.broadcast_to(b.reshape(p, {}), shape);
-  const size_t at = static_cast<size_t>(prims::normal_axis(axis, rank));
+  const size_t at = static_cast<size_t>(prims::normal_axis(attrs.get_int("axis"), rank));
   if (p->type.rank() == 1 && prims::extent_of(p, 0) == shape[at]) return prims::along(b, p, shape, static_cast<int64_t>(at));
   const Shape own = prims::shape_of(p);
   bool blocked = own.size() == shape.size();
@@ -21,8 +21,12 @@ Value* per_element(Builder& b, Value* p, const Shape& shape, int64_t axis) {
     throw RuleError{"type-error", "a scale or zero point is `" + to_string(p->type) + "`, which fits no axis of " +
                                       to_string(std::span<const int64_t>(shape))};
   }
-  // Blocks of equal size, the last may be cut off: repeat each value, then drop what is too much.
-  const int64_t block = (shape[at] + own[at] - 1) / own[at];
+  // Repeat each value over its block, then drop what the last block has too much.
+  const int64_t block = attrs.has("block_size") ? attrs.get_int("block_size") : (shape[at] + own[at] - 1) / own[at];
+  if (block < 1 || (shape[at] + block - 1) / block != own[at]) {
+    throw RuleError{"type-error", "`block_size` is " + std::to_string(block) + ", a scale or zero point has " + std::to_string(own[at]) +
+                                      " values for the " + std::to_string(shape[at]) + " elements of axis " + std::to_string(at)};
+  }
   Shape split = own, repeated = own;
   split.insert(split.begin() + static_cast<int64_t>(at) + 1, block);
   std::vector<int64_t> dims = prims::other_axes(rank + 1, {static_cast<int64_t>(at) + 1});
@@ -31,19 +35,19 @@ Value* per_element(Builder& b, Value* p, const Shape& shape, int64_t axis) {
   return b.slice(spread, std::vector<int64_t>(shape.size(), 0), shape);
 }
 
-Value* quantized(Builder& b, Value* x, Value* scale, Value* zero_point, int64_t axis, DType dtype) {
+Value* quantized(Builder& b, Value* x, Value* scale, Value* zero_point, const Attrs& attrs, DType dtype) {
   const Shape shape = prims::shape_of(x);
   const DType compute = prims::dtype_of(x) == DType::f64 ? DType::f64 : DType::f32;
-  Value* ratio = b.div(b.cast(x, compute), per_element(b, b.cast(scale, compute), shape, axis));
+  Value* ratio = b.div(b.cast(x, compute), per_element(b, b.cast(scale, compute), shape, attrs));
   if (!is_float(dtype)) ratio = b.unary(Op::round_even_, ratio);
-  if (zero_point != nullptr) ratio = b.add(ratio, per_element(b, b.cast(zero_point, compute), shape, axis));
+  if (zero_point != nullptr) ratio = b.add(ratio, per_element(b, b.cast(zero_point, compute), shape, attrs));
   return b.cast(ratio, dtype);
 }
 
 }  // namespace
 
 Results decompose_quantize_linear(Builder& b, const Node& node) {
-  return {quantized(b, node.operand(0), node.operand(1), node.operand(2), node.attrs.get_int("axis"), node.attrs.get_dtype("dtype"))};
+  return {quantized(b, node.operand(0), node.operand(1), node.operand(2), node.attrs, node.attrs.get_dtype("dtype"))};
 }
 
 /// The difference is taken in i32, which is exact for every quantised dtype but i32 itself (whose zero point is 0).
@@ -51,14 +55,14 @@ Results decompose_dequantize_linear(Builder& b, const Node& node) {
   Value* x = node.operand(0);
   Value* scale = node.operand(1);
   Value* zero_point = node.operand(2);
-  const int64_t axis = node.attrs.get_int("axis");
+  const Attrs& attrs = node.attrs;
   const Shape shape = prims::shape_of(x);
   const DType result = prims::dtype_of(scale);
   const DType compute = result == DType::f64 ? DType::f64 : DType::f32;
   const DType inner = is_float(prims::dtype_of(x)) ? compute : DType::i32;
   Value* y = b.cast(x, inner);
-  if (zero_point != nullptr) y = b.sub(y, per_element(b, b.cast(zero_point, inner), shape, axis));
-  y = b.mul(b.cast(y, compute), per_element(b, b.cast(scale, compute), shape, axis));
+  if (zero_point != nullptr) y = b.sub(y, per_element(b, b.cast(zero_point, inner), shape, attrs));
+  y = b.mul(b.cast(y, compute), per_element(b, b.cast(scale, compute), shape, attrs));
   return {b.cast(y, result)};
 }
 
@@ -71,7 +75,7 @@ Results decompose_dynamic_quantize_linear(Builder& b, const Node& node) {
   Value* scale = b.binary(Op::div_, b.sub(high, low), 255.0);
   Value* start = b.unary(Op::round_even_, b.unary(Op::neg_, b.div(low, scale)));
   Value* zero_point = b.cast(b.emit(Op::clamp_, {start, b.full_like(start, 0), b.full_like(start, 255)}), DType::u8);
-  return {quantized(b, x, scale, zero_point, 0, DType::u8), scale, zero_point};
+  return {quantized(b, x, scale, zero_point, node.attrs, DType::u8), scale, zero_point};
 }
 
 }  // namespace tcc

@@ -279,6 +279,8 @@ case("quantize_linear_axis", "quantize_linear(%0, %1, %2) {axis=0, dtype=i8}", "
      [q, np.array([0.25, 0.5, 2], np.float32), np.array([1, 0, -3], np.int8)], {"axis": 0})
 case("quantize_linear_blocked", "quantize_linear(%0, %1, %2) {axis=1, dtype=i8}", "QuantizeLinear",
      [q, values(3, 2, low=0.25, high=1), ints(-3, 3, 3, 2, dtype=np.int8)], {"axis": 1, "block_size": 2})
+case("quantize_linear_short_block", "quantize_linear(%0, %1, %2) {axis=1, dtype=i8, block_size=4}", "QuantizeLinear",
+     [values(3, 5, low=-40, high=40), values(3, 2, low=0.25, high=1), ints(-3, 3, 3, 2, dtype=np.int8)], {"axis": 1, "block_size": 4})
 case("dequantize_linear", "dequantize_linear(%0, %1, %2) {axis=1}", "DequantizeLinear", [ints(0, 255, 3, 4, dtype=np.uint8), np.float32(0.25), np.uint8(128)])
 case("dequantize_linear_axis", "dequantize_linear(%0, %1) {axis=1}", "DequantizeLinear", [ints(-100, 100, 3, 4, dtype=np.int32), values(4, low=0.25)], {"axis": 1})
 case("dequantize_linear_blocked", "dequantize_linear(%0, %1, %2) {axis=0}", "DequantizeLinear",
