@@ -5,7 +5,7 @@
 
 #include "loop/verifier.h"
 #include "loop/verify_order.h"
-#include "tcc/support/tensor.h"
+#include "tcc/loop/shared_memory.h"
 
 namespace tcc::loop {
 namespace {
@@ -34,7 +34,9 @@ class Scheduled : public Verifier {
     verify_params(kernel_.params);
     verify(kernel_.body);
     const int64_t limit = kernel_.target == "sm_80" ? 166912 : 232448;
-    if (shared_bytes_ > kernel_.shared_bytes) fault("shared buffers take " + std::to_string(shared_bytes_) + " bytes, the kernel has " + std::to_string(kernel_.shared_bytes));
+    if (const int64_t needed = shared_bytes(kernel_); cuda_ && needed > kernel_.shared_bytes) {
+      fault("shared buffers and reductions take " + std::to_string(needed) + " bytes, the kernel has " + std::to_string(kernel_.shared_bytes));
+    }
     if (kernel_.shared_bytes > limit) fault("the kernel has " + std::to_string(kernel_.shared_bytes) + " bytes of shared memory, the target " + std::to_string(limit));
     if (cuda_ && register_bytes_ > 255 * 4) fault("register buffers take " + std::to_string(register_bytes_ / 4) + " registers of a thread, there are 255");
     for (const std::string& message : verify_order(kernel_)) fault(message);
@@ -48,11 +50,11 @@ class Scheduled : public Verifier {
 
   void on_stmt(const Stmt& stmt) override {
     if (const auto* dims = dims_of(stmt)) binds(stmt, *dims);
-    if (const auto* alloc = as<Alloc>(stmt)) place(*alloc->buffer, 1);
+    if (const auto* alloc = as<Alloc>(stmt)) place(*alloc->buffer);
     if (const auto* decl = as<PipeDecl>(stmt)) {
       for (const BufferRef& buffer : decl->pipe->buffers) {
         if (buffer->space != Space::shared) fault("%" + buffer->name + " belongs to a pipe and is not shared");
-        place(*buffer, decl->pipe->stages);
+        place(*buffer);
       }
     }
     if (const auto* copy = as<Copy>(stmt)) check_copy(*copy);
@@ -133,12 +135,8 @@ class Scheduled : public Verifier {
     if (tiled != loop.tile->extents.size()) fault("a loop over %" + loop.tile->name + " needs a dim for each of its axes");
   }
 
-  void place(const Buffer& buffer, int64_t copies) {
+  void place(const Buffer& buffer) {
     const std::string name = "%" + buffer.name;
-    int64_t elements = buffer.count() == 0 ? 0 : 1;
-    const auto strides = buffer.element_strides();
-    for (size_t i = 0; i < strides.size() && elements > 0; ++i) elements += (buffer.extents[i] - 1) * strides[i];
-    const int64_t bytes = storage_bytes(buffer.dtype, elements);
     if (buffer.swizzle.bits != 0 && buffer.space != Space::shared) fault(name + " is swizzled and not shared");
     if ((buffer.tile || !buffer.distributed.empty()) && buffer.space != Space::registers) fault(name + " is spread over threads and not in registers");
     switch (buffer.space) {
@@ -149,7 +147,6 @@ class Scheduled : public Verifier {
         break;
       case Space::shared:
         if (!cuda_) fault(name + " is shared, which only CUDA has");
-        shared_bytes_ += (bytes + 15) / 16 * 16 * copies;
         break;
       case Space::registers: {
         int64_t held = buffer.count();
@@ -275,7 +272,7 @@ class Scheduled : public Verifier {
   std::map<const Var*, Digit> digits_;
   std::vector<Reach> reach_;
   std::set<const Var*> lanes_, warps_, tiles_;
-  int64_t shared_bytes_ = 0, register_bytes_ = 0;
+  int64_t register_bytes_ = 0;
 };
 
 }  // namespace

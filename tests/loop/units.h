@@ -105,7 +105,7 @@ unit (%x: f32[5], %at: i32[3]) -> (%y: f32[8], %z: f32[3]) {
 
 // A row reduction over the threads of a block: one element per thread kept in registers, partial sums over lanes, then through shared memory.
 constexpr std::string_view kRowKernel = R"(
-kernel #row target sm_80 grid 3 threads 64 shared 8 (%a: f32[3, 100]) -> (%b: f32[3, 100]) {
+kernel #row target sm_80 grid 3 threads 64 shared 256 (%a: f32[3, 100]) -> (%b: f32[3, 100]) {
   map %i in 3 bind(block) {
     alloc %x: f32[2, 64] registers distributed(1)
     map %u in 2 bind(unroll), %t in 64 bind(thread) where lt(index(%u * 64 + %t), 100) { store load %a[%i, %u * 64 + %t], %x[%u, %t] }
