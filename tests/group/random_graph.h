@@ -134,10 +134,9 @@ class RandomGraph {
         if (rank == 0) return;
         std::vector<int64_t> low(rank), high(rank), interior(rank);
         const size_t axis = static_cast<size_t>(pick(0, static_cast<int64_t>(rank) - 1));
-        low[axis] = pick(-1, 2);
+        low[axis] = pick(0, 2);
         high[axis] = pick(0, 2);
         interior[axis] = pick(0, 1);
-        if (s[axis] + low[axis] < 1) low[axis] = 0;
         values_.push_back(builder_.pad(x, builder_.full(DType::f32, {}, static_cast<double>(pick(-1, 1))), low, high, interior));
         return;
       }
