@@ -12,8 +12,13 @@ namespace tcc::loop {
 
 Machine::Machine(const Block& body, const std::vector<Param>& params, std::vector<Tensor>& tensors, Options options)
     : body_(body), options_(options), width_(static_cast<size_t>(options.threads)), params_(params), tensors_(tensors) {
-  std::vector<int> ids;
+  std::vector<int> ids, buffer_ids;
+  for (const Param& param : params) buffer_ids.push_back(param.buffer->id);
   walk(body, [&](const Stmt& stmt) {
+    if (const auto* alloc = as<Alloc>(stmt)) buffer_ids.push_back(alloc->buffer->id);
+    if (const auto* decl = as<PipeDecl>(stmt)) {
+      for (const BufferRef& buffer : decl->pipe->buffers) buffer_ids.push_back(buffer->id);
+    }
     if (const auto* dims = dims_of(stmt)) {
       for (const Dim& dim : *dims) ids.push_back(dim.var->id);
     }
@@ -23,11 +28,15 @@ Machine::Machine(const Block& body, const std::vector<Param>& params, std::vecto
       for (const ScalarRef& s : combine->right) ids.push_back(s->id);
     }
   });
-  if (!ids.empty()) {
-    first_id_ = *std::min_element(ids.begin(), ids.end());
-    slots_.resize(static_cast<size_t>(*std::max_element(ids.begin(), ids.end()) - first_id_ + 1));
-    for (size_t i = 0; i < ids.size(); ++i) slots_[static_cast<size_t>(ids[i] - first_id_)] = i;
-  }
+  auto number = [](const std::vector<int>& ids, int& first, std::vector<size_t>& slots) {
+    if (ids.empty()) return;
+    first = *std::min_element(ids.begin(), ids.end());
+    slots.resize(static_cast<size_t>(*std::max_element(ids.begin(), ids.end()) - first + 1), kNowhere);
+    for (size_t i = 0; i < ids.size(); ++i) slots[static_cast<size_t>(ids[i] - first)] = i;
+  };
+  number(ids, first_id_, slots_);
+  number(buffer_ids, first_buffer_id_, buffer_slots_);
+  homes_.resize(buffer_ids.size());
   vars_.resize(ids.size() * width_);
   scalars_.resize(ids.size() * width_);
   digits_ = digits_of(body);
@@ -38,7 +47,7 @@ void Machine::run() {
     Memory whole;
     whole.data = tensors_[i];
     if (options_.lockstep && params_[i].written) whole.accesses.resize(static_cast<size_t>(whole.data.count()));
-    memories_[params_[i].buffer.get()].push_back(std::move(whole));
+    homes_[slot(*params_[i].buffer)].memories.push_back(std::move(whole));
   }
   Threads all;
   for (int t = 0; t < options_.threads; ++t) all.push_back(t);
@@ -94,8 +103,7 @@ int Machine::number(Bind bind, int thread) const {
   }
 }
 
-Machine::Threads Machine::where(const ExprPtr& condition, const Threads& active) {
-  if (!condition) return active;
+Machine::Threads Machine::filter(const ExprPtr& condition, const Threads& active) {
   Threads result;
   for (int t : active) {
     if (evaluate(condition, t).i) result.push_back(t);
@@ -104,7 +112,9 @@ Machine::Threads Machine::where(const ExprPtr& condition, const Threads& active)
 }
 
 void Machine::execute(const Loop& loop, const Threads& active) {
-  iterate(loop.dims, 0, loop.tile, active, [&](const Threads& threads) { run(loop.body, where(loop.where, threads)); });
+  iterate(loop.dims, 0, loop.tile, active, [&](const Threads& reached) {
+    where(loop.where, reached, [&](const Threads& threads) { run(loop.body, threads); });
+  });
 }
 
 std::vector<ScalarValue> Machine::initial(const std::vector<State>& states, int thread) {
@@ -115,24 +125,21 @@ std::vector<ScalarValue> Machine::initial(const std::vector<State>& states, int 
   return values;
 }
 
-std::vector<ScalarValue> Machine::combine(const std::vector<State>& states, const Combine* custom, const std::vector<ScalarValue>& left,
-                                          const std::vector<ScalarValue>& right, int thread) {
-  std::vector<ScalarValue> result;
+void Machine::combine(const std::vector<State>& states, const Combine* custom, std::vector<ScalarValue>& left, const std::vector<ScalarValue>& right, int thread) {
   if (!custom) {
     for (size_t i = 0; i < states.size(); ++i) {
       const DType dtype = states[i].result->dtype;
       const ScalarValue pair[] = {left[i], right[i]};
-      result.push_back(evaluate_scalar(pointwise_of(states[i].combiner), dtype, dtype, pair));
+      left[i] = evaluate_scalar(pointwise_of(states[i].combiner), dtype, dtype, pair);
     }
-    return result;
+    return;
   }
   for (size_t i = 0; i < states.size(); ++i) {
     scalar(custom->left[i].get(), thread) = left[i];
     scalar(custom->right[i].get(), thread) = right[i];
   }
   run(custom->body, {thread});
-  for (const ExprPtr& e : custom->results) result.push_back(evaluate(e, thread));
-  return result;
+  for (size_t i = 0; i < states.size(); ++i) left[i] = evaluate(custom->results[i], thread);
 }
 
 void Machine::execute(const Reduce& reduce, const Threads& active) {
@@ -151,17 +158,18 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
   for (int t : active) {
     if (across.empty()) partials[static_cast<size_t>(t)] = {true, initial(reduce.states, t)};
   }
-  iterate(reduce.dims, 0, nullptr, active, [&](const Threads& reached) {
-    const Threads threads = where(reduce.where, reached);
+  std::vector<ScalarValue> values(reduce.states.size());
+  auto step = [&](const Threads& threads) {
     run(reduce.body, threads);
     for (int t : threads) {
-      std::vector<ScalarValue> values;
-      for (const State& state : reduce.states) values.push_back(evaluate(state.value, t));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = evaluate(reduce.states[i].value, t);
       Partial& partial = partials[static_cast<size_t>(t)];
-      partial.values = partial.any ? combine(reduce.states, custom, partial.values, values, t) : std::move(values);
+      if (partial.any) combine(reduce.states, custom, partial.values, values, t);
+      else partial.values = values;
       partial.any = true;
     }
-  });
+  };
+  iterate(reduce.dims, 0, nullptr, active, [&](const Threads& reached) { where(reduce.where, reached, step); });
   if (across.empty()) {
     for (int t : active) {
       for (size_t i = 0; i < reduce.states.size(); ++i) scalar(reduce.states[i].result.get(), t) = partials[static_cast<size_t>(t)].values[i];
@@ -191,7 +199,7 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
     std::vector<ScalarValue> total = initial(reduce.states, threads[0]);
     for (int t : threads) {
       const Partial& partial = partials[static_cast<size_t>(t)];
-      if (partial.any) total = combine(reduce.states, custom, total, partial.values, threads[0]);
+      if (partial.any) combine(reduce.states, custom, total, partial.values, threads[0]);
     }
     for (int t : threads) {
       for (size_t i = 0; i < reduce.states.size(); ++i) scalar(reduce.states[i].result.get(), t) = total[i];
@@ -220,7 +228,8 @@ void Machine::execute(const Scan& scan, const Threads& active) {
       const size_t at = static_cast<size_t>(t);
       std::vector<ScalarValue> values;
       for (const State& state : scan.states) values.push_back(evaluate(state.value, t));
-      next[at] = combine(scan.states, custom, states[at], values, t);
+      next[at] = states[at];
+      combine(scan.states, custom, next[at], values, t);
       if (!scan.exclusive) states[at] = next[at];
       publish(t);
     }
@@ -266,7 +275,7 @@ void Machine::execute(const Scatter& scatter, const Threads& active) {
 }
 
 void Machine::execute(const If& branch, const Threads& active) {
-  const Threads then = where(branch.condition, active);
+  const Threads then = filter(branch.condition, active);
   Threads otherwise;
   std::set_difference(active.begin(), active.end(), then.begin(), then.end(), std::back_inserter(otherwise));
   run(branch.then, then);

@@ -88,18 +88,34 @@ class Machine {
 
   /// Calls leaf(threads) for each iteration of dims[at...], with the variables set.
   template <class F> void iterate(const std::vector<Dim>& dims, size_t at, const BufferRef& tile, const Threads& active, F leaf);
-  Threads where(const ExprPtr& condition, const Threads& active);
+  /// Calls f with the threads for which the condition holds.
+  template <class F> void where(const ExprPtr& condition, const Threads& active, F f) {
+    if (condition) f(filter(condition, active));
+    else f(active);
+  }
+  Threads filter(const ExprPtr& condition, const Threads& active);
   void collective(const Threads& active, const char* what);
   int number(Bind bind, int thread) const;
 
   // Values.
   int64_t& var(const Var* v, int thread) { return vars_[slot(v->id) * width_ + static_cast<size_t>(thread)]; }
   ScalarValue& scalar(const Scalar* s, int thread) { return scalars_[slot(s->id) * width_ + static_cast<size_t>(thread)]; }
-  size_t slot(int id) const { return slots_[static_cast<size_t>(id - first_id_)]; }
+  static constexpr size_t kNowhere = static_cast<size_t>(-1);
+  /// Ids are numbered densely. What the body does not define has no slot: that is a fault of the pass that made the body.
+  size_t slot(int id) const {
+    const size_t at = static_cast<size_t>(id - first_id_);
+    if (at >= slots_.size() || slots_[at] == kNowhere) fail("a variable or scalar that nothing defines");
+    return slots_[at];
+  }
+  size_t slot(const Buffer& buffer) const {
+    const size_t at = static_cast<size_t>(buffer.id - first_buffer_id_);
+    if (at >= buffer_slots_.size() || buffer_slots_[at] == kNowhere) fail("%" + buffer.name + " is neither a parameter nor allocated");
+    return buffer_slots_[at];
+  }
   int64_t evaluate(const Index& index, int thread);
   ScalarValue evaluate(const ExprPtr& expr, int thread);
-  std::vector<ScalarValue> combine(const std::vector<State>& states, const Combine* combine, const std::vector<ScalarValue>& left,
-                                   const std::vector<ScalarValue>& right, int thread);
+  /// left = left and right joined.
+  void combine(const std::vector<State>& states, const Combine* combine, std::vector<ScalarValue>& left, const std::vector<ScalarValue>& right, int thread);
   std::vector<ScalarValue> initial(const std::vector<State>& states, int thread);
 
   // Memory.
@@ -115,7 +131,6 @@ class Machine {
   void note_write(const BufferRef& buffer, Memory& memory, int64_t at, int thread, bool same_value);
   void move(const Copy& copy, const std::vector<int64_t>& from, const std::vector<int64_t>& to, Memory& source, Memory& destination);
   const TilePlaces& places(const Buffer& buffer);
-  Ring* ring_of(const BufferRef& buffer, size_t* index);
 
   [[noreturn]] void fail(const std::string& message) const;
   static std::string element(const Buffer& buffer, const int64_t* indices);
@@ -128,9 +143,15 @@ class Machine {
   std::vector<int64_t> vars_;
   std::vector<ScalarValue> scalars_;
   std::map<const Var*, Digit> digits_;
-  std::unordered_map<const Buffer*, std::vector<Memory>> memories_;    ///< one, or one for each thread
-  std::unordered_map<const Pipe*, Ring> rings_;
-  std::unordered_map<const Buffer*, std::pair<const Pipe*, size_t>> ring_buffers_;
+  struct Home {
+    std::vector<Memory> memories;      ///< one, or one for each thread
+    Ring* ring = nullptr;              ///< or a buffer of a pipe: which
+    size_t index = 0;
+  };
+  int first_buffer_id_ = 0;
+  std::vector<size_t> buffer_slots_;
+  std::vector<Home> homes_;
+  std::map<const Pipe*, Ring> rings_;
   std::map<const TileLayout*, TilePlaces> places_;
   const std::vector<Param>& params_;
   std::vector<Tensor>& tensors_;

@@ -94,8 +94,7 @@ void Machine::execute(const Copy& copy, const Threads& active) {
   std::vector<int64_t> from, to;
   for (const Index& index : copy.from) from.push_back(evaluate(index, active[0]));
   for (const Index& index : copy.to) to.push_back(evaluate(index, active[0]));
-  size_t index = 0;
-  Ring* ring = ring_of(copy.destination, &index);
+  Ring* ring = homes_[slot(*copy.destination)].ring;
   if (copy.kind == Copy::Kind::async && !ring) fail("an asynchronous copy goes to a buffer of a pipe");
   if (copy.kind == Copy::Kind::async && options_.copies_land_late) {
     memory(copy.destination, 0, true);   // checks that a stage is acquired
@@ -112,8 +111,12 @@ void Machine::execute(const PipeDecl& decl, const Threads& active) {
   Ring ring;
   ring.pipe = decl.pipe;
   ring.stages.resize(static_cast<size_t>(decl.pipe->stages));
-  for (size_t i = 0; i < decl.pipe->buffers.size(); ++i) ring_buffers_[decl.pipe->buffers[i].get()] = {decl.pipe.get(), i};
   rings_[decl.pipe.get()] = std::move(ring);
+  for (size_t i = 0; i < decl.pipe->buffers.size(); ++i) {
+    Home& home = homes_[slot(*decl.pipe->buffers[i])];
+    home.ring = &rings_[decl.pipe.get()];
+    home.index = i;
+  }
 }
 
 void Machine::execute(const PipeOp& op, const Threads& active) {
@@ -153,9 +156,7 @@ void Machine::execute(const PipeOp& op, const Threads& active) {
         const Copy& copy = *stage.pending[i];
         const auto& both = stage.places[i];
         const auto middle = both.begin() + static_cast<std::ptrdiff_t>(copy.from.size());
-        size_t index = 0;
-        ring_of(copy.destination, &index);
-        move(copy, {both.begin(), middle}, {middle, both.end()}, memory(copy.source, 0, false), stage.buffers[index]);
+        move(copy, {both.begin(), middle}, {middle, both.end()}, memory(copy.source, 0, false), stage.buffers[homes_[slot(*copy.destination)].index]);
       }
       stage.pending.clear();
       stage.places.clear();

@@ -36,7 +36,7 @@ Memory Machine::make_memory(const Buffer& buffer, int64_t elements, bool checked
 
 void Machine::execute(const Alloc& alloc, const Threads& active) {
   const Buffer& buffer = *alloc.buffer;
-  std::vector<Memory>& memories = memories_[&buffer];
+  std::vector<Memory>& memories = homes_[slot(buffer)].memories;
   memories.clear();
   if (buffer.space == Space::shared && options_.lockstep) collective(active, "an alloc of shared memory");
   const bool private_to_threads = options_.lockstep && buffer.space != Space::shared && buffer.space != Space::global;
@@ -47,25 +47,17 @@ void Machine::execute(const Alloc& alloc, const Threads& active) {
   }
 }
 
-Ring* Machine::ring_of(const BufferRef& buffer, size_t* index) {
-  const auto at = ring_buffers_.find(buffer.get());
-  if (at == ring_buffers_.end()) return nullptr;
-  *index = at->second.second;
-  return &rings_.at(at->second.first);
-}
-
 Memory& Machine::memory(const BufferRef& buffer, int thread, bool write) {
-  size_t index = 0;
-  if (Ring* ring = ring_of(buffer, &index)) {
-    Ring::Stage& stage = write ? ring->producer() : ring->consumer();
-    const std::string& name = ring->pipe->name;
+  Home& home = homes_[slot(*buffer)];
+  if (home.ring) {
+    Ring::Stage& stage = write ? home.ring->producer() : home.ring->consumer();
+    const std::string& name = home.ring->pipe->name;
     if (write && stage.state != Ring::State::filling) fail("%" + buffer->name + " is written without an acquired stage of %" + name);
     if (!write && stage.state != Ring::State::ready) fail("%" + buffer->name + " is read without a wait for a stage of %" + name);
-    return stage.buffers[index];
+    return stage.buffers[home.index];
   }
-  const auto at = memories_.find(buffer.get());
-  if (at == memories_.end() || at->second.empty()) fail("%" + buffer->name + " is used before its alloc");
-  return at->second.size() == 1 ? at->second[0] : at->second[static_cast<size_t>(thread)];
+  if (home.memories.empty()) fail("%" + buffer->name + " is used before its alloc");
+  return home.memories.size() == 1 ? home.memories[0] : home.memories[static_cast<size_t>(thread)];
 }
 
 int64_t Machine::offset(const Buffer& buffer, const int64_t* indices, int thread) {
@@ -103,12 +95,12 @@ void Machine::set(Memory& memory, int64_t at, DType dtype, ScalarValue value) {
 void Machine::note_read(const BufferRef& buffer, Memory& memory, int64_t at, int thread) {
   if (memory.accesses.empty()) return;
   Memory::Access& access = memory.accesses[static_cast<size_t>(at)];
-  const std::string name = "%" + buffer->name + " at offset " + std::to_string(at);
+  auto name = [&] { return "%" + buffer->name + " at offset " + std::to_string(at); };
   if (buffer->space == Space::global) {
-    if (access.block >= 0 && access.block != block_) fail("block " + std::to_string(block_) + " reads " + name + ", which block " + std::to_string(access.block) + " wrote");
+    if (access.block >= 0 && access.block != block_) fail("block " + std::to_string(block_) + " reads " + name() + ", which block " + std::to_string(access.block) + " wrote");
   }
   if (access.write_epoch == epoch_ && (access.writer != thread || thread == kEveryone) && options_.threads > 1) {
-    fail("race: " + name + " is read by another thread than wrote it, without a barrier between");
+    fail("race: " + name() + " is read by another thread than wrote it, without a barrier between");
   }
   access.reader = access.read_epoch == epoch_ && access.reader != thread ? kEveryone : thread;
   access.read_epoch = epoch_;
@@ -117,15 +109,15 @@ void Machine::note_read(const BufferRef& buffer, Memory& memory, int64_t at, int
 void Machine::note_write(const BufferRef& buffer, Memory& memory, int64_t at, int thread, bool same_value) {
   if (memory.accesses.empty()) return;
   Memory::Access& access = memory.accesses[static_cast<size_t>(at)];
-  const std::string name = "%" + buffer->name + " at offset " + std::to_string(at);
+  auto name = [&] { return "%" + buffer->name + " at offset " + std::to_string(at); };
   if (buffer->space == Space::global) {
-    if (access.block >= 0 && access.block != block_ && !same_value) fail("blocks " + std::to_string(access.block) + " and " + std::to_string(block_) + " both write " + name);
+    if (access.block >= 0 && access.block != block_ && !same_value) fail("blocks " + std::to_string(access.block) + " and " + std::to_string(block_) + " both write " + name());
     access.block = block_;
   }
   if (options_.threads > 1) {
     const bool together = access.write_tick == tick_ && same_value;
-    if (access.write_epoch == epoch_ && access.writer != thread && !together) fail("race: " + name + " is written by two threads without a barrier between");
-    if (access.read_epoch == epoch_ && access.reader != thread) fail("race: " + name + " is written while another thread may still read it");
+    if (access.write_epoch == epoch_ && access.writer != thread && !together) fail("race: " + name() + " is written by two threads without a barrier between");
+    if (access.read_epoch == epoch_ && access.reader != thread) fail("race: " + name() + " is written while another thread may still read it");
   }
   access.write_epoch = epoch_;
   access.write_tick = tick_;
