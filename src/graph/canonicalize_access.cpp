@@ -11,7 +11,8 @@ namespace {
 
 using Axes = std::vector<int64_t>;
 
-constexpr int64_t kMaxIndices = 4096;   // of a gather that may be a slice
+constexpr int64_t kMaxIndices = 4096;      // of a gather that may be a slice
+constexpr int64_t kMaxPositions = 1 << 20;  // of a gather_nd that may be a reshape
 
 struct SliceBounds {
   Axes starts, limits, steps;
@@ -150,6 +151,26 @@ Value* gather_at_constants(Rewriter& r, Node& node) {
   return r.reshape(emit_slice(r, x, std::move(bounds)), node.result()->type.shape());
 }
 
+// Constant index tuples that name every element once and in order: exporters write such a gather for a mask that they only reshape.
+Value* gather_of_all(Rewriter& r, Node& node) {
+  Value* x = node.operand(0);
+  const Tensor* indices = r.constant(node.operand(1));
+  if (indices == nullptr || indices->count() > kMaxPositions || node.attrs.get_int("batch_dims") != 0 || x->type.count() != node.result()->type.count()) return nullptr;
+  const int64_t depth = indices->shape().back(), tuples = depth == 0 ? 0 : indices->count() / depth;
+  for (int64_t i = 0; i < tuples; ++i) {
+    int64_t position = 0;
+    for (int64_t k = 0; k < depth; ++k) {
+      const int64_t extent = x->type.dims[static_cast<size_t>(k)].bound;
+      int64_t index = indices->as_int64(i * depth + k);
+      if (index < 0) index += extent;
+      if (index < 0 || index >= extent) return nullptr;
+      position = position * extent + index;
+    }
+    if (position != i) return nullptr;
+  }
+  return r.reshape(x, node.result()->type.shape());
+}
+
 Value* reduce_of_unit_axes(Rewriter& r, Node& node) {
   Value* x = node.operand(0);
   for (const int64_t axis : node.attrs.get_ints("axes")) {
@@ -198,7 +219,7 @@ Value* dot_of_transpose(Rewriter& r, Node& node) {
 std::vector<RewriteRow> access_rewrites() {
   return {
       {Op::slice_, of_constant}, {Op::slice_, slice_of_all}, {Op::slice_, slice_of_slice}, {Op::slice_, slice_of_concat},
-      {Op::pad_, pad_of_nothing}, {Op::concat_, concat_of_few}, {Op::gather_, gather_at_constants},
+      {Op::pad_, pad_of_nothing}, {Op::concat_, concat_of_few}, {Op::gather_, gather_at_constants}, {Op::gather_nd_, gather_of_all},
       {Op::reduce_sum_, reduce_of_unit_axes}, {Op::reduce_prod_, reduce_of_unit_axes}, {Op::reduce_max_, reduce_of_unit_axes},
       {Op::reduce_min_, reduce_of_unit_axes}, {Op::reduce_and_, reduce_of_unit_axes}, {Op::reduce_or_, reduce_of_unit_axes},
       {Op::dot_general_, dot_of_transpose},

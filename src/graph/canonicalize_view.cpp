@@ -2,6 +2,7 @@
 // that is the same everywhere is a constant.
 //   transpose that moves only axes of extent 1, broadcast that adds only such axes   ->  reshape
 //   transpose(broadcast_in_dim(x))                                                   ->  broadcast_in_dim(x), if need be of a transposed x
+//   axes merged, moved together, and split again                                     ->  one transpose
 
 #include <algorithm>
 #include <numeric>
@@ -26,6 +27,40 @@ Value* reshape_of_reshape(Rewriter& r, Node& node) {
 }
 
 Value* to_reshape(Rewriter& r, Node& node) { return r.reshape(node.operand(0), node.result()->type.shape()); }
+
+/// For each axis of `merged` the run of axes of `shape` that it consists of; nothing when axes are split as well. Unit axes join the run before them.
+std::optional<std::vector<Axes>> merged_runs(const Shape& shape, const Shape& merged) {
+  std::vector<Axes> runs(merged.size());
+  size_t next = 0;
+  for (size_t axis = 0; axis < merged.size(); ++axis) {
+    int64_t extent = 1;
+    while (next < shape.size() && (extent < merged[axis] || shape[next] == 1)) {
+      extent *= shape[next];
+      runs[axis].push_back(static_cast<int64_t>(next++));
+    }
+    if (extent != merged[axis]) return std::nullopt;
+  }
+  return next == shape.size() ? std::optional(runs) : std::nullopt;
+}
+
+// Row-major order is kept inside a run, so moving the run is moving its axes.
+Value* split_of_moved_runs(Rewriter& r, Node& node) {
+  const Node* move = made_by(node.operand(0), Op::transpose_);
+  const Node* merge = move != nullptr ? made_by(move->operand(0), Op::reshape_) : nullptr;
+  if (merge == nullptr || node.result()->type.count() == 0) return nullptr;
+  Value* x = merge->operand(0);
+  const auto runs = merged_runs(x->type.shape(), merge->result()->type.shape());
+  if (!runs) return nullptr;
+  Axes permutation;
+  Shape shape;
+  for (const int64_t axis : move->attrs.get_ints("permutation")) {
+    for (const int64_t inner : (*runs)[static_cast<size_t>(axis)]) {
+      permutation.push_back(inner);
+      shape.push_back(x->type.dims[static_cast<size_t>(inner)].bound);
+    }
+  }
+  return shape == node.result()->type.shape() ? r.emit(Op::transpose_, {x}, {{"permutation", permutation}}) : nullptr;
+}
 
 bool is_identity(const Axes& permutation) {
   return std::is_sorted(permutation.begin(), permutation.end());   // a permutation in order is the identity
@@ -134,7 +169,7 @@ Value* reverse_of_reverse(Rewriter& r, Node& node) {
 
 std::vector<RewriteRow> view_rewrites() {
   return {
-      {Op::reshape_, to_same}, {Op::reshape_, of_constant}, {Op::reshape_, reshape_of_reshape}, {Op::flatten_, to_reshape},
+      {Op::reshape_, to_same}, {Op::reshape_, of_constant}, {Op::reshape_, reshape_of_reshape}, {Op::reshape_, split_of_moved_runs}, {Op::flatten_, to_reshape},
       {Op::transpose_, of_constant}, {Op::transpose_, transpose_of_nothing}, {Op::transpose_, transpose_of_transpose}, {Op::transpose_, transpose_of_broadcast},
       {Op::broadcast_in_dim_, of_constant}, {Op::broadcast_in_dim_, broadcast_of_nothing}, {Op::broadcast_in_dim_, broadcast_of_broadcast},
       {Op::broadcast_in_dim_, broadcast_of_reshape},

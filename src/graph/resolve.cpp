@@ -119,8 +119,13 @@ class Resolver final : public ResolveContext {
     for (Value* result : node.results) state(result).faulty = true;
   }
 
-  /// Models count axes from the end too; where the rank was not known before, they do until here.
-  void count_axis_from_front(Node& node) {
+  /// What a model leaves to the rank: axes counted from the end, and a transpose without a permutation, which reverses.
+  void apply_rank(Node& node) {
+    if (node.op == Op::transpose_ && node.attrs.get_ints("permutation").empty()) {
+      std::vector<int64_t> reversed;
+      for (int64_t axis = node.operand(0)->type.rank(); axis-- > 0;) reversed.push_back(axis);
+      node.attrs.set("permutation", std::move(reversed));
+    }
     const AttrValue* axis = node.attrs.find("axis");
     const Value* x = node.operand(0);
     if (axis == nullptr || x == nullptr || !x->type.ranked || node.op == Op::one_hot_by_ || node.op == Op::one_hot_) return;   // theirs is of the result
@@ -129,7 +134,7 @@ class Resolver final : public ResolveContext {
 
   bool resolve_node(Node& node) {
     try {
-      count_axis_from_front(node);
+      apply_rank(node);
       if (const ResolveRule rule = resolve_rule(node.op)) return replace(node, rule);
       check_operands(node);
       std::vector<Type> types = infer_node_types(node);
