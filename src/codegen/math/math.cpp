@@ -98,12 +98,20 @@ Lane emit_atan2(Lane y, Lane x) {
   return select(is_nan(x), x, select(is_nan(y), y, r));
 }
 
-// Schoolbook binary long division on exponents: subtract y * 2^k from the top down. Each step is exact, as both operands share an exponent range.
-// Emitted as a loop over lanes together: as many steps as the largest quotient of any lane needs, 24 (53) quotient bits at a time.
+// Binary long division: subtract the largest d * 2^k that fits, until none does. Each step is exact and clears the leading bit, so a step count is bounded
+// by the difference of the exponents. f32 works in f64, whose range makes its subnormals ordinary; f64's own are scaled by 2^54 to find that multiple.
 Lane emit_fmod(Lane x, Lane y) {
   llvm::IRBuilder<>& b = *x.builder;
+  if (!is_f64(x)) {
+    llvm::Type* doubles = x.widened(b.getDoubleTy());
+    Lane wide = emit_fmod(x.with(b.CreateFPExt(x.value, doubles)), x.with(b.CreateFPExt(y.value, doubles)));
+    return x.with(b.CreateFPTrunc(wide.value, x.type()));
+  }
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr int64_t mantissa_mask = (int64_t{1} << 52) - 1;
   llvm::Function* function = b.GetInsertBlock()->getParent();
   Lane a = fabs(x), d = fabs(y);
+  Lane mantissa = iand(select(d < 0x1p-1022, d * 0x1p54, d).as_int(), mantissa_mask);
   llvm::BasicBlock* entry = b.GetInsertBlock();
   auto* loop = llvm::BasicBlock::Create(b.getContext(), "fmod", function);
   auto* done = llvm::BasicBlock::Create(b.getContext(), "fmod.done", function);
@@ -112,25 +120,19 @@ Lane emit_fmod(Lane x, Lane y) {
   llvm::PHINode* phi = b.CreatePHI(x.type(), 2);
   phi->addIncoming(a.value, entry);
   Lane r = x.with(phi);
-  // The largest d * 2^k <= r: d's mantissa with r's exponent, halved when that is above r.
-  bool wide = is_f64(x);
-  int mantissa_bits = wide ? 52 : 23;
-  int64_t exponent_mask = wide ? 0x7ff0000000000000 : 0x7f800000;
-  Lane moved = (iand(r.as_int(), exponent_mask) | iand(d.as_int(), (int64_t{1} << mantissa_bits) - 1)).as_float();
-  Lane candidate = select(moved > r, moved * 0.5, moved);
-  Lane small = d < (wide ? 0x1p-1022 : 0x1p-126);                 // a subnormal divisor has no such form: take it as it is
-  candidate = select(small, d, select(candidate < d, d, candidate));
-  Lane active = (r >= d) & (r < std::numeric_limits<double>::infinity()) & (d > 0.0);
-  Lane next = select(active, r - candidate, r);
-  llvm::Value* any = (next >= d).value;
-  any = b.CreateAnd(any, active.value);
+  Lane tiny = r < 0x1p-1022;
+  Lane scaled = select(tiny, r * 0x1p54, r);
+  Lane moved = (iand(scaled.as_int(), ~mantissa_mask) | mantissa).as_float();   // d's mantissa with r's exponent, halved when above r
+  Lane multiple = select(moved > scaled, moved * 0.5, moved);
+  multiple = select(tiny, multiple * 0x1p-54, multiple);
+  Lane active = (r >= d) & (r < inf) & (d > 0.0);
+  Lane next = select(active, r - multiple, r);
+  llvm::Value* any = ((next >= d) & active).value;
   if (any->getType()->isVectorTy()) any = b.CreateOrReduce(any);
   phi->addIncoming(next.value, b.GetInsertBlock());
   b.CreateCondBr(any, loop, done);
   b.SetInsertPoint(done);
-  Lane result = copysign(next, x);
-  constexpr double inf = std::numeric_limits<double>::infinity();
-  result = select((a < inf) & (d > 0.0), result, std::numeric_limits<double>::quiet_NaN());
+  Lane result = select((a < inf) & (d > 0.0), copysign(next, x), std::numeric_limits<double>::quiet_NaN());
   return select(is_nan(x), x, select(is_nan(y), y, result));
 }
 

@@ -1,8 +1,8 @@
 // Boxes moved from global to shared memory by all threads together, and the pipes that make them asynchronous.
 //
-// A pipe of S stages is filled by cp.async. The schedule's pipeline primitive commits S - 1 stages before the loop; each iteration then waits for the
-// oldest (so at most S - 2 may stay in flight), which is also the barrier after which the stage read in the iteration before is free, fills it,
-// commits (an empty group at the end counts too), and computes.
+// A pipe of S stages is filled by cp.async; a commit closes a group. A wait lets the groups behind the oldest stay in flight: S - 2 of them in the steady
+// state, after which the loop's end drains. The barrier of the wait also frees the stage that was read in the iteration before, so an acquire after it
+// needs nothing.
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
@@ -75,9 +75,11 @@ void NvptxEmitter::emit_copy(const loop::Copy& copy) {
 }
 
 void NvptxEmitter::emit_pipe_decl(const loop::Pipe& pipe) {
-  PipeState state{&pipe, make_alloca(builder_.getInt32Ty(), 1, 4), make_alloca(builder_.getInt32Ty(), 1, 4)};
+  PipeState state{&pipe, make_alloca(builder_.getInt32Ty(), 1, 4), make_alloca(builder_.getInt32Ty(), 1, 4),
+                  make_alloca(builder_.getInt32Ty(), 1, 4)};
   builder_.CreateStore(builder_.getInt32(0), state.produce);
   builder_.CreateStore(builder_.getInt32(0), state.consume);
+  builder_.CreateStore(builder_.getInt32(0), state.in_flight);
   pipes_.emplace(pipe.id, state);
   for (const loop::BufferRef& buffer : pipe.buffers) {
     pipe_of_buffer_.emplace(buffer->id, state);
@@ -92,17 +94,32 @@ void NvptxEmitter::emit_pipe_op(const loop::PipeOp& op) {
     llvm::Value* wrapped = builder_.CreateICmpEQ(next, builder_.getInt32(static_cast<uint32_t>(op.pipe->stages)));
     builder_.CreateStore(builder_.CreateSelect(wrapped, builder_.getInt32(0), next), counter);
   };
+  auto count = [&](int by) {
+    llvm::Value* now = builder_.CreateLoad(builder_.getInt32Ty(), state.in_flight);
+    builder_.CreateStore(builder_.CreateAdd(now, builder_.getInt32(static_cast<uint32_t>(by))), state.in_flight);
+  };
   switch (op.kind) {
     case loop::PipeOp::Kind::acquire: return;   // the barrier of the wait before it has freed the stage
     case loop::PipeOp::Kind::commit:
       builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_cp_async_commit_group, {});
       advance(state.produce);
+      count(1);
       return;
-    case loop::PipeOp::Kind::wait:
-      builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_cp_async_wait_group,
-                               {builder_.getInt32(static_cast<uint32_t>(std::max(op.pipe->stages - 2, 0)))});
+    case loop::PipeOp::Kind::wait: {
+      auto wait_group = [&](int pending) {
+        builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_cp_async_wait_group, {builder_.getInt32(static_cast<uint32_t>(pending))});
+      };
+      count(-1);
+      int steady = std::max(op.pipe->stages - 2, 0);
+      if (steady == 0) {
+        wait_group(0);
+      } else {   // near the end fewer groups follow: then all must have arrived
+        llvm::Value* behind = builder_.CreateLoad(builder_.getInt32Ty(), state.in_flight);
+        emit_if(builder_.CreateICmpSGE(behind, builder_.getInt32(static_cast<uint32_t>(steady))), [&] { wait_group(steady); }, [&] { wait_group(0); });
+      }
       barrier();
       return;
+    }
     case loop::PipeOp::Kind::release: advance(state.consume); return;
   }
 }

@@ -49,6 +49,7 @@ class NvptxEmitter final : public Emitter {
     const loop::Pipe* pipe;
     llvm::AllocaInst* produce;   ///< stage that copies fill next
     llvm::AllocaInst* consume;   ///< stage that mma and loads read
+    llvm::AllocaInst* in_flight; ///< committed and not yet waited for
   };
   loop::SharedLayout shared_;
   llvm::GlobalVariable* shared_array_ = nullptr;

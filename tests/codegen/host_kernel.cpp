@@ -1,0 +1,61 @@
+#include "host_kernel.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "tcc/codegen/codegen.h"
+#include "tcc/support/diagnostics.h"
+#include "tcc/support/files.h"
+
+namespace tcc::codegen {
+
+HostKernel::HostKernel(const std::string& kernel_text, int optimization) : kernel_(loop::parse_kernel(kernel_text, "test")) {
+  Options options;
+  options.target = kernel_.target;
+  options.optimization = optimization;
+  Products products = emit_x86({{"k", &kernel_}}, options);
+  char folder[] = "/tmp/tcc-kernel-XXXXXX";
+  check(mkdtemp(folder) != nullptr, "a temporary folder");
+  std::string base = folder;
+  write_file_atomically(base + "/k.o", products.object);
+  // No -lm: a kernel that calls libm must fail to load.
+  std::string command = "cc -shared -nostdlib -Wl,-z,defs -o " + base + "/k.so " + base + "/k.o -lc";
+  check(std::system(command.c_str()) == 0, "cc links the kernel");
+  library_ = dlopen((base + "/k.so").c_str(), RTLD_NOW);
+  check(library_ != nullptr, "the kernel loads");
+  function_ = reinterpret_cast<void (*)(void* const*, int64_t, int64_t)>(dlsym(library_, "k"));
+  for (const char* name : {"/k.o", "/k.so"}) unlink((base + name).c_str());
+  rmdir(folder);
+}
+
+HostKernel::~HostKernel() { dlclose(library_); }
+
+void HostKernel::run(std::vector<Tensor>& params, int64_t begin, int64_t end) const {
+  std::vector<void*> pointers;
+  for (Tensor& tensor : params) pointers.push_back(tensor.mutable_bytes());
+  function_(pointers.data(), begin, end);
+}
+
+std::vector<Tensor> random_params(const loop::Kernel& kernel, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Tensor> params;
+  for (const loop::Param& param : kernel.params) {
+    Tensor tensor(param.buffer->dtype, param.buffer->extents);
+    if (param.written) {
+      std::memset(tensor.mutable_bytes(), 0x7f, static_cast<size_t>(tensor.size_bytes()));
+    } else {
+      for (int64_t i = 0; i < tensor.count(); ++i) {
+        if (is_float(tensor.dtype())) tensor.set_double(i, std::uniform_real_distribution<double>(-2, 2)(random));
+        else tensor.set_int64(i, std::uniform_int_distribution<int64_t>(-5, 5)(random));
+      }
+    }
+    params.push_back(std::move(tensor));
+  }
+  return params;
+}
+
+}  // namespace tcc::codegen
