@@ -3,8 +3,8 @@
 //   unit "softmax" rows {%m, %c, %e, %s, %y}   ->   unit (%a0: f32[8, 16]) -> (%r0: f32[8, 16]) {
 //                                                     map %i in 8 {
 //                                                       %v0: f32 = reduce max %j in 16 { %v1: f32 = load %a0[%i, %j];  yield %v1 }
-//                                                       %v2: f32 = reduce sum %j_1 in 16 { %v3: f32 = load %a0[%i, %j_1];  yield exp(sub(%v3, %v0)) }
-//                                                       map %j_2 in 16 { %v4: f32 = load %a0[%i, %j_2];  store div(exp(sub(%v4, %v0)), %v2), %r0[%i, %j_2] }
+//                                                       %v2: f32 = reduce sum %jb in 16 { %v3: f32 = load %a0[%i, %jb];  yield exp(sub(%v3, %v0)) }
+//                                                       map %jc in 16 { %v4: f32 = load %a0[%i, %jc];  store div(exp(sub(%v4, %v0)), %v2), %r0[%i, %jc] }
 //                                                     }
 //                                                   }
 //

@@ -2,7 +2,7 @@
 //
 //   %y = scatter_nd(%x, %indices, %updates) {combiner="add"}
 //     ->   map %i in 8, %j in 4 { store load %a0[%i, %j], %r0[%i, %j] }
-//          map %i_1 in 3, %j_1 in 4 { scatter add load %a2[%i_1, %j_1], %r0[load %a1[%i_1, 0], %j_1] }
+//          map %ib in 3, %jb in 4 { scatter add load %a2[%ib, %jb], %r0[load %a1[%ib, 0], %jb] }
 //
 // Negative indices wrap once; what is still outside is not written.
 

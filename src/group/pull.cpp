@@ -57,8 +57,9 @@ loop::Stmt Puller::loop_of(const std::vector<VarRef>& vars, loop::Block block) {
 
 VarRef Puller::fresh_var(int depth, int64_t extent) {
   const std::string letter = loop_letter(depth);
+  // i, ib, ic, ...: no underscores, which are what schedules append when they split a loop.
   std::string name = letter;
-  for (int i = 1; !names_.insert(name).second; ++i) name = letter + "_" + std::to_string(i);
+  for (int i = 1; !names_.insert(name).second; ++i) name = letter + (i < 26 ? std::string(1, static_cast<char>('a' + i)) : "x" + std::to_string(i));
   return loop::make_var(name, extent);
 }
 

@@ -42,12 +42,12 @@ graph @softmax(%x: f32[4, 8, 16]) -> (%y: f32[4, 8, 16]) {
   EXPECT_EQ(loop::print(lower(*formed.graph, formed.groups.units[0])),
             R"(unit (%a0: f32[4, 8, 16]) -> (%r0: f32[4, 8, 16]) {
   map %i in 4, %j in 8 {
-    %v0: f32 = reduce max %k_1 in 16 {
-      %v1: f32 = load %a0[%i, %j, %k_1]
+    %v0: f32 = reduce max %kb in 16 {
+      %v1: f32 = load %a0[%i, %j, %kb]
       yield %v1
     }
-    %v2: f32 = reduce sum %k_2 in 16 {
-      %v3: f32 = load %a0[%i, %j, %k_2]
+    %v2: f32 = reduce sum %kc in 16 {
+      %v3: f32 = load %a0[%i, %j, %kc]
       yield exp(sub(%v3, %v0))
     }
     map %k in 16 {
