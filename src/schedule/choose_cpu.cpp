@@ -35,6 +35,8 @@ class CpuNest {
     const NestKind kind = kind_of(loop);
     work_ns_ = single_core_ns();
     dims_ = c_.fuse_all(first_);
+    lanes_ = widest_lanes();
+    costly_ = costly_body();
     switch (kind) {
       case NestKind::pointwise: pointwise(); break;
       case NestKind::rows: rows(); break;
@@ -53,7 +55,7 @@ class CpuNest {
     return work.ops / 24 + work.load_bytes / 40;
   }
 
-  int64_t lanes() const {
+  int64_t widest_lanes() const {
     int64_t widest = 4;
     for (const Access& access : accesses_of(nest().body)) {
       if (access.store) widest = std::max<int64_t>(widest, size_bytes(access.buffer->dtype));
@@ -105,10 +107,11 @@ class CpuNest {
   }
 
   void vectors(const std::string& dim, int64_t w) {
-    if (c_.extent(dim) == 1) return;
+    const int64_t extent = c_.extent(dim);
+    if (extent == 1) return;
     c_.split(dim, w);
     c_.vectorize(dim + "_1");
-    if (c_.extent(dim) % w != 0) c_.peel(dim + "_1");
+    if (extent % w != 0) c_.peel(dim + "_1");
   }
 
   // ------------------------------------------------------------------------------------------------------- pointwise
@@ -142,7 +145,7 @@ class CpuNest {
       one_item();
       return;
     }
-    const int64_t w = width(extent, lanes(), costly_body());
+    const int64_t w = width(extent, lanes_, costly_);
     if (dims_.size() == 1) {
       const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work_ns_ / kItemNs), 1, kMaxItems);
       const int64_t chunk = wanted == 1 ? extent : (extent / wanted + w - 1) / w * w;
@@ -209,7 +212,7 @@ class CpuNest {
       if (!is_plain(stmt)) continue;
       const int64_t extent = c_.extent(name);
       if (extent < 4) continue;
-      c_.split(name, width(extent, lanes(), row_is_costly(inner)));
+      c_.split(name, width(extent, lanes_, costly_));
       c_.vectorize(name + "_1");
       split.push_back(name + "_1");
     }
@@ -228,11 +231,9 @@ class CpuNest {
     return plain;
   }
 
-  bool row_is_costly(const std::vector<std::string>&) const { return costly_body(); }
-
   void vectors_of_rows() {
     const std::string last = dims_.back();
-    const int64_t w = width(c_.extent(last), lanes(), true);
+    const int64_t w = width(c_.extent(last), lanes_, true);
     std::vector<std::string> outer(dims_.begin(), dims_.end() - 1);
     const int64_t extent = c_.extent(last);
     c_.split(last, w);
@@ -293,10 +294,10 @@ class CpuNest {
     const loop::Dim across = nest().dims.back();
     const int outside = contiguity(accesses_of(nest().body), across.var.get());
     const bool flat = reduces.size() == 1 || std::all_of(reduces.begin(), reduces.end(), [&](const std::string& name) { return is_plain(c_.find(name)); });
-    if (flat && longest >= lanes() && (inside > outside || across.var->extent < 4)) {
+    if (flat && longest >= lanes_ && (inside > outside || across.var->extent < 4)) {
       parallelize(dims_);
       for (const std::string& name : reduces) {
-        if (c_.extent(name) >= lanes()) vectors(name, width(c_.extent(name), lanes(), costly_body()));
+        if (c_.extent(name) >= lanes_) vectors(name, width(c_.extent(name), lanes_, costly_));
       }
       return;
     }
@@ -315,7 +316,7 @@ class CpuNest {
   void ordered() {
     const loop::Dim across = nest().dims.back();
     const std::vector<Access> accesses = accesses_of(nest().body);
-    if (contiguity(accesses, across.var.get()) == static_cast<int>(accesses.size()) && across.var->extent >= lanes()) {
+    if (contiguity(accesses, across.var.get()) == static_cast<int>(accesses.size()) && across.var->extent >= lanes_) {
       vectors_of_rows();
     } else {
       parallelize(dims_);
@@ -416,8 +417,8 @@ class CpuNest {
     const Access& moving = a_moves ? o.a : o.b;
     const Access& other = a_moves ? o.b : o.a;
     const loop::Dim* rows = rows_dim(dims, moving, other, vector.var.get());
-    const TileSize size = best_tile(rows ? rows->var->extent : 1, vector.var->extent, lanes());
-    const int64_t columns = std::min(size.vectors * lanes(), vector.var->extent);
+    const TileSize size = best_tile(rows ? rows->var->extent : 1, vector.var->extent, lanes_);
+    const int64_t columns = std::min(size.vectors * lanes_, vector.var->extent);
 
     const std::string v = vector.var->name, u = rows ? rows->var->name : "";
     std::vector<std::string> outer, spatial;
@@ -469,7 +470,7 @@ class CpuNest {
       if (a && !b && (!rows || dim.var->extent > rows->var->extent)) rows = &dim;
       if (b && !a && (!columns || dim.var->extent > columns->var->extent)) columns = &dim;
     }
-    const int64_t w = lanes();
+    const int64_t w = lanes_;
     const auto block = [](int64_t extent, int64_t most) {
       for (int64_t size = most; size > 1; size--) {
         if (extent % size == 0) return size;
@@ -507,6 +508,8 @@ class CpuNest {
   std::string first_;
   std::vector<std::string> dims_;
   double work_ns_ = 0;
+  int64_t lanes_ = 8;
+  bool costly_ = false;
 };
 
 }  // namespace

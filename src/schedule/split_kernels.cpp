@@ -160,7 +160,10 @@ class Cutter {
     if (sizes.lanes && sizes.threads > 1) internal_error("a kernel uses threads and lanes of warps together");
     kernel.threads = static_cast<int>(sizes.lanes ? sizes.warps * 32 : sizes.threads);
     kernel.body = std::move(body);
-    if (target_.kind == Target::Kind::cuda) kernel.shared_bytes = shared_bytes(kernel);
+    if (target_.kind == Target::Kind::cuda) {
+      kernel.threads = (kernel.threads + 31) / 32 * 32;   // whole warps; what is beyond the loops idles
+      kernel.shared_bytes = shared_bytes(kernel);
+    }
     return kernel;
   }
 

@@ -189,10 +189,35 @@ class Peeler {
     for (size_t i = 0; i < reduce.states.size(); i++) {
       const ScalarRef part = make_scalar(names_.fresh(reduce.states[i].result->name + ".main"), reduce.states[i].result->dtype);
       main.states[i].result = part;
-      rest.states[i].init = scalar_value(part);
       rest.states[i].value = replace(values[i], rest_renamed);
+      if (!reduce.combine) rest.states[i].init = scalar_value(part);
     }
-    return {Stmt{std::move(main)}, Stmt{std::move(rest)}};
+    if (!reduce.combine) return {Stmt{std::move(main)}, Stmt{std::move(rest)}};
+    return joined(reduce, std::move(main), std::move(rest));
+  }
+
+  /// With a combine of its own, `init` is its identity: both parts start from it and are combined afterwards.
+  Block joined(const Reduce& reduce, Reduce main, Reduce rest) {
+    const Combine& combine = *reduce.combine;
+    for (State& state : rest.states) state.result = make_scalar(names_.fresh(state.result->name + ".rest"), state.result->dtype);
+    Block lets = combine.body;
+    for (size_t i = 0; i < combine.results.size(); i++) lets.push_back({Let{reduce.states[i].result, combine.results[i]}});
+    Substitution operands;
+    operands.var = [](const VarRef&) { return std::optional<Index>(); };
+    operands.buffer = [](const BufferRef&) { return BufferRef(); };
+    operands.scalar = [&](const ScalarRef& scalar) -> ExprPtr {
+      for (size_t i = 0; i < combine.left.size(); i++) {
+        if (combine.left[i] == scalar) return scalar_value(main.states[i].result);
+        if (combine.right[i] == scalar) return scalar_value(rest.states[i].result);
+      }
+      return nullptr;
+    };
+    lets = fresh(substitute(lets, operands));
+    const size_t first = lets.size() - combine.results.size();
+    for (size_t i = 0; i < combine.results.size(); i++) std::get<Let>(lets[first + i].node).scalar = reduce.states[i].result;
+    Block result{Stmt{std::move(main)}, Stmt{std::move(rest)}};
+    result.insert(result.end(), lets.begin(), lets.end());
+    return result;
   }
 
   /// An `if` on what is outside the inner dim; both branches have loops over the rest of the dims.

@@ -1,0 +1,96 @@
+// Products on CUDA that no shared tile pays for: convolutions with few channels, short sums, few results. A thread computes one result, or a few that share
+// what it loads.
+#include <algorithm>
+
+#include "loop/primitives/edit.h"
+#include "schedule/choose_cuda.h"
+#include "tcc/loop/primitives.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::schedule {
+
+using namespace tcc::loop;
+
+namespace {
+
+class DirectProduct {
+ public:
+  DirectProduct(Chooser& chooser, const std::string& first) : c_(chooser), dims_(c_.fuse_all(first)) {
+    c_.fuse_all(reduce().dims.front().var->name);
+  }
+
+  void run() {
+    const std::vector<Access> loads = accesses_of(Block{Stmt{reduce()}});
+    const Access a = loads[0], b = loads[1];
+    const std::vector<loop::Dim> dims = nest().dims, reduced = reduce().dims;
+    const auto only = [](const Access& moving, const Access& still, const loop::Dim& dim) {
+      return moving.flat.uses(dim.var.get()) && !still.flat.uses(dim.var.get());
+    };
+    // The longest dims that one operand alone follows.
+    const loop::Dim* rows = nullptr;
+    const loop::Dim* columns = nullptr;
+    for (const loop::Dim& dim : dims) {
+      if (only(a, b, dim) && (!rows || dim.var->extent > rows->var->extent)) rows = &dim;
+      if (only(b, a, dim) && (!columns || dim.var->extent > columns->var->extent)) columns = &dim;
+    }
+    columns_per_thread(rows, columns, reduced);
+  }
+
+ private:
+  const Loop& nest() const { return std::get<Loop>(c_.find(dims_[0]).node); }
+  const Reduce& reduce() const {
+    for (const Stmt& stmt : nest().body) {
+      if (const auto* found = std::get_if<Reduce>(&stmt.node)) return *found;
+    }
+    internal_error("a contraction without a reduce");
+  }
+
+  void columns_per_thread(const loop::Dim* rows, const loop::Dim* columns, const std::vector<loop::Dim>& reduced) {
+    const std::string sum = reduce().states[0].result->name;
+    // Unrolled: a dim other than the last (which neighbouring threads share), whose results reuse a load.
+    const std::string last = nest().dims.back().var->name;
+    const loop::Dim* several = nullptr;
+    for (const loop::Dim* dim : {rows, columns}) {
+      if (dim && dim->var->name != last && (!several || dim->var->extent > several->var->extent)) several = dim;
+    }
+    int64_t results = 1;
+    const int64_t outputs = iterations(nest().dims);
+    if (several) {
+      for (const int64_t count : {8, 4, 2}) {
+        if (several->var->extent % count == 0 && outputs / count >= 132 * 128) {
+          results = count;
+          break;
+        }
+      }
+    }
+    int64_t steps = 1;
+    for (size_t i = reduced.size(); i-- > 0;) {
+      if (steps * reduced[i].var->extent > 9) break;
+      steps *= reduced[i].var->extent;
+      c_.unroll(reduced[i].var->name);
+    }
+    if (results == 1) {
+      spread_over_threads(c_, dims_, 128, 1);
+      return;
+    }
+    const std::string u = several->var->name;
+    c_.split(u, results);
+    std::vector<std::string> outer;
+    for (const std::string& name : dims_) outer.push_back(name == u ? u + "_0" : name);
+    std::vector<std::string> order = outer;
+    order.push_back(u + "_1");
+    c_.reorder(order);
+    spread_over_threads(c_, outer, 128, 1);
+    c_.add("tile", {Chooser::arg(sum), Chooser::arg(u + "_1")});
+    c_.unroll(u + "_1");
+  }
+
+  Chooser& c_;
+  std::vector<std::string> dims_;
+};
+
+}  // namespace
+
+void choose_cuda_direct(Chooser& chooser, const std::string& first_dim) { DirectProduct(chooser, first_dim).run(); }
+
+}  // namespace tcc::schedule

@@ -1,0 +1,96 @@
+// Contraction units as text, for tests: matmuls with any order of operands, batch dims and epilogue.
+#pragma once
+
+#include <string>
+
+namespace tcc::schedule::examples {
+
+/// r[m, n] = sum over k of a * b. `turned_a`: a is stored [k, m]; `turned_b`: b is stored [n, k].
+inline std::string matmul(const std::string& dtype, int m, int n, int k, bool turned_a, bool turned_b) {
+  const auto shape = [](int x, int y) { return "[" + std::to_string(x) + ", " + std::to_string(y) + "]"; };
+  const bool half = dtype != "f32";
+  const auto widened = [&](const std::string& value) { return half ? "cast<f32>(" + value + ")" : value; };
+  return "unit (%a0: " + dtype + (turned_a ? shape(k, m) : shape(m, k)) + ", %a1: " + dtype + (turned_b ? shape(n, k) : shape(k, n)) + ") -> (%r0: " + dtype +
+         shape(m, n) + ") {\n  map %i in " + std::to_string(m) + ", %j in " + std::to_string(n) + " {\n    %v0: f32 = reduce sum %k in " + std::to_string(k) +
+         " {\n      %v1: " + dtype + " = load %a0" + (turned_a ? "[%k, %i]" : "[%i, %k]") + "\n      %v2: " + dtype + " = load %a1" +
+         (turned_b ? "[%j, %k]" : "[%k, %j]") + "\n      yield mul(" + widened("%v1") + ", " + widened("%v2") + ")\n    }\n    store " +
+         (half ? "cast<" + dtype + ">(%v0)" : "%v0") + ", %r0[%i, %j]\n  }\n}\n";
+}
+
+/// Scores of attention: heads are no outer dim of the operands; scale and mask as epilogue.
+inline constexpr const char* kAttentionScores = R"(
+unit (%a0: f32[2, 40, 3, 32], %a1: f32[2, 36, 3, 32], %a2: f32[2, 1, 1, 36]) -> (%r0: f32[2, 3, 40, 36]) {
+  map %i in 2, %j in 3, %k in 40, %l in 36 {
+    %v0: f32 = reduce sum %m in 32 {
+      %v1: f32 = load %a0[%i, %k, %j, %m]
+      %v2: f32 = load %a1[%i, %l, %j, %m]
+      yield mul(%v1, %v2)
+    }
+    %v3: f32 = load %a2[%i, 0, 0, %l]
+    store add(mul(%v0, 0.25), %v3), %r0[%i, %j, %k, %l]
+  }
+})";
+
+/// A linear layer on a batch of sequences with bias, residual and relu; 16-bit operands.
+inline constexpr const char* kLinear = R"(
+unit (%a0: f16[2, 50, 48], %a1: f16[72, 48], %a2: f16[72], %a3: f16[2, 50, 72]) -> (%r0: f16[2, 50, 72]) {
+  map %i in 2, %j in 50, %k in 72 {
+    %v0: f32 = reduce sum %l in 48 {
+      %v1: f16 = load %a0[%i, %j, %l]
+      %v2: f16 = load %a1[%k, %l]
+      yield mul(cast<f32>(%v1), cast<f32>(%v2))
+    }
+    %v3: f16 = load %a2[%k]
+    %v4: f16 = load %a3[%i, %j, %k]
+    %v5: f32 = add(add(%v0, cast<f32>(%v3)), cast<f32>(%v4))
+    store cast<f16>(max(%v5, 0.0)), %r0[%i, %j, %k]
+  }
+})";
+
+/// Few results of long sums.
+inline constexpr const char* kVector = R"(
+unit (%a0: f32[1, 300], %a1: f32[20, 300], %a2: f32[20]) -> (%r0: f32[1, 20]) {
+  map %i in 20 {
+    %v0: f32 = reduce sum %j in 300 {
+      %v1: f32 = load %a0[0, %j]
+      %v2: f32 = load %a1[%i, %j]
+      yield mul(%v1, %v2)
+    }
+    store add(%v0, load %a2[%i]), %r0[0, %i]
+  }
+})";
+
+inline constexpr const char* kNarrow = R"(
+unit (%a0: f32[5, 7], %a1: f32[7, 3]) -> (%r0: f32[5, 3]) {
+  map %i in 5, %j in 3 {
+    %v0: f32 = reduce sum %k in 7 { yield mul(load %a0[%i, %k], load %a1[%k, %j]) }
+    store %v0, %r0[%i, %j]
+  }
+})";
+
+inline constexpr const char* kConv = R"(
+unit (%a0: f32[2, 5, 14, 13], %a1: f32[16, 5, 3, 3], %a2: f32[16]) -> (%r0: f32[2, 16, 14, 13]) {
+  map %b in 2, %i in 16, %j in 14, %k in 13 {
+    %v0: f32 = reduce sum %l in 5, %m in 3, %n in 3 {
+      %v1: f32 = load %a0[%b, %l, %j + %m - 1, %k + %n - 1] else 0.0
+      %v2: f32 = load %a1[%i, %l, %m, %n]
+      yield mul(%v1, %v2)
+    }
+    %v3: f32 = load %a2[%i]
+    store max(add(%v0, %v3), 0.0), %r0[%b, %i, %j, %k]
+  }
+})";
+
+inline constexpr const char* kDepthwiseConv = R"(
+unit (%a0: f32[2, 6, 15, 15], %a1: f32[6, 1, 3, 3]) -> (%r0: f32[2, 6, 8, 8]) {
+  map %i in 2, %j in 6, %k in 8, %l in 8 {
+    %v0: f32 = reduce sum %m in 3, %n in 3 {
+      %v1: f32 = load %a0[%i, %j, %k * 2 + %m - 1, %l * 2 + %n - 1] else 0.0
+      %v2: f32 = load %a1[%j, 0, %m, %n]
+      yield mul(%v1, %v2)
+    }
+    store %v0, %r0[%i, %j, %k, %l]
+  }
+})";
+
+}  // namespace tcc::schedule::examples

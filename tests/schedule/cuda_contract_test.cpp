@@ -1,0 +1,141 @@
+// Contractions on CUDA: what is chosen, that it verifies, and that its kernels compute what the first form does (two tiles and a tail, small integers).
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "contract_units.h"
+#include "tcc/loop/loop.h"
+#include "tcc/schedule/schedule.h"
+#include "tcc/support/tensor.h"
+
+namespace tcc::schedule {
+namespace {
+
+/// One multiprocessor: the tile that suits it best is taken, however few of them there are.
+Target one_multiprocessor() {
+  Target target = Target::cuda_sm80();
+  target.cores = 1;
+  return target;
+}
+
+std::vector<Tensor> make_params(const loop::Unit& unit) {
+  std::vector<Tensor> params;
+  uint32_t state = 12345;
+  for (const loop::Param& param : unit.params) {
+    Tensor tensor(param.buffer->dtype, param.buffer->extents);
+    for (int64_t i = 0; i < tensor.count() && !param.written; i++) {
+      state = state * 1664525u + 1013904223u;
+      tensor.set_int64(i, static_cast<int64_t>(state >> 30) - 1);
+    }
+    params.push_back(std::move(tensor));
+  }
+  return params;
+}
+
+/// The schedule's text; failures when a kernel doesn't verify or computes something else.
+std::string check(const std::string& text, const Target& target, const char* given = nullptr) {
+  const loop::Unit unit = loop::parse_unit(text, "test");
+  const Schedule schedule = given ? parse_schedule(given, "test") : choose(unit, target);
+  const std::string printed = print(schedule);
+  EXPECT_EQ(print(parse_schedule(printed, "schedule")), printed);
+  std::vector<loop::BufferRef> temporaries;
+  const std::vector<loop::Kernel> kernels = split_kernels(apply(unit, schedule, target), target, &temporaries);
+  EXPECT_EQ(kernels.size(), 1u) << printed;
+  if (kernels.size() != 1) return printed;
+  const std::string kernel = loop::print(kernels[0], "k");
+  const std::vector<std::string> faults = loop::verify_kernel(kernels[0]);
+  for (const std::string& fault : faults) ADD_FAILURE() << fault << "\n" << printed << "\n" << kernel;
+  if (!faults.empty()) return printed;
+  std::string why;
+  EXPECT_TRUE(loop::equal(loop::parse_kernel(kernel, "kernel"), kernels[0], &why)) << why << "\n" << kernel;
+
+  std::vector<Tensor> expected = make_params(unit), actual = make_params(unit);
+  loop::interpret(unit, expected);
+  try {
+    loop::interpret(kernels[0], actual);
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << error.what() << "\n" << printed << "\n" << kernel;
+    return printed;
+  }
+  const Tensor& e = expected.back();
+  const Tensor& a = actual.back();
+  for (int64_t i = 0; i < e.count(); i++) {
+    if (e.as_double(i) == a.as_double(i)) continue;
+    ADD_FAILURE() << "at " << i << ": " << a.as_double(i) << ", expected " << e.as_double(i) << "\n" << printed << "\n" << kernel;
+    break;
+  }
+  return printed;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(CudaContract, TensorCoresTakeEitherOrderOfBothOperands) {
+  for (const bool turned_a : {false, true}) {
+    for (const bool turned_b : {false, true}) {
+      // Two tiles of 64 x 64 and a tail each way; the last step of the sum is partly outside.
+      const std::string schedule = check(examples::matmul("bf16", 136, 136, 56, turned_a, turned_b), Target::cuda_sm80());
+      EXPECT_TRUE(has(schedule, "tensorize(v0, m16n8k16")) << schedule;
+      EXPECT_TRUE(has(schedule, "pipeline(k_0, 4)")) << schedule;
+    }
+  }
+}
+
+TEST(CudaContract, TheLargeTile) {
+  const std::string schedule = check(examples::matmul("bf16", 256, 256, 160, false, true), one_multiprocessor());
+  EXPECT_EQ(schedule,
+            "split(i, 128) split(j, 256) reorder(i_0, j_0, i_1, j_1) bind(i_0, block) bind(j_0, block) split(k, 32) tile(v0, i_1, j_1) "
+            "stage(a1, shared, at=k_0, swizzle=2) stage(a0, shared, at=k_0, swizzle=2) tensorize(v0, m16n8k16, 2, 4) pipeline(k_0, 4)");
+}
+
+TEST(CudaContract, ManyRowsOfTilesRunInGroupsDownTheColumns) {
+  const std::string schedule = check(examples::matmul("f16", 152, 64, 32, false, false), Target::cuda_sm80(),
+                                     "split(i, 16) split(j, 32) split(i_0, 8) reorder(i_0_0, j_0, i_0_1, i_1, j_1) bind(i_0_0, block) bind(j_0, block) bind(i_0_1, block) "
+                                     "split(k, 32) tile(v0, i_1, j_1) stage(a1, shared, at=k_0, swizzle=2) stage(a0, shared, at=k_0, swizzle=2) "
+                                     "tensorize(v0, m16n8k16, 1, 1) pipeline(k_0, 4)");
+  const loop::Unit large = loop::parse_unit(examples::matmul("f16", 4096, 4096, 4096, false, false), "test");
+  EXPECT_TRUE(has(print(choose(large, Target::cuda_sm80())), "split(i, 128) split(j, 256) split(i_0, 8) reorder(i_0_0, j_0, i_0_1, i_1, j_1)"));
+}
+
+TEST(CudaContract, TensorCoresWithoutAsynchronousCopies) {
+  // An odd length has no rows that begin at multiples of 4 bytes.
+  const std::string schedule = check(examples::matmul("f16", 70, 70, 35, false, true), Target::cuda_sm80());
+  EXPECT_TRUE(has(schedule, "tensorize")) << schedule;
+  EXPECT_FALSE(has(schedule, "pipeline")) << schedule;
+}
+
+TEST(CudaContract, Tf32OnlyWhereAllowed) {
+  const std::string text = examples::matmul("f32", 72, 72, 40, false, true);
+  EXPECT_FALSE(has(check(text, Target::cuda_sm80()), "tensorize"));
+  Target target = Target::cuda_sm80();
+  target.allow_tf32 = true;
+  EXPECT_TRUE(has(check(text, target), "tensorize(v0, m16n8k8"));
+}
+
+TEST(CudaContract, ThreadsHoldTilesOfExactProducts) {
+  for (const bool turned_a : {false, true}) {
+    for (const bool turned_b : {false, true}) {
+      const std::string small = check(examples::matmul("f32", 76, 77, 36, turned_a, turned_b), Target::cuda_sm80());
+      EXPECT_TRUE(has(small, "tile(v0") && has(small, "pipeline(k_0, 3)")) << small;
+      check(examples::matmul("f32", 144, 132, 24, turned_a, turned_b), one_multiprocessor());
+    }
+  }
+}
+
+TEST(CudaContract, BatchDimsAndEpilogues) {
+  EXPECT_TRUE(has(check(examples::kAttentionScores, Target::cuda_sm80()), "stage(a0, shared"));
+  EXPECT_TRUE(has(check(examples::kLinear, Target::cuda_sm80()), "tensorize"));
+}
+
+TEST(CudaContract, FewResults) {
+  EXPECT_TRUE(has(check(examples::kVector, Target::cuda_sm80()), "reduce_across(j_1, lane)"));
+  check(examples::kNarrow, Target::cuda_sm80());
+}
+
+TEST(CudaContract, Convolutions) {
+  check(examples::kConv, Target::cuda_sm80());
+  EXPECT_TRUE(has(check(examples::kConv, one_multiprocessor()), "tile(v0, i_1)"));
+  check(examples::kDepthwiseConv, Target::cuda_sm80());
+}
+
+}  // namespace
+}  // namespace tcc::schedule
