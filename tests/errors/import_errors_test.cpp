@@ -133,7 +133,7 @@ TEST_F(ImportErrors, Opset) {
   model.node("Relu", {"x"}, {"y"});
   model.output("y", kFloat);
   expect_error(model, ExitCode::model,
-               "DIR/net.onnx: error: not supported yet: the model is of opset 99, 6 to 23 are read [unsupported-opset]\n"
+               "DIR/net.onnx: error: not supported yet: the model is of opset 99, 6 to 28 are read [unsupported-opset]\n"
                "DIR/net.onnx: help: export the model with an opset in that range, or convert it with onnx.version_converter");
 }
 

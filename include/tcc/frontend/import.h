@@ -4,7 +4,7 @@
 //   std::unique_ptr<tcc::Graph> graph = tcc::import_model("net.onnx", {}, diagnostics);
 //
 // The graph is at stage `imported`: sizes may be symbols, ranks may be unknown, and ops whose sizes are operands are still there
-// (`resolve` removes them). Values carry the model's own names. ONNX forms of opset 6 to 23 are brought to the newest one.
+// (`resolve` removes them). Values carry the model's own names. ONNX forms of opset 6 to 28 are brought to the newest one.
 #pragma once
 
 #include <functional>

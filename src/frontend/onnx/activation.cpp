@@ -48,13 +48,14 @@ void import_gelu(NodeContext& node) {
   node.result(Op::gelu_, {node.in(0)}, {{"approximate", approximate}});
 }
 
-void import_swish(NodeContext& node) {
-  const double alpha = node.number("alpha", 1);
-  Value* x = node.in(0);
-  if (alpha == 1) return node.result(Op::silu_, {x});
-  Value* gate = node.emit(Op::sigmoid_, {node.emit(Op::mul_, {x, node.scalar(node.dtype(), alpha)})});
-  node.result(Op::mul_, {x, gate});
+Value* swish(NodeContext& node, Value* x, double alpha) {
+  if (alpha == 1) return node.emit(Op::silu_, {x});
+  return node.emit(Op::mul_, {x, node.emit(Op::sigmoid_, {node.emit(Op::mul_, {x, node.scalar(x->type.dtype, alpha)})})});
 }
+
+void import_swish(NodeContext& node) { node.set(0, swish(node, node.in(0), node.number("alpha", 1))); }
+
+void import_swiglu(NodeContext& node) { node.result(Op::mul_, {swish(node, node.in(0), node.number("alpha", 1)), node.in(1)}); }
 
 constexpr auto kHandlers = std::to_array<Handler>({
     {"", "Celu", import_alpha<Op::celu_, 1000>},
@@ -71,6 +72,7 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"", "Sigmoid", import_plain<Op::sigmoid_>},
     {"", "Softplus", import_plain<Op::softplus_>},
     {"", "Softsign", import_plain<Op::softsign_>},
+    {"", "SwiGLU", import_swiglu},
     {"", "Swish", import_swish},
     {"", "ThresholdedRelu", import_alpha<Op::thresholded_relu_, 1000>},
 });

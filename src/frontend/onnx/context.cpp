@@ -49,6 +49,7 @@ NodeContext::NodeContext(Importer& importer, Scope& scope, const pb::NodeProto& 
 
 Value* NodeContext::in(int i) const {
   if (!has(i)) throw RuleError{"malformed-file", "operand " + std::to_string(i) + " is missing"};
+  if (is_list(i)) throw RuleError{"type-error", "operand `" + proto_.input(i) + "` is a sequence, a tensor was expected"};
   return inputs_[static_cast<size_t>(i)];
 }
 
@@ -195,6 +196,17 @@ Value* NodeContext::operand_or_ints(int i, std::string_view attribute, int64_t o
   if (opset_ >= operand_since) return maybe(i);
   return has_attribute(attribute) ? ints(integers(attribute), attribute) : nullptr;
 }
+
+bool NodeContext::is_list(int i) const { return has(i) && importer_.sequence(inputs_[static_cast<size_t>(i)]) != nullptr; }
+
+const std::vector<Value*>& NodeContext::sequence(int i) const {
+  if (!has(i)) throw RuleError{"malformed-file", "operand " + std::to_string(i) + " is missing"};
+  const auto* list = importer_.sequence(inputs_[static_cast<size_t>(i)]);
+  if (list == nullptr) throw RuleError{"unknown-value", "the elements of the sequence `" + proto_.input(i) + "` are not known while importing"};
+  return *list;
+}
+
+void NodeContext::set_sequence(int i, std::vector<Value*> elements, DType dtype) { set(i, importer_.make_sequence(std::move(elements), dtype)); }
 
 std::vector<Value*> NodeContext::inline_subgraph(const pb::GraphProto& graph) { return importer_.inline_subgraph(scope_, graph); }
 

@@ -36,8 +36,8 @@ class NodeContext {
   // ---- operands. An empty name and a missing trailing operand are the same: absent.
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   bool has(int i) const { return i < num_inputs() && inputs_[static_cast<size_t>(i)] != nullptr; }
-  Value* in(int i) const;                                          ///< RuleError when absent
-  Value* maybe(int i) const { return has(i) ? inputs_[static_cast<size_t>(i)] : nullptr; }
+  Value* in(int i) const;                                          ///< RuleError when absent or a sequence
+  Value* maybe(int i) const { return has(i) ? in(i) : nullptr; }
   DType dtype(int i = 0) const { return in(i)->type.dtype; }
   std::vector<Value*> all_inputs() const;                          ///< none may be absent
   /// The value of an operand where it is known while importing; `what` names it in the RuleError otherwise.
@@ -81,6 +81,11 @@ class NodeContext {
   Value* ints(std::vector<int64_t> values, std::string_view what);   ///< an i64 weight named after the node and `what`
   /// Operand `i` if present; else the attribute of that name as a weight; else nullptr. For attributes that became operands.
   Value* operand_or_ints(int i, std::string_view attribute, int64_t operand_since);
+
+  // ---- sequences whose elements are known while importing
+  bool is_list(int i) const;
+  const std::vector<Value*>& sequence(int i) const;                ///< RuleError when the operand is no such sequence
+  void set_sequence(int i, std::vector<Value*> elements, DType dtype);
 
   // ---- whole graphs
   /// Appends the nodes of a subgraph without inputs (a branch of an If) here; its outputs.

@@ -8,6 +8,7 @@
 namespace tcc::onnx {
 
 std::span<const Handler> activation_handlers();
+std::span<const Handler> attention_handlers();
 std::span<const Handler> contraction_handlers();
 std::span<const Handler> constant_handlers();
 std::span<const Handler> contrib_handlers();
@@ -21,8 +22,10 @@ std::span<const Handler> pool_handlers();
 std::span<const Handler> quantize_handlers();
 std::span<const Handler> reduce_handlers();
 std::span<const Handler> resize_handlers();
+std::span<const Handler> sequence_handlers();
 std::span<const Handler> shape_handlers();
 std::span<const Handler> structure_handlers();
 std::span<const Handler> training_handlers();
+std::span<const Handler> window_handlers();
 
 }  // namespace tcc::onnx

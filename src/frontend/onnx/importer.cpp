@@ -15,7 +15,7 @@
 namespace tcc::onnx {
 namespace {
 
-constexpr int64_t kOldestOpset = 6, kNewestOpset = 23;
+constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
 
 /// Whether opsets 1 to 5 have the op in the form that opset 6 has: a model of those alone is read, too.
 bool is_same_since_opset_1(const std::string& op) {
@@ -195,6 +195,7 @@ void Importer::add_outputs() {
       continue;
     }
     try {
+      if (sequence(value) != nullptr) throw RuleError{"unsupported-dtype", "output `" + output.name() + "` is a sequence, a tensor was expected"};
       if (output.has_type() && output.type().value_case() != pb::TypeProto::VALUE_NOT_SET) {
         const Type declared = type_of(output.type(), output.name());
         if (declared.dtype != value->type.dtype) {
@@ -344,6 +345,17 @@ std::vector<Value*> Importer::graph_outputs(const pb::GraphProto& graph, const S
     values.push_back(value);
   }
   return values;
+}
+
+Value* Importer::make_sequence(std::vector<Value*> elements, DType dtype) {
+  Value* stand_in = graph_->make_value(Value::Kind::result, Type::unranked(dtype), "sequence");
+  sequences_.emplace(stand_in, std::move(elements));
+  return stand_in;
+}
+
+const std::vector<Value*>* Importer::sequence(const Value* value) const {
+  const auto found = sequences_.find(value);
+  return found == sequences_.end() ? nullptr : &found->second;
 }
 
 std::optional<Tensor> Importer::evaluate(Value* value) {

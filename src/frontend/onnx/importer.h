@@ -38,6 +38,9 @@ class Importer {
   const TensorSource& source() const { return source_; }
   /// Value of something that doesn't depend on the inputs (or only on known ones, or on their shapes); nothing when it isn't known.
   std::optional<Tensor> evaluate(Value* value);
+  /// A stand-in for a sequence of these elements; it is no value of the graph.
+  Value* make_sequence(std::vector<Value*> elements, DType dtype);
+  const std::vector<Value*>* sequence(const Value* value) const;   ///< nullptr when the value is no stand-in
   std::vector<Value*> inline_subgraph(const Scope& outer, const pb::GraphProto& graph);
   void warn(const Scope& scope, const pb::NodeProto& node, const std::string& message);
 
@@ -70,6 +73,7 @@ class Importer {
   std::unique_ptr<Graph> graph_;
   Scope top_;
   std::map<std::string, const pb::FunctionProto*> functions_;     ///< by domain, name and overload
+  std::unordered_map<const Value*, std::vector<Value*>> sequences_;
   std::vector<const pb::FunctionProto*> active_;                  ///< calls being inlined
 };
 

@@ -57,7 +57,22 @@ void import_cumulative(NodeContext& node) {
               {{"op", std::string(product ? "prod" : "sum")}, {"exclusive", node.flag("exclusive", false)}, {"reverse", node.flag("reverse", false)}});
 }
 
+/// With a condition that is known while importing this is a gather; otherwise the size of the result depends on data.
+void import_compress(NodeContext& node) {
+  const Tensor condition = node.require_constant(1, "condition");
+  std::vector<int64_t> chosen;
+  for (int64_t i = 0; i < condition.count(); ++i) {
+    if (condition.as_int64(i) != 0) chosen.push_back(i);
+  }
+  Value* x = node.in(0);
+  const bool has_axis = node.has_attribute("axis");
+  const int64_t axis = has_axis ? node.axis("axis") : 0;
+  if (!has_axis) x = node.emit(Op::reshape_to_, {x, node.ints({-1}, "flat")}, {{"allowzero", false}});
+  node.result(Op::gather_, {x, node.ints(chosen, "chosen")}, {{"axis", axis}});
+}
+
 constexpr auto kHandlers = std::to_array<Handler>({
+    {"", "Compress", import_compress},
     {"", "CumProd", import_cumulative<true>},
     {"", "CumSum", import_cumulative<false>},
     {"", "Gather", import_gather},

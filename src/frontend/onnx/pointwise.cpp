@@ -39,6 +39,11 @@ void import_binary(NodeContext& node) {
   node.result(op, {node.in(0), legacy_right(node)});
 }
 
+void import_identity(NodeContext& node) {
+  if (node.is_list(0)) node.set_sequence(0, node.sequence(0), DType::f32);
+  else node.result(Op::identity_, {node.in(0)});
+}
+
 /// Max, Min, Sum: any number of operands, from the left.
 template <Op op>
 void import_variadic(NodeContext& node) {
@@ -69,7 +74,7 @@ void import_pow(NodeContext& node) {
 
 void import_mod(NodeContext& node) {
   const bool fmod = node.flag("fmod", false);
-  if (!fmod && is_float(node.dtype())) node.refuse("type-error", "`fmod` is 0, floats need 1");
+  if (!fmod && is_float(node.dtype()) && node.opset() < 28) node.refuse("type-error", "`fmod` is 0, floats need 1");
   node.result(fmod ? Op::rem_ : Op::mod_, {node.in(0), node.in(1)});
 }
 
@@ -105,6 +110,14 @@ void import_cast(NodeContext& node) {
   node.result(Op::cast_, {node.in(0)}, {{"dtype", to}});
 }
 
+void import_bit_cast(NodeContext& node) {
+  const DType to = node.dtype_attribute("to");
+  if (size_bits(to) != size_bits(node.dtype())) {
+    node.refuse("type-error", "a " + std::string(name_of(node.dtype())) + " is read as a " + std::string(name_of(to)) + ", expected equal widths");
+  }
+  node.result(Op::bitcast_, {node.in(0)}, {{"dtype", to}});
+}
+
 void import_cast_like(NodeContext& node) {
   const DType to = node.dtype(1);
   check_saturate(node, to);
@@ -131,6 +144,7 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"", "Asinh", import_unary<Op::asinh_>},
     {"", "Atan", import_unary<Op::atan_>},
     {"", "Atanh", import_unary<Op::atanh_>},
+    {"", "BitCast", import_bit_cast},
     {"", "BitShift", import_bit_shift},
     {"", "BitwiseAnd", import_binary<Op::and_>},
     {"", "BitwiseNot", import_unary<Op::not_>},
@@ -149,7 +163,7 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"", "Floor", import_unary<Op::floor_>},
     {"", "Greater", import_binary<Op::gt_>},
     {"", "GreaterOrEqual", import_binary<Op::ge_>},
-    {"", "Identity", import_unary<Op::identity_>},
+    {"", "Identity", import_identity},
     {"", "IsInf", import_is_inf},
     {"", "IsNaN", import_unary<Op::isnan_>},
     {"", "Less", import_binary<Op::lt_>},

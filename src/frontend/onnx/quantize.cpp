@@ -1,16 +1,12 @@
 // Quantisation. The QLinear ops become dequantize, the float op, quantize: rounding is half to even, then the zero point, then saturation.
 #include <array>
 
+#include "frontend/onnx/arithmetic.h"
 #include "frontend/onnx/convolution.h"
 #include "frontend/onnx/handlers.h"
 
 namespace tcc::onnx {
 namespace {
-
-void check_blocks(NodeContext& node) {
-  if (node.opset() < 21) return;
-  if (const int64_t size = node.integer("block_size", 0); size != 0) node.refuse("unsupported-attribute", "`block_size` is " + std::to_string(size) + ", lowered is 0");
-}
 
 std::vector<Value*> with_zero_point(Value* x, Value* scale, Value* zero_point) {
   std::vector<Value*> operands{x, scale};
@@ -22,25 +18,63 @@ Value* dequantize(NodeContext& node, Value* x, Value* scale, Value* zero_point, 
   return node.emit(Op::dequantize_linear_, with_zero_point(x, scale, zero_point), {{"axis", axis}});
 }
 
+/// A scale or zero point per block of `block` elements along `axis`, given to each element.
+Value* per_element(NodeContext& node, Value* parameter, int64_t axis, int64_t block) {
+  if (parameter == nullptr) return nullptr;
+  const Type& type = node.in(0)->type;
+  if (!type.ranked || axis < 0 || axis >= type.rank() || !type.dims[static_cast<size_t>(axis)].is_constant()) {
+    node.refuse("unknown-value", "the size of axis " + std::to_string(axis) + ", which is quantised in blocks, is not known while importing");
+  }
+  std::vector<int64_t> from;
+  for (int64_t i = 0; i < type.dims[static_cast<size_t>(axis)].bound; ++i) from.push_back(i / block);
+  return node.emit(Op::gather_, {parameter, node.ints(std::move(from), "blocks")}, {{"axis", axis}});
+}
+
+/// Rounded half to even, shifted, cut off at the bounds of the type.
+void quantize_blocks(NodeContext& node, int64_t axis, int64_t block, DType dtype) {
+  Arithmetic m(node);
+  Value* x = m.cast(node.in(0), DType::f32);
+  Value* scaled = node.emit(Op::round_even_, {m.div(x, m.cast(per_element(node, node.in(1), axis, block), DType::f32))});
+  if (Value* zero_point = per_element(node, node.maybe(2), axis, block)) scaled = m.add(scaled, m.cast(zero_point, DType::f32));
+  node.result(Op::cast_, {scaled}, {{"dtype", dtype}});   // float to integer saturates
+}
+
+/// The 8-bit floats have no zero point; the cast rounds and saturates.
+void quantize_to_float(NodeContext& node, DType dtype) {
+  const Type& scale = node.in(1)->type;
+  if (!scale.ranked || (scale.rank() != 0 && !(scale.rank() == 1 && scale.dims[0] == Dim(1)))) {
+    node.refuse("unsupported-dtype", "quantisation to " + std::string(name_of(dtype)) + " with a scale of " + to_string(scale) + ", lowered is one for all");
+  }
+  Arithmetic m(node);
+  node.result(Op::cast_, {m.div(node.in(0), scale.rank() == 0 ? node.in(1) : m.scalar(node.in(1)))}, {{"dtype", dtype}});
+}
+
 void import_quantize(NodeContext& node) {
-  check_blocks(node);
+  const int64_t block = node.opset() >= 21 ? node.integer("block_size", 0) : 0;
   DType dtype = node.has(2) ? node.dtype(2) : DType::u8;
   if (node.opset() >= 21) {
     const int64_t wanted = node.integer("output_dtype", 0);
     if (wanted != 0 && !node.has(2)) dtype = node.dtype_attribute("output_dtype");
   }
-  if (node.opset() >= 19) node.ignore("saturate");   // only for f8, refused below
+  if (node.opset() >= 19 && !node.flag("saturate", true) && is_float(dtype)) node.refuse("unsupported-attribute", "`saturate` is 0, lowered is 1");
   if (node.opset() >= 23) node.ignore("precision");
-  if (is_float(dtype)) node.refuse("unsupported-dtype", "quantisation to " + std::string(name_of(dtype)));
   const int64_t axis = node.opset() >= 13 ? node.axis("axis", 1) : 1;
+  if (block != 0) return quantize_blocks(node, axis, block, dtype);
+  if (is_float(dtype)) return quantize_to_float(node, dtype);
   node.result(Op::quantize_linear_, with_zero_point(node.in(0), node.in(1), node.maybe(2)), {{"axis", axis}, {"dtype", dtype}});
 }
 
 void import_dequantize(NodeContext& node) {
-  check_blocks(node);
+  const int64_t block = node.opset() >= 21 ? node.integer("block_size", 0) : 0;
   const int64_t axis = node.opset() >= 13 ? node.axis("axis", 1) : 1;
   const auto operands = with_zero_point(node.in(0), node.in(1), node.maybe(2));
   const DType wanted = node.opset() >= 23 && node.integer("output_dtype", 0) != 0 ? node.dtype_attribute("output_dtype") : node.dtype(1);
+  if (block != 0) {
+    Arithmetic m(node);
+    Value* x = m.cast(node.in(0), DType::f32);
+    if (Value* zero_point = per_element(node, node.maybe(2), axis, block)) x = m.sub(x, m.cast(zero_point, DType::f32));
+    return node.result(Op::cast_, {m.mul(x, m.cast(per_element(node, node.in(1), axis, block), DType::f32))}, {{"dtype", wanted}});
+  }
   if (wanted == node.dtype(1)) return node.result(Op::dequantize_linear_, operands, {{"axis", axis}});
   node.result(Op::cast_, {node.emit(Op::dequantize_linear_, operands, {{"axis", axis}})}, {{"dtype", wanted}});
 }

@@ -1,6 +1,7 @@
-// Ops that take tensors apart and put them together: concat, split, slice, pad, blocks, triangles, sequences of tensors.
+// Ops that take tensors apart and put them together: concat, split, slice, pad, blocks, triangles.
 #include <array>
 
+#include "frontend/onnx/arithmetic.h"
 #include "frontend/onnx/handlers.h"
 
 namespace tcc::onnx {
@@ -62,6 +63,9 @@ void import_depth_to_space(NodeContext& node) {
 }
 
 void import_space_to_depth(NodeContext& node) {
+  if (const std::string mode = node.opset() >= 28 ? node.text("mode", "DCR") : "DCR"; mode != "DCR") {
+    node.refuse("unsupported-attribute", "`mode` is `" + mode + "`, lowered is DCR");
+  }
   node.result(Op::space_to_depth_, {node.in(0)}, {{"blocksize", node.integer("blocksize")}});
 }
 
@@ -71,23 +75,30 @@ void import_trilu(NodeContext& node) {
   node.result(Op::trilu_by_, std::move(operands), {{"upper", node.flag("upper", true)}});
 }
 
-void import_split_to_sequence(NodeContext& node) {
-  std::vector<Value*> operands{node.in(0)};
-  if (node.has(1)) operands.push_back(node.in(1));
-  node.result(Op::split_to_sequence_, std::move(operands), {{"axis", node.axis("axis", 0)}, {"keepdims", node.flag("keepdims", true)}});
+/// Along each batch the first `sequence_lens` elements change places: element t comes from length - 1 - t.
+void import_reverse_sequence(NodeContext& node) {
+  const int64_t time = node.integer("time_axis", 0), batch = node.integer("batch_axis", 1);
+  if (time + batch != 1 || (time != 0 && batch != 0)) node.refuse("malformed-file", "`time_axis` is " + std::to_string(time) + ", `batch_axis` is " + std::to_string(batch) + ", expected 0 and 1");
+  Arithmetic m(node);
+  Value* x = node.in(0);
+  Value* length = m.unsqueeze(m.cast(node.in(1), DType::i64), {time});
+  Value* position = m.unsqueeze(m.count_to(m.scalar(m.size(x, time))), {batch});
+  Value* mirrored = m.sub(m.sub(length, m.number(DType::i64, 1)), position);
+  Value* from = m.select(node.emit(Op::lt_, {position, length}), mirrored, position);
+  std::vector<int64_t> others;
+  for (int64_t axis = 2; axis < node.rank(0); ++axis) others.push_back(axis);
+  if (!others.empty()) from = m.unsqueeze(from, others);
+  node.result(Op::gather_elements_, {x, node.emit(Op::expand_to_, {from, m.shape(x)})}, {{"axis", time}});
 }
-
-void import_sequence_at(NodeContext& node) { node.result(Op::sequence_at_, {node.in(0), node.in(1)}); }
 
 constexpr auto kHandlers = std::to_array<Handler>({
     {"", "Concat", import_concat},
     {"", "DepthToSpace", import_depth_to_space},
     {"", "Pad", import_pad},
-    {"", "SequenceAt", import_sequence_at},
+    {"", "ReverseSequence", import_reverse_sequence},
     {"", "Slice", import_slice},
     {"", "SpaceToDepth", import_space_to_depth},
     {"", "Split", import_split},
-    {"", "SplitToSequence", import_split_to_sequence},
     {"", "Trilu", import_trilu},
 });
 

@@ -2,28 +2,23 @@
 // parameters, gradients, then one group per state; the results are the new parameters, then the new states. Formulas are ONNX's.
 #include <array>
 
+#include "frontend/onnx/arithmetic.h"
 #include "frontend/onnx/handlers.h"
 
 namespace tcc::onnx {
 namespace {
 
-/// Scalars and sums in the type of the tensors, written as they are read.
-class Arithmetic {
+/// Scalars in the type of the tensors, and what all rules have.
+class Update : public Arithmetic {
  public:
-  explicit Arithmetic(NodeContext& node) : node_(node), dtype_(node.dtype(0)) {}
-  Value* number(double value) { return node_.scalar(dtype_, value); }
-  Value* add(Value* a, Value* b) { return node_.emit(Op::add_, {a, b}); }
-  Value* sub(Value* a, Value* b) { return node_.emit(Op::sub_, {a, b}); }
-  Value* mul(Value* a, Value* b) { return node_.emit(Op::mul_, {a, b}); }
-  Value* div(Value* a, Value* b) { return node_.emit(Op::div_, {a, b}); }
-  Value* scale(double factor, Value* x) { return mul(number(factor), x); }
-  Value* sqrt(Value* x) { return node_.emit(Op::sqrt_, {x}); }
+  explicit Update(NodeContext& node) : Arithmetic(node), node_(node), dtype_(node.dtype(0)) {}
+  Value* number(double value) { return Arithmetic::number(dtype_, value); }
   Value* rate() { return node_.in(0); }
-  Value* steps() { return node_.build().cast(node_.in(1), dtype_); }
+  Value* steps() { return cast(node_.in(1), dtype_); }
   /// T > 0 ? later : first
   Value* unless_first(Value* later, Value* first) {
     Value* zero = node_.build().full_int(node_.dtype(1), {}, 0);
-    return node_.emit(Op::select_, {node_.emit(Op::gt_, {node_.in(1), zero}), later, first});
+    return select(node_.emit(Op::gt_, {node_.in(1), zero}), later, first);
   }
   Value* power(double base, Value* exponent) { return node_.emit(Op::pow_, {number(base), exponent}); }
 
@@ -42,14 +37,14 @@ int count_tensors(NodeContext& node, int groups) {
 }
 
 /// The gradient with the L2 penalty.
-Value* regularized(Arithmetic& m, double coefficient, Value* x, Value* gradient) {
+Value* regularized(Update& m, double coefficient, Value* x, Value* gradient) {
   return coefficient == 0 ? gradient : m.add(m.scale(coefficient, x), gradient);
 }
 
 void import_adagrad(NodeContext& node) {
   const double decay = node.number("decay_factor", 0), epsilon = node.number("epsilon", 1e-6F), norm = node.number("norm_coefficient", 0);
   const int n = count_tensors(node, 3);
-  Arithmetic m(node);
+  Update m(node);
   Value* rate = m.div(m.rate(), m.add(m.number(1), m.scale(decay, m.steps())));
   for (int i = 0; i < n; ++i) {
     Value *x = node.in(2 + i), *h = node.in(2 + 2 * n + i);
@@ -64,7 +59,7 @@ void import_adam(NodeContext& node) {
   const double alpha = node.number("alpha", 0.9F), beta = node.number("beta", 0.999F), epsilon = node.number("epsilon", 1e-6F);
   const double norm = node.number("norm_coefficient", 0), norm_post = node.number("norm_coefficient_post", 0);
   const int n = count_tensors(node, 4);
-  Arithmetic m(node);
+  Update m(node);
   Value* corrected = m.div(m.mul(m.rate(), m.sqrt(m.sub(m.number(1), m.power(beta, m.steps())))), m.sub(m.number(1), m.power(alpha, m.steps())));
   Value* rate = m.unless_first(corrected, m.rate());
   for (int i = 0; i < n; ++i) {
@@ -85,7 +80,7 @@ void import_momentum(NodeContext& node) {
   const std::string mode = node.text("mode");
   if (mode != "standard" && mode != "nesterov") node.refuse("unsupported-attribute", "`mode` is `" + mode + "`, standard and nesterov are known");
   const int n = count_tensors(node, 3);
-  Arithmetic m(node);
+  Update m(node);
   Value* share = m.unless_first(m.number(beta), m.number(1));
   for (int i = 0; i < n; ++i) {
     Value *x = node.in(2 + i), *v = node.in(2 + 2 * n + i);
