@@ -230,11 +230,13 @@ class CudaNest {
     const int outside = score(accesses_of(nest(first_).body), across.var.get());
     const int64_t count = iterations(nest(first_).dims);
     const bool along = direct && !results.empty() && inside > 0 && (inside >= outside || count < 64) && longest >= 32;
-    if (results.size() == 1 && direct && single_dims && count < 264 && longest > (along ? 16384 : 256)) {
+    bool scatters = false;
+    walk(nest(first_).body, [&](const Stmt& stmt) { scatters |= std::holds_alternative<Scatter>(stmt.node); });
+    if (results.size() == 1 && !scatters && direct && single_dims && count < 264 && longest > (along ? 16384 : 256)) {
       split_long_reduce(results[0], inner[0], count, along);
       return;
     }
-    if (along && count < 132 * 512) {
+    if (along && !scatters && count < 132 * 512) {
       spread_rows(c_.fuse_all(first_), inner, longest);
       return;
     }

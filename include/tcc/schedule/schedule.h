@@ -43,6 +43,7 @@ struct Target {
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20;
   int64_t shared_bytes = 0;         ///< per block, CUDA
   double bytes_per_ns = 20;         ///< memory bandwidth
+  bool allow_tf32 = false;          ///< CUDA: f32 products by tensor cores with 10-bit mantissas (--matmul-precision)
   double flops_per_ns = 50;         ///< f32 fused multiply-adds x 2, whole chip
   static Target cpu_v3();
   static Target cuda_sm80();        ///< constants of an H200-class chip with sm_80 code
