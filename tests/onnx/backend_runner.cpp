@@ -1,7 +1,7 @@
 // Runs ONNX's backend tests and holds the ones that pass in files, so that a regression fails and a new pass is noticed.
 //
 //   test_onnx_backend_runner [--via=interpreter|so] [--suite=node|converted|operator|simple] [--filter=TEXT] [--update] [--failures=FILE]
-//                            [--data=DIR] [-j N]
+//                            [--data=DIR] [-j=N]
 //
 // Some tests give shapes, axes and the like as inputs. A compiler must know those: when compiling says that it needs the value of an input,
 // the runner binds that input to the test's value, as a user would with --bind.

@@ -27,7 +27,10 @@ class LibraryBackend : public Backend {
     driver::compile_to_library(path, options, path_);
   }
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) override {
-    runtime::Instance instance(runtime::Library::open(path_), {.device = runtime::Device::cpu, .num_threads = 1});
+    runtime::InstanceOptions options;
+    options.device = runtime::Device::cpu;
+    options.num_threads = 1;
+    runtime::Instance instance(runtime::Library::open(path_), options);
     return instance.run(inputs);
   }
 
