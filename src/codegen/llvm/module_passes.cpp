@@ -74,9 +74,9 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine, int opt
   if (optimization >= 3) {
     passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
   } else {
-    const char* text = optimization == 1 ? "function(sroa,early-cse,simplifycfg,instcombine)"
-                                         : "function(sroa,early-cse,simplifycfg,instcombine,loop-mssa(loop-simplifycfg,licm),gvn,"
-                                           "loop-mssa(licm),sroa,instcombine,dse,adce,simplifycfg)";
+    const char* text = optimization == 1 ? "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>)"
+                                         : "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-simplifycfg,licm),gvn,"
+                                           "loop-mssa(licm),sroa,instcombine<no-verify-fixpoint>,dse,adce,simplifycfg)";
     if (auto error = builder.parsePassPipeline(passes, text)) internal_error("pass pipeline: " + llvm::toString(std::move(error)));
   }
   passes.run(module, modules);
