@@ -106,6 +106,55 @@ TEST_F(ImportErrors, EveryPrefix) {
   }
 }
 
+// A model with a bit of everything, damaged a thousand times: it is refused, or read as another well-formed graph; nothing else may happen.
+TEST_F(ImportErrors, DamagedModels) {
+  ModelBuilder model(17);
+  model.import_domain("local", 1);
+  auto& function = *model.proto.add_functions();
+  function.set_domain("local");
+  function.set_name("Scaled");
+  function.add_input("a");
+  function.add_output("b");
+  function.add_attribute("alpha");
+  *function.add_node() = onnx::make_node("Elu", {"a"}, {"b"}, {onnx::attribute_of_call("alpha", "alpha", pb::AttributeProto::FLOAT)}, "elu");
+  pb::GraphProto branch;
+  *branch.add_node() = onnx::make_node("Neg", {"x"}, {"inner"});
+  branch.add_output()->set_name("inner");
+  model.input("x", kFloat, {1, 4, 6, 6});
+  model.floats("w", {2, 4, 3, 3}, std::vector<float>(72, 0.5F));
+  model.int64s("shape", {2}, {2, -1});
+  model.external("bias", {2}, "w.bin", "0", "8");
+  write("w.bin", std::string(8, '\0'));
+  auto& flag = *model.graph().add_initializer();
+  flag.set_name("flag");
+  flag.set_data_type(pb::TensorProto::BOOL);
+  flag.set_raw_data(std::string(1, '\1'));
+  model.node("If", {"flag"}, {"i"}, {onnx::graph_attribute("then_branch", branch), onnx::graph_attribute("else_branch", branch)}, "if");
+  model.node("Conv", {"i", "w", "bias"}, {"c"}, {onnx::ints_attribute("pads", {1, 1, 1, 1}), onnx::ints_attribute("strides", {2, 2})}, "conv");
+  model.node("Scaled", {"c"}, {"s"}, {onnx::float_attribute("alpha", 0.5F)}, "scaled", "local");
+  model.node("MaxPool", {"s"}, {"p", "at"}, {onnx::ints_attribute("kernel_shape", {2, 2})}, "pool");
+  model.node("Reshape", {"p", "shape"}, {"r"}, {}, "reshape");
+  model.node("Softmax", {"r"}, {"y"}, {onnx::int_attribute("axis", -1)}, "softmax");
+  model.output("y", kFloat);
+  model.output("at", kInt64);
+  const std::string bytes = model.bytes();
+
+  uint32_t state = 1;
+  const auto random = [&](size_t below) { return static_cast<size_t>((state = state * 1664525U + 1013904223U) >> 8) % below; };
+  for (int round = 0; round < 1000; ++round) {
+    std::string damaged = bytes;
+    for (size_t change = 0, changes = 1 + random(4); change < changes; ++change) damaged[random(damaged.size())] = static_cast<char>(random(256));
+    write("net.onnx", damaged);
+    Diagnostics diagnostics;
+    try {
+      const auto graph = import_model(path(), {}, diagnostics);
+      EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>()) << "round " << round;
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.code() == ExitCode::model || error.code() == ExitCode::environment) << "round " << round << ": " << error.what();
+    }
+  }
+}
+
 TEST_F(ImportErrors, OtherKinds) {
   write("net.pt2", std::string("PK\x03\x04") + "rest");
   expect_error("net.pt2", ExitCode::model,

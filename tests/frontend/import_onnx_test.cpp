@@ -221,6 +221,14 @@ TEST_F(ImportOnnx, ConditionsKnownFromBindings) {
   EXPECT_EQ(graph->body.results[0]->producer->op, Op::neg_);
 }
 
+// What the condition does not depend on may be open: here the sizes of another input.
+TEST_F(ImportOnnx, ConditionsBesideOpenSizes) {
+  ModelBuilder model = branch_model();
+  auto& other = *model.graph().add_input() = onnx::make_value_info("z", kFloat, nullptr);
+  other.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_param("n");
+  EXPECT_EQ(import(model)->body.results[0]->producer->op, Op::neg_);
+}
+
 TEST_F(ImportOnnx, EveryFormOfTensor) {
   ModelBuilder model;
   auto add = [&](const std::string& name, int type, std::vector<int64_t> shape) -> pb::TensorProto& {

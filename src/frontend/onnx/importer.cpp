@@ -370,12 +370,19 @@ std::optional<Tensor> Importer::evaluate(Value* value) {
   graph_->body.results.pop_back();
   graph_->output_names.pop_back();
   eliminate_dead_code(*cone);
+  // Inputs that it doesn't depend on need no sizes.
+  const std::vector<int> uses = count_uses(*cone);
+  std::erase_if(cone->body.args, [&](const Value* input) { return uses[static_cast<size_t>(input->id)] == 0; });
+  for (size_t i = 0; i < cone->body.args.size(); ++i) cone->body.args[i]->index = static_cast<int>(i);
   Bindings known;
   for (Value* input : cone->body.args) {
     if (const auto shape = known_.shapes.find(input->name); shape != known_.shapes.end()) known.shapes.insert(*shape);
     if (const auto tensor = known_.inputs.find(input->name); tensor != known_.inputs.end()) known.inputs.insert(*tensor);
   }
-  known.symbols = known_.symbols;
+  for (const auto& symbol : known_.symbols) {
+    const auto has = [&](const Value* input) { return std::find(input->type.dims.begin(), input->type.dims.end(), Dim(symbol.first)) != input->type.dims.end(); };
+    if (std::any_of(cone->body.args.begin(), cone->body.args.end(), has)) known.symbols.insert(symbol);
+  }
   try {
     Diagnostics quiet;
     bind_shapes(*cone, known);
