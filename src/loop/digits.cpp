@@ -10,7 +10,7 @@ bool is_numbered(Bind bind) {
   return bind == Bind::block || bind == Bind::threads || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
 }
 
-using Radix = std::map<Bind, int64_t>;   // stride of the innermost dim around, by level
+using Radix = std::map<Bind, int64_t>;  // stride of the innermost dim around, by level
 
 void visit(const Block& block, const Radix& around, std::map<const Var*, Digit>& digits) {
   for (const Stmt& stmt : block) {

@@ -23,9 +23,7 @@ std::optional<Index> as_index(const ExprPtr& expr) {
   return std::nullopt;
 }
 
-bool is_compare(Op op) {
-  return op == Op::eq_ || op == Op::ne_ || op == Op::lt_ || op == Op::le_ || op == Op::gt_ || op == Op::ge_;
-}
+bool is_compare(Op op) { return op == Op::eq_ || op == Op::ne_ || op == Op::lt_ || op == Op::le_ || op == Op::gt_ || op == Op::ge_; }
 
 /// Decides a comparison of two indices by the range of their difference; null when it depends.
 ExprPtr fold_compare(Op op, const Index& a, const Index& b) {
@@ -56,7 +54,7 @@ ExprPtr fold_indices(Op op, const Index& a, const Index& b) {
       if (b.is_constant()) return index_value(a * b.constant());
       if (a.is_constant()) return index_value(b * a.constant());
       return nullptr;
-    case Op::div_:   // truncates: the same as floor where nothing is negative
+    case Op::div_:  // truncates: the same as floor where nothing is negative
       if (b.is_constant() && b.constant() > 0 && a.min().value_or(-1) >= 0) return index_value(floor_div(a, b.constant()));
       return nullptr;
     case Op::mod_:
@@ -83,8 +81,8 @@ ExprPtr fold(Op op, DType dtype, const std::vector<ExprPtr>& args) {
     }
   }
   if (is_float(dtype)) return nullptr;
-  const bool constants = std::all_of(args.begin(), args.end(),
-                                     [](const ExprPtr& e) { return e->kind == Expr::Kind::constant && !is_float(e->dtype); });
+  const bool constants =
+      std::all_of(args.begin(), args.end(), [](const ExprPtr& e) { return e->kind == Expr::Kind::constant && !is_float(e->dtype); });
   if (!constants) return nullptr;
   std::vector<ScalarValue> values;
   for (const ExprPtr& arg : args) values.push_back(ScalarValue::of_int(arg->int_value));
@@ -130,7 +128,8 @@ ExprPtr scalar_value(const ScalarRef& scalar) {
 ExprPtr load(const BufferRef& buffer, std::vector<Index> indices, ExprPtr otherwise) {
   check(buffer != nullptr, "load of nothing");
   if (indices.size() != buffer->extents.size()) {
-    internal_error("load of %" + buffer->name + " with " + std::to_string(indices.size()) + " indices, it has " + std::to_string(buffer->extents.size()));
+    internal_error("load of %" + buffer->name + " with " + std::to_string(indices.size()) + " indices, it has " +
+                   std::to_string(buffer->extents.size()));
   }
   check(!otherwise || otherwise->dtype == buffer->dtype, "load ... else: the other value has another dtype than the buffer");
   Expr expr;
@@ -208,7 +207,7 @@ bool equal(const ExprPtr& a, const ExprPtr& b) {
   switch (a->kind) {
     case Expr::Kind::constant:
       if (!is_float(a->dtype)) return a->int_value == b->int_value;
-      return same_bits(a->float_value, b->float_value);   // a NaN equals itself, the zeros differ
+      return same_bits(a->float_value, b->float_value);  // a NaN equals itself, the zeros differ
     case Expr::Kind::index: return a->index == b->index;
     case Expr::Kind::scalar: return a->scalar == b->scalar;
     case Expr::Kind::load: return a->buffer == b->buffer && a->indices == b->indices && equal(a->otherwise, b->otherwise);

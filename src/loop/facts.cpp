@@ -38,7 +38,8 @@ void Facts::add_at_most(const Index& sum, int64_t high) {
   if (term.atom.operand) return;
   auto& leaf = leaves_[term.atom.var ? static_cast<const void*>(term.atom.var.get()) : term.atom.scalar.get()];
   auto floor = [](int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); };
-  if (term.coefficient > 0) leaf.second = std::min(leaf.second.value_or(std::numeric_limits<int64_t>::max()), floor(high, term.coefficient));
+  if (term.coefficient > 0)
+    leaf.second = std::min(leaf.second.value_or(std::numeric_limits<int64_t>::max()), floor(high, term.coefficient));
   else leaf.first = std::max(leaf.first.value_or(std::numeric_limits<int64_t>::min()), -floor(high, -term.coefficient));
 }
 
@@ -92,7 +93,8 @@ std::optional<Bounds> Facts::bounds_of(const Atom& atom) const {
     const int64_t d = atom.divisor;
     auto floor = [d](int64_t a) { return a / d - (a % d != 0 && a < 0 ? 1 : 0); };
     if (atom.kind == Atom::Kind::floor_div) return inner ? std::optional(Bounds{floor(inner->low), floor(inner->high)}) : std::nullopt;
-    if (inner && floor(inner->low) == floor(inner->high)) return Bounds{inner->low - floor(inner->low) * d, inner->high - floor(inner->high) * d};
+    if (inner && floor(inner->low) == floor(inner->high))
+      return Bounds{inner->low - floor(inner->low) * d, inner->high - floor(inner->high) * d};
     return Bounds{0, d - 1};
   }
   std::optional<int64_t> low, high;
@@ -122,11 +124,21 @@ std::optional<Bounds> Facts::bounds(const Index& index) const {
   std::optional<int64_t> low, high;
   if (plain) low = plain->low, high = plain->high;
   for (const Upper& fact : uppers_) {
-    if (const auto rest = by_terms(index - fact.sum)) high = std::min(high.value_or(std::numeric_limits<int64_t>::max()), fact.high + rest->high);
-    if (const auto rest = by_terms(index + fact.sum)) low = std::max(low.value_or(std::numeric_limits<int64_t>::min()), rest->low - fact.high);
+    if (const auto rest = by_terms(index - fact.sum))
+      high = std::min(high.value_or(std::numeric_limits<int64_t>::max()), fact.high + rest->high);
+    if (const auto rest = by_terms(index + fact.sum))
+      low = std::max(low.value_or(std::numeric_limits<int64_t>::min()), rest->low - fact.high);
   }
   if (!low || !high) return std::nullopt;
   return Bounds{*low, *high};
+}
+
+bool Facts::mentions(const Index& index) const {
+  std::vector<VarRef> vars;
+  collect_vars(index, vars);
+  return std::any_of(vars.begin(), vars.end(), [&](const VarRef& var) {
+    return std::any_of(uppers_.begin(), uppers_.end(), [&](const Upper& upper) { return upper.sum.uses(var.get()); });
+  });
 }
 
 bool Facts::proves(const Index& index, int64_t low, int64_t high) const {

@@ -11,7 +11,7 @@
 namespace tcc::loop {
 
 struct Bounds {
-  int64_t low, high;   ///< inclusive
+  int64_t low, high;  ///< inclusive
 };
 
 class Facts {
@@ -21,7 +21,9 @@ class Facts {
   void assume_not(const ExprPtr& condition);
   /// Bounds of the index; nullopt where a scalar takes part that no fact bounds.
   std::optional<Bounds> bounds(const Index& index) const;
-  bool proves(const Index& index, int64_t low, int64_t high) const;   ///< low <= index < high
+  /// Whether a condition speaks of a variable of the index.
+  bool mentions(const Index& index) const;
+  bool proves(const Index& index, int64_t low, int64_t high) const;  ///< low <= index < high
 
  private:
   void add(Op op, const Index& a, const Index& b);
@@ -30,11 +32,11 @@ class Facts {
   std::optional<Bounds> by_terms(const Index& index) const;
 
   struct Upper {
-    Index sum;           ///< without constant
-    int64_t high;        ///< sum <= high
+    Index sum;     ///< without constant
+    int64_t high;  ///< sum <= high
   };
   std::vector<Upper> uppers_;
-  std::map<const void*, std::pair<std::optional<int64_t>, std::optional<int64_t>>> leaves_;   ///< of single variables and scalars
+  std::map<const void*, std::pair<std::optional<int64_t>, std::optional<int64_t>>> leaves_;  ///< of single variables and scalars
 };
 
 /// The value of an integer expression as an index: constants, indices, scalars, their sums and multiples.

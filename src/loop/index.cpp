@@ -60,7 +60,7 @@ std::optional<Range> range_of(const Atom& atom) {
       if (!operand) return std::nullopt;
       return Range{floor_of(operand->low, atom.divisor), floor_of(operand->high, atom.divisor)};
     }
-    case Atom::Kind::mod: return Range{0, atom.divisor - 1};   // one that never wraps is not an atom
+    case Atom::Kind::mod: return Range{0, atom.divisor - 1};  // one that never wraps is not an atom
   }
   internal_error("no such atom");
 }
@@ -132,7 +132,7 @@ Parts split_by(const Index& a, int64_t d) {
     parts.rest = parts.rest - Index(q * d);
     return true;
   };
-  Parts exact;   // only multiples of d leave: the coefficients that stay are the given ones
+  Parts exact;  // only multiples of d leave: the coefficients that stay are the given ones
   Parts positive, small;
   for (const Term& term : a.terms()) {
     const int64_t c = term.coefficient, remainder = mod_of(c, d);
@@ -225,7 +225,8 @@ Index mod_of(const Index& a, int64_t d) {
   // (x mod a) mod b = x mod b where b divides a.
   if (is_single(rest, Atom::Kind::mod) && rest.terms()[0].atom.divisor % d == 0) return mod_of(*rest.terms()[0].atom.operand, d);
   // The division may see more, because it joins: where it comes out without divisions, so does this.
-  if (const Index quotient = div_of(rest, d); std::none_of(quotient.terms().begin(), quotient.terms().end(), has_operand)) return rest - quotient * d;
+  if (const Index quotient = div_of(rest, d); std::none_of(quotient.terms().begin(), quotient.terms().end(), has_operand))
+    return rest - quotient * d;
   return IndexBuilder::of(1, mod_atom(rest, d));
 }
 
@@ -269,7 +270,7 @@ bool recombine_once(Index& sum) {
     }
     for (const Term& other : sum.terms()) {
       if (other.atom.kind != Atom::Kind::mod || other.coefficient != c * a) continue;
-      Index shift = *other.atom.operand - quotient;   // the operand of x mod a lacks multiples of a
+      Index shift = *other.atom.operand - quotient;  // the operand of x mod a lacks multiples of a
       if (!shift.is_constant()) shift = Index(0);
       if (!(mod_of(quotient + shift, other.atom.divisor) == IndexBuilder::of(1, other.atom))) continue;
       const Atom low = term.atom, high = other.atom;
@@ -289,8 +290,7 @@ void recombine(Index& sum) {
   int mods = 0;
   for (const Term& term : sum.terms()) mods += term.atom.kind == Atom::Kind::mod;
   if (mods == 0 || sum.terms().size() < 2) return;
-  while (recombine_once(sum)) {
-  }
+  while (recombine_once(sum)) {}
 }
 
 }  // namespace
@@ -339,7 +339,8 @@ Index Index::of_scalar(const ScalarRef& scalar) {
 }
 
 void Index::add_term(int64_t coefficient, const Atom& atom) {
-  const auto at = std::lower_bound(terms_.begin(), terms_.end(), atom, [](const Term& term, const Atom& key) { return compare(term.atom, key) < 0; });
+  const auto at =
+      std::lower_bound(terms_.begin(), terms_.end(), atom, [](const Term& term, const Atom& key) { return compare(term.atom, key) < 0; });
   if (at == terms_.end() || compare(at->atom, atom) != 0) {
     if (coefficient != 0) terms_.insert(at, Term{coefficient, atom});
     return;
@@ -359,9 +360,8 @@ int64_t Index::coefficient_of(const Var* var, bool* inside) const {
 }
 
 bool Index::uses(const Var* var) const {
-  return std::any_of(terms_.begin(), terms_.end(), [var](const Term& term) {
-    return term.atom.var.get() == var || (term.atom.operand && term.atom.operand->uses(var));
-  });
+  return std::any_of(terms_.begin(), terms_.end(),
+                     [var](const Term& term) { return term.atom.var.get() == var || (term.atom.operand && term.atom.operand->uses(var)); });
 }
 
 bool Index::uses_scalars() const {
@@ -453,7 +453,8 @@ void collect_vars(const Index& index, std::vector<VarRef>& vars) {
   for (const Term& term : index.terms()) {
     if (term.atom.operand) collect_vars(*term.atom.operand, vars);
     if (!term.atom.var) continue;
-    const auto at = std::lower_bound(vars.begin(), vars.end(), term.atom.var, [](const VarRef& a, const VarRef& b) { return a->id < b->id; });
+    const auto at =
+        std::lower_bound(vars.begin(), vars.end(), term.atom.var, [](const VarRef& a, const VarRef& b) { return a->id < b->id; });
     if (at == vars.end() || *at != term.atom.var) vars.insert(at, term.atom.var);
   }
 }
@@ -470,7 +471,7 @@ std::vector<Index> unflatten(const Index& flat, const std::vector<int64_t>& exte
   Index rest = flat;
   for (size_t i = extents.size(); i-- > 0;) {
     const int64_t extent = std::max<int64_t>(extents[i], 1);
-    result[i] = i == 0 && extent > 1 ? rest : mod(rest, extent);   // the offset is within the extents, so the first index needs no mod
+    result[i] = i == 0 && extent > 1 ? rest : mod(rest, extent);  // the offset is within the extents, so the first index needs no mod
     rest = floor_div(rest, extent);
   }
   return result;
@@ -490,8 +491,9 @@ std::string to_string(const Index& index) {
     if (term.atom.operand) {
       const std::string operand = to_string(*term.atom.operand);
       const bool bare = term.atom.operand->constant() == 0 && term.atom.operand->terms().size() == 1 &&
-                        term.atom.operand->terms()[0].coefficient == 1;   // `%x / 4 mod 3` reads from the left
-      text += (bare ? operand : "(" + operand + ")") + (term.atom.kind == Atom::Kind::mod ? " mod " : " / ") + std::to_string(term.atom.divisor);
+                        term.atom.operand->terms()[0].coefficient == 1;  // `%x / 4 mod 3` reads from the left
+      text += (bare ? operand : "(" + operand + ")") + (term.atom.kind == Atom::Kind::mod ? " mod " : " / ") +
+              std::to_string(term.atom.divisor);
     } else {
       text += leaf_text(term.atom);
     }

@@ -22,8 +22,8 @@ void own_written(const std::vector<Param>& params, std::vector<Tensor>& tensors)
       continue;
     }
     if (tensors[i].dtype() != buffer.dtype || tensors[i].shape() != buffer.extents) {
-      internal_error("interpret: %" + buffer.name + " is " + std::string(name_of(buffer.dtype)) + tcc::to_string(buffer.extents) + ", the tensor " +
-                     std::string(name_of(tensors[i].dtype())) + tcc::to_string(tensors[i].shape()));
+      internal_error("interpret: %" + buffer.name + " is " + std::string(name_of(buffer.dtype)) + tcc::to_string(buffer.extents) +
+                     ", the tensor " + std::string(name_of(tensors[i].dtype())) + tcc::to_string(tensors[i].shape()));
     }
     if (!params[i].written) continue;
     Tensor copy(buffer.dtype, buffer.extents);
@@ -62,7 +62,8 @@ void interpret(const Kernel& kernel, std::vector<Tensor>& params) {
   options.copies_land_late = true;
   Machine(kernel.body, kernel.params, late, options).run();
   for (size_t i = 0; i < params.size(); ++i) {
-    if (!params[i].same_bytes(late[i])) internal_error("interpret: %" + kernel.params[i].buffer->name + " depends on when the copies of a pipe arrive");
+    if (!params[i].same_bytes(late[i]))
+      internal_error("interpret: %" + kernel.params[i].buffer->name + " depends on when the copies of a pipe arrive");
   }
 }
 

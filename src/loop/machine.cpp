@@ -112,9 +112,8 @@ Machine::Threads Machine::filter(const ExprPtr& condition, const Threads& active
 }
 
 void Machine::execute(const Loop& loop, const Threads& active) {
-  iterate(loop.dims, 0, loop.tile, active, [&](const Threads& reached) {
-    where(loop.where, reached, [&](const Threads& threads) { run(loop.body, threads); });
-  });
+  iterate(loop.dims, 0, loop.tile, active,
+          [&](const Threads& reached) { where(loop.where, reached, [&](const Threads& threads) { run(loop.body, threads); }); });
 }
 
 std::vector<ScalarValue> Machine::initial(const std::vector<State>& states, int thread) {
@@ -125,7 +124,8 @@ std::vector<ScalarValue> Machine::initial(const std::vector<State>& states, int 
   return values;
 }
 
-void Machine::combine(const std::vector<State>& states, const Combine* custom, std::vector<ScalarValue>& left, const std::vector<ScalarValue>& right, int thread) {
+void Machine::combine(const std::vector<State>& states, const Combine* custom, std::vector<ScalarValue>& left,
+                      const std::vector<ScalarValue>& right, int thread) {
   if (!custom) {
     for (size_t i = 0; i < states.size(); ++i) {
       const DType dtype = states[i].result->dtype;
@@ -152,7 +152,8 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
   // Which levels of threads the reduce runs across, and the first dim of each.
   std::map<Bind, const Var*> across;
   for (const Dim& dim : reduce.dims) {
-    if (options_.lockstep && (dim.bind == Bind::thread || dim.bind == Bind::warp || dim.bind == Bind::lane)) across.emplace(dim.bind, dim.var.get());
+    if (options_.lockstep && (dim.bind == Bind::thread || dim.bind == Bind::warp || dim.bind == Bind::lane))
+      across.emplace(dim.bind, dim.var.get());
     if (options_.lockstep && dim.bind == Bind::tile) fail("a reduce over the coordinates of a register tile is not supported");
   }
   for (int t : active) {
@@ -172,7 +173,8 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
   iterate(reduce.dims, 0, nullptr, active, [&](const Threads& reached) { where(reduce.where, reached, step); });
   if (across.empty()) {
     for (int t : active) {
-      for (size_t i = 0; i < reduce.states.size(); ++i) scalar(reduce.states[i].result.get(), t) = partials[static_cast<size_t>(t)].values[i];
+      for (size_t i = 0; i < reduce.states.size(); ++i)
+        scalar(reduce.states[i].result.get(), t) = partials[static_cast<size_t>(t)].values[i];
     }
     return;
   }
@@ -181,15 +183,17 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
   for (int t : active) {
     std::vector<int64_t> key;
     for (Bind level : {Bind::thread, Bind::warp, Bind::lane}) {
-      if (level == Bind::thread && !across.count(level)) continue;   // a kernel has either threads or warps and lanes
+      if (level == Bind::thread && !across.count(level)) continue;  // a kernel has either threads or warps and lanes
       const auto at = across.find(level);
       const int64_t n = number(level, t);
-      key.push_back(at == across.end() ? (across.count(Bind::thread) ? 0 : n) : digits_.at(at->second).radix == 0 ? 0 : n / digits_.at(at->second).radix);
+      key.push_back(at == across.end()                  ? (across.count(Bind::thread) ? 0 : n)
+                    : digits_.at(at->second).radix == 0 ? 0
+                                                        : n / digits_.at(at->second).radix);
     }
     groups[key].push_back(t);
   }
   if (across.count(Bind::lane)) {
-    std::map<int, int> reached;   // of each warp
+    std::map<int, int> reached;  // of each warp
     for (int t : active) ++reached[t / 32];
     for (const auto& [warp, lanes] : reached) {
       if (lanes != 32) fail("a reduce across lanes is reached by " + std::to_string(lanes) + " lanes of warp " + std::to_string(warp));
@@ -207,7 +211,7 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
   }
   if (across.count(Bind::thread) || across.count(Bind::warp)) {
     collective(active, "a reduce across the block");
-    ++epoch_;   // the exchange has barriers
+    ++epoch_;  // the exchange has barriers
   }
 }
 
@@ -247,7 +251,7 @@ void Machine::execute(const Store& store, const Threads& active) {
   ++tick_;
   std::vector<ScalarValue> values;
   std::vector<std::vector<int64_t>> places;
-  for (int t : active) {   // all read before any writes
+  for (int t : active) {  // all read before any writes
     values.push_back(evaluate(store.value, t));
     places.emplace_back();
     for (const Index& index : store.indices) places.back().push_back(evaluate(index, t));
@@ -306,7 +310,8 @@ int64_t Machine::evaluate(const Index& index, int thread) {
 
 ScalarValue Machine::evaluate(const ExprPtr& expr, int thread) {
   switch (expr->kind) {
-    case Expr::Kind::constant: return is_float(expr->dtype) ? ScalarValue::of_float(expr->float_value) : ScalarValue::of_int(expr->int_value);
+    case Expr::Kind::constant:
+      return is_float(expr->dtype) ? ScalarValue::of_float(expr->float_value) : ScalarValue::of_int(expr->int_value);
     case Expr::Kind::index: return ScalarValue::of_int(evaluate(expr->index, thread));
     case Expr::Kind::scalar: return scalar(expr->scalar.get(), thread);
     case Expr::Kind::load: {

@@ -22,13 +22,13 @@ namespace tcc::loop {
 /// Elements with what is needed to check their use.
 struct Memory {
   Tensor data;
-  std::vector<uint8_t> defined;        ///< empty: all are
+  std::vector<uint8_t> defined;  ///< empty: all are
   struct Access {
     int64_t write_epoch = 0, write_tick = 0, read_epoch = 0;
-    int writer = 0, reader = 0;        ///< thread, or kEveryone
-    int64_t block = -1;                ///< that wrote it last
+    int writer = 0, reader = 0;  ///< thread, or kEveryone
+    int64_t block = -1;          ///< that wrote it last
   };
-  std::vector<Access> accesses;        ///< empty: not checked
+  std::vector<Access> accesses;  ///< empty: not checked
 };
 
 /// One ring of stages. A stage goes free -> filling (acquire) -> committed (commit) -> ready (wait) -> free (release).
@@ -38,8 +38,8 @@ struct Ring {
     State state = State::free;
     int64_t released_epoch = 0;
     std::vector<Memory> buffers;
-    std::vector<const Copy*> pending;            ///< async copies that have not landed
-    std::vector<std::vector<int64_t>> places;    ///< of each: from, then to
+    std::vector<const Copy*> pending;          ///< async copies that have not landed
+    std::vector<std::vector<int64_t>> places;  ///< of each: from, then to
   };
   PipeRef pipe;
   std::vector<Stage> stages;
@@ -51,23 +51,23 @@ struct Ring {
 /// The coordinates of a register tile, both ways, for one number of threads.
 struct TilePlaces {
   int64_t registers = 0;
-  std::vector<std::vector<std::vector<int64_t>>> coordinates;          ///< [thread][register]; threads beyond the layout hold nothing
-  std::vector<std::unordered_map<int64_t, int64_t>> registers_at;      ///< [thread]: flat coordinate -> register
+  std::vector<std::vector<std::vector<int64_t>>> coordinates;      ///< [thread][register]; threads beyond the layout hold nothing
+  std::vector<std::unordered_map<int64_t, int64_t>> registers_at;  ///< [thread]: flat coordinate -> register
 };
 
 class Machine {
  public:
   struct Options {
     int threads = 1;
-    bool lockstep = false;             ///< binds mean block, thread, ...; otherwise every dim is a plain loop
-    bool copies_land_late = false;     ///< async copies arrive at the wait; otherwise at once
+    bool lockstep = false;          ///< binds mean block, thread, ...; otherwise every dim is a plain loop
+    bool copies_land_late = false;  ///< async copies arrive at the wait; otherwise at once
     int64_t grid = 1;
   };
   Machine(const Block& body, const std::vector<Param>& params, std::vector<Tensor>& tensors, Options options);
-  void run();                          ///< all blocks, one after the other
+  void run();  ///< all blocks, one after the other
 
  private:
-  using Threads = std::vector<int>;    ///< those that execute, increasing
+  using Threads = std::vector<int>;  ///< those that execute, increasing
   static constexpr int kEveryone = -2;
 
   void run(const Block& block, const Threads& active);
@@ -115,7 +115,8 @@ class Machine {
   int64_t evaluate(const Index& index, int thread);
   ScalarValue evaluate(const ExprPtr& expr, int thread);
   /// left = left and right joined.
-  void combine(const std::vector<State>& states, const Combine* combine, std::vector<ScalarValue>& left, const std::vector<ScalarValue>& right, int thread);
+  void combine(const std::vector<State>& states, const Combine* combine, std::vector<ScalarValue>& left,
+               const std::vector<ScalarValue>& right, int thread);
   std::vector<ScalarValue> initial(const std::vector<State>& states, int thread);
 
   // Memory.
@@ -144,8 +145,8 @@ class Machine {
   std::vector<ScalarValue> scalars_;
   std::map<const Var*, Digit> digits_;
   struct Home {
-    std::vector<Memory> memories;      ///< one, or one for each thread
-    Ring* ring = nullptr;              ///< or a buffer of a pipe: which
+    std::vector<Memory> memories;  ///< one, or one for each thread
+    Ring* ring = nullptr;          ///< or a buffer of a pipe: which
     size_t index = 0;
   };
   int first_buffer_id_ = 0;
@@ -157,7 +158,7 @@ class Machine {
   std::vector<Tensor>& tensors_;
   const Stmt* current_ = nullptr;
   int64_t block_ = 0, epoch_ = 1, tick_ = 0;
-  int bound_depth_ = 0;                ///< plain loops around that stand for threads
+  int bound_depth_ = 0;  ///< plain loops around that stand for threads
 };
 
 }  // namespace tcc::loop

@@ -41,7 +41,8 @@ const TilePlaces& Machine::places(const Buffer& buffer) {
       int64_t flat = 0;
       for (int axis = 0; axis < rank; ++axis) {
         const int64_t extent = buffer.extents[static_cast<size_t>(axis)], c = coordinates[static_cast<size_t>(axis)];
-        if (c >= extent) fail("the layout of %" + buffer.name + " reaches coordinate " + std::to_string(c) + " of an axis of " + std::to_string(extent));
+        if (c >= extent)
+          fail("the layout of %" + buffer.name + " reaches coordinate " + std::to_string(c) + " of an axis of " + std::to_string(extent));
         flat = flat * extent + c;
       }
       result.registers_at[static_cast<size_t>(t)].emplace(flat, r);
@@ -57,7 +58,8 @@ void Machine::execute(const Barrier&, const Threads& active) {
 }
 
 /// Moves the box at once.
-void Machine::move(const Copy& copy, const std::vector<int64_t>& from, const std::vector<int64_t>& to, Memory& source, Memory& destination) {
+void Machine::move(const Copy& copy, const std::vector<int64_t>& from, const std::vector<int64_t>& to, Memory& source,
+                   Memory& destination) {
   const Buffer& a = *copy.source;
   const Buffer& b = *copy.destination;
   const size_t rank = copy.extents.size();
@@ -72,7 +74,8 @@ void Machine::move(const Copy& copy, const std::vector<int64_t>& from, const std
     }
     ScalarValue value = is_float(a.dtype) ? ScalarValue::of_float(0) : ScalarValue::of_int(0);
     if (const int64_t source_at = offset(a, at.data(), 0); source_at >= 0) {
-      if (!source.defined.empty() && !source.defined[static_cast<size_t>(source_at)]) fail(element(a, at.data()) + " is copied but was never written");
+      if (!source.defined.empty() && !source.defined[static_cast<size_t>(source_at)])
+        fail(element(a, at.data()) + " is copied but was never written");
       note_read(copy.source, source, source_at, who);
       value = get(source, source_at, a.dtype);
     }
@@ -97,7 +100,7 @@ void Machine::execute(const Copy& copy, const Threads& active) {
   Ring* ring = homes_[slot(*copy.destination)].ring;
   if (copy.kind == Copy::Kind::async && !ring) fail("an asynchronous copy goes to a buffer of a pipe");
   if (copy.kind == Copy::Kind::async && options_.copies_land_late) {
-    memory(copy.destination, 0, true);   // checks that a stage is acquired
+    memory(copy.destination, 0, true);  // checks that a stage is acquired
     ring->producer().pending.push_back(&copy);
     from.insert(from.end(), to.begin(), to.end());
     ring->producer().places.push_back(std::move(from));
@@ -129,7 +132,8 @@ void Machine::execute(const PipeOp& op, const Threads& active) {
     case PipeOp::Kind::acquire: {
       Ring::Stage& stage = ring.producer();
       if (stage.state == Ring::State::filling) fail("a stage of " + name + " is acquired twice");
-      if (stage.state != Ring::State::free) fail("a stage of " + name + " is acquired before it was released: the producer would wait for ever");
+      if (stage.state != Ring::State::free)
+        fail("a stage of " + name + " is acquired before it was released: the producer would wait for ever");
       if (options_.threads > 1 && stage.released_epoch == epoch_) {
         fail("a stage of " + name + " is filled again before a wait or barrier after its release: a slower warp may still read it");
       }
@@ -156,7 +160,8 @@ void Machine::execute(const PipeOp& op, const Threads& active) {
         const Copy& copy = *stage.pending[i];
         const auto& both = stage.places[i];
         const auto middle = both.begin() + static_cast<std::ptrdiff_t>(copy.from.size());
-        move(copy, {both.begin(), middle}, {middle, both.end()}, memory(copy.source, 0, false), stage.buffers[homes_[slot(*copy.destination)].index]);
+        move(copy, {both.begin(), middle}, {middle, both.end()}, memory(copy.source, 0, false),
+             stage.buffers[homes_[slot(*copy.destination)].index]);
       }
       stage.pending.clear();
       stage.places.clear();
@@ -196,7 +201,8 @@ void Machine::execute(const Mma& mma, const Threads& active) {
         at[k_axis] += k;
         const int64_t place = offset(*buffer, at.data(), 0);
         if (place < 0) fail("mma reads outside of " + element(*buffer, at.data()));
-        if (!from.defined.empty() && !from.defined[static_cast<size_t>(place)]) fail(element(*buffer, at.data()) + " is read but was never written");
+        if (!from.defined.empty() && !from.defined[static_cast<size_t>(place)])
+          fail(element(*buffer, at.data()) + " is read but was never written");
         note_read(buffer, from, place, who);
         const float value = static_cast<float>(get(from, place, buffer->dtype).f);
         values.push_back(tf32 ? to_tf32(value) : value);

@@ -35,7 +35,8 @@ template <class F> void Machine::iterate(const std::vector<Dim>& dims, size_t at
       Threads threads;
       for (int t : active) {
         if (held.coordinates[static_cast<size_t>(t)].empty()) continue;
-        for (size_t d = at; d < dims.size(); ++d) var(dims[d].var.get(), t) = held.coordinates[static_cast<size_t>(t)][static_cast<size_t>(r)][d - at];
+        for (size_t d = at; d < dims.size(); ++d)
+          var(dims[d].var.get(), t) = held.coordinates[static_cast<size_t>(t)][static_cast<size_t>(r)][d - at];
         threads.push_back(t);
       }
       if (!threads.empty()) leaf(threads);

@@ -97,7 +97,8 @@ void Machine::note_read(const BufferRef& buffer, Memory& memory, int64_t at, int
   Memory::Access& access = memory.accesses[static_cast<size_t>(at)];
   auto name = [&] { return "%" + buffer->name + " at offset " + std::to_string(at); };
   if (buffer->space == Space::global) {
-    if (access.block >= 0 && access.block != block_) fail("block " + std::to_string(block_) + " reads " + name() + ", which block " + std::to_string(access.block) + " wrote");
+    if (access.block >= 0 && access.block != block_)
+      fail("block " + std::to_string(block_) + " reads " + name() + ", which block " + std::to_string(access.block) + " wrote");
   }
   if (access.write_epoch == epoch_ && (access.writer != thread || thread == kEveryone) && options_.threads > 1) {
     fail("race: " + name() + " is read by another thread than wrote it, without a barrier between");
@@ -111,13 +112,16 @@ void Machine::note_write(const BufferRef& buffer, Memory& memory, int64_t at, in
   Memory::Access& access = memory.accesses[static_cast<size_t>(at)];
   auto name = [&] { return "%" + buffer->name + " at offset " + std::to_string(at); };
   if (buffer->space == Space::global) {
-    if (access.block >= 0 && access.block != block_ && !same_value) fail("blocks " + std::to_string(access.block) + " and " + std::to_string(block_) + " both write " + name());
+    if (access.block >= 0 && access.block != block_ && !same_value)
+      fail("blocks " + std::to_string(access.block) + " and " + std::to_string(block_) + " both write " + name());
     access.block = block_;
   }
   if (options_.threads > 1) {
     const bool together = access.write_tick == tick_ && same_value;
-    if (access.write_epoch == epoch_ && access.writer != thread && !together) fail("race: " + name() + " is written by two threads without a barrier between");
-    if (access.read_epoch == epoch_ && access.reader != thread) fail("race: " + name() + " is written while another thread may still read it");
+    if (access.write_epoch == epoch_ && access.writer != thread && !together)
+      fail("race: " + name() + " is written by two threads without a barrier between");
+    if (access.read_epoch == epoch_ && access.reader != thread)
+      fail("race: " + name() + " is written while another thread may still read it");
   }
   access.write_epoch = epoch_;
   access.write_tick = tick_;
@@ -128,7 +132,8 @@ ScalarValue Machine::read(const BufferRef& buffer, const int64_t* indices, int t
   const int64_t at = offset(*buffer, indices, thread);
   Memory& from = memory(buffer, thread, false);
   if (!from.defined.empty() && !from.defined[static_cast<size_t>(at)]) {
-    fail(element(*buffer, indices) + " is read but was never written" + (options_.threads > 1 ? " by thread " + std::to_string(thread) : ""));
+    fail(element(*buffer, indices) + " is read but was never written" +
+         (options_.threads > 1 ? " by thread " + std::to_string(thread) : ""));
   }
   note_read(buffer, from, at, thread);
   return get(from, at, buffer->dtype);
@@ -143,7 +148,7 @@ void Machine::write(const BufferRef& buffer, const int64_t* indices, ScalarValue
   }
   const ScalarValue before = get(to, at, buffer->dtype);
   set(to, at, buffer->dtype, value);
-  note_write(buffer, to, at, thread, before.i == get(to, at, buffer->dtype).i);   // the bits, so that a NaN equals itself
+  note_write(buffer, to, at, thread, before.i == get(to, at, buffer->dtype).i);  // the bits, so that a NaN equals itself
 }
 
 }  // namespace tcc::loop

@@ -20,7 +20,8 @@ std::vector<int64_t> Buffer::element_strides() const { return strides.empty() ? 
 
 BufferRef make_buffer(Buffer prototype) {
   prototype.id = next_id++;
-  check(prototype.strides.empty() || prototype.strides.size() == prototype.extents.size(), "a buffer needs a stride for each axis, or none");
+  check(prototype.strides.empty() || prototype.strides.size() == prototype.extents.size(),
+        "a buffer needs a stride for each axis, or none");
   return std::make_shared<const Buffer>(std::move(prototype));
 }
 
@@ -88,8 +89,8 @@ int64_t registers_of(const TileLayout& layout) { return count_of(layout, TileDig
 
 std::vector<int64_t> coordinates_of(const TileLayout& layout, int rank, int64_t reg, int64_t lane, int64_t warp) {
   std::vector<int64_t> coordinates(static_cast<size_t>(rank), 0);
-  int64_t rest[3] = {reg, lane, warp};   // in the order of TileDigit::Level
-  for (size_t i = layout.digits.size(); i-- > 0;) {   // the last digit of a level is its fastest
+  int64_t rest[3] = {reg, lane, warp};               // in the order of TileDigit::Level
+  for (size_t i = layout.digits.size(); i-- > 0;) {  // the last digit of a level is its fastest
     const TileDigit& digit = layout.digits[i];
     int64_t& number = rest[static_cast<int>(digit.level)];
     coordinates[static_cast<size_t>(digit.axis)] += number % digit.extent * digit.stride;

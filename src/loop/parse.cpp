@@ -162,7 +162,7 @@ class Parser {
   ExprPtr number(DType type) {
     if (is_float(type)) return constant_float(type, lexer_.expect_number());
     const Token token = lexer_.peek();
-    if (type == DType::u64 && token.kind == TokenKind::floating) {   // beyond i64: the lexer gives it as a float, its text is exact
+    if (type == DType::u64 && token.kind == TokenKind::floating) {  // beyond i64: the lexer gives it as a float, its text is exact
       lexer_.next();
       return constant_int(type, static_cast<int64_t>(std::stoull(token.text)));
     }
@@ -174,7 +174,8 @@ class Parser {
     if (token.kind == TokenKind::value) {
       const std::string name = lexer_.expect_value();
       const Symbol& symbol = find(name);
-      if (symbol.var) lexer_.fail("`" + print_value_name(name) + "` is a loop variable: its value is written `index(" + print_value_name(name) + ")`");
+      if (symbol.var)
+        lexer_.fail("`" + print_value_name(name) + "` is a loop variable: its value is written `index(" + print_value_name(name) + ")`");
       if (!symbol.scalar) lexer_.fail("`" + print_value_name(name) + "` is not a scalar");
       return scalar_value(symbol.scalar);
     }
@@ -187,7 +188,8 @@ class Parser {
       std::vector<Index> at = indices(from);
       ExprPtr otherwise = lexer_.accept("else") ? expr() : nullptr;
       if (otherwise && otherwise->dtype != from->dtype) {
-        lexer_.fail("the value after `else` is " + std::string(name_of(otherwise->dtype)) + ", the buffer " + std::string(name_of(from->dtype)));
+        lexer_.fail("the value after `else` is " + std::string(name_of(otherwise->dtype)) + ", the buffer " +
+                    std::string(name_of(from->dtype)));
       }
       return load(from, std::move(at), std::move(otherwise));
     }
@@ -259,8 +261,11 @@ class Parser {
     made.dtype = dtype();
     lexer_.expect("[");
     made.extents = integers("]");
-    static const std::map<std::string, Space> spaces = {{"global", Space::global}, {"local", Space::local}, {"registers", Space::registers},
-                                                        {"scratch", Space::scratch}, {"shared", Space::shared}};
+    static const std::map<std::string, Space> spaces = {{"global", Space::global},
+                                                        {"local", Space::local},
+                                                        {"registers", Space::registers},
+                                                        {"scratch", Space::scratch},
+                                                        {"shared", Space::shared}};
     while (lexer_.peek().kind == TokenKind::identifier) {
       if (lexer_.accept("strides")) {
         lexer_.expect("(");
@@ -281,7 +286,7 @@ class Parser {
         made.space = at->second;
         lexer_.next();
       } else {
-        break;   // the next statement
+        break;  // the next statement
       }
     }
     const BufferRef result = make_buffer(std::move(made));
@@ -310,7 +315,8 @@ class Parser {
   ScalarRef new_scalar(const std::string& written, DType type) { return make_scalar(names_.fresh(written), type); }
 
   void dims(std::vector<Dim>& result, ExprPtr* where) {
-    static constexpr Bind binds[] = {Bind::serial, Bind::unroll, Bind::vector, Bind::block, Bind::threads, Bind::thread, Bind::warp, Bind::lane, Bind::tile};
+    static constexpr Bind binds[] = {Bind::serial, Bind::unroll, Bind::vector, Bind::block, Bind::threads,
+                                     Bind::thread, Bind::warp,   Bind::lane,   Bind::tile};
     while (lexer_.peek().kind == TokenKind::value) {
       const std::string written = lexer_.expect_value();
       lexer_.expect("in");
@@ -351,8 +357,7 @@ class Parser {
     while (!lexer_.at("}") && !lexer_.at("yield")) {
       if (lexer_.peek().kind == TokenKind::end) lexer_.fail("found the end of the text inside a block, expected `}`");
       result.push_back(statement());
-      while (lexer_.accept(";")) {
-      }
+      while (lexer_.accept(";")) {}
     }
     return result;
   }

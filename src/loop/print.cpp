@@ -1,8 +1,8 @@
 // The text of the loop IR (docs/ir_loop.md has the grammar). Canonical: terms of an index stand in the order in which their variables are defined, names are
 // unique, so that equal units with equal names give equal text, whatever order they were built in. parse(print(x)) equals x.
 #include <algorithm>
-#include <cmath>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -110,8 +110,9 @@ std::string Printer::index(const Index& index) {
     text += text.empty() ? (term.coefficient < 0 ? "-" : "") : (term.coefficient < 0 ? " - " : " + ");
     if (const auto& operand = term.atom.operand) {
       const bool bare = operand->constant() == 0 && operand->terms().size() == 1 && operand->terms()[0].coefficient == 1;
-      const std::string inner = this->index(*operand);   // `%x / 4 mod 3` reads from the left, so one term needs no parentheses
-      text += (bare ? inner : "(" + inner + ")") + (term.atom.kind == Atom::Kind::mod ? " mod " : " / ") + std::to_string(term.atom.divisor);
+      const std::string inner = this->index(*operand);  // `%x / 4 mod 3` reads from the left, so one term needs no parentheses
+      text +=
+          (bare ? inner : "(" + inner + ")") + (term.atom.kind == Atom::Kind::mod ? " mod " : " / ") + std::to_string(term.atom.divisor);
     } else {
       text += term.atom.var ? var(term.atom.var) : scalar(term.atom.scalar);
     }
@@ -287,7 +288,7 @@ void Printer::stmt(const Scan& scan, int indent) {
 }
 
 void Printer::stmt(const Let& let, int) {
-  const std::string value = expr(let.value);   // before the scalar gets its name: a value never reads it
+  const std::string value = expr(let.value);  // before the scalar gets its name: a value never reads it
   out_ += scalar(let.scalar) + ": " + std::string(tcc::name_of(let.scalar->dtype)) + " = " + value;
 }
 
@@ -353,8 +354,8 @@ std::string Printer::unit(const Unit& unit) {
 }
 
 std::string Printer::kernel(const Kernel& kernel, const std::string& name) {
-  out_ += "kernel #" + name + " target " + kernel.target + " grid " + std::to_string(kernel.grid) + " threads " + std::to_string(kernel.threads) +
-          " shared " + std::to_string(kernel.shared_bytes) + " ";
+  out_ += "kernel #" + name + " target " + kernel.target + " grid " + std::to_string(kernel.grid) + " threads " +
+          std::to_string(kernel.threads) + " shared " + std::to_string(kernel.shared_bytes) + " ";
   out_ += params(kernel.params) + " {\n";
   block(kernel.body, 2);
   out_ += "}\n";
@@ -370,7 +371,7 @@ std::string print(const Block& block, int indent) {
 }
 std::string print(const Stmt& stmt) {
   std::string text = print(Block{stmt}, 0);
-  text.pop_back();   // the newline
+  text.pop_back();  // the newline
   return text;
 }
 std::string print(const ExprPtr& expr) { return Printer().expr(expr); }

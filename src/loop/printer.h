@@ -65,8 +65,8 @@ class Printer {
   bool structural_;
   std::string out_;
   struct Named {
-    std::string text;   ///< with the sigil
-    int order;          ///< of definition
+    std::string text;  ///< with the sigil
+    int order;         ///< of definition
   };
   std::map<const void*, Named> named_;
   std::set<std::string> taken_;

@@ -239,8 +239,10 @@ std::string_view combiner_name(Op combiner) {
   switch (combiner) {
     case Op::reduce_sum_: return "sum";
     case Op::reduce_prod_: return "prod";
-    case Op::reduce_max_: case Op::max_: return "max";
-    case Op::reduce_min_: case Op::min_: return "min";
+    case Op::reduce_max_:
+    case Op::max_: return "max";
+    case Op::reduce_min_:
+    case Op::min_: return "min";
     case Op::reduce_and_: return "and";
     case Op::reduce_or_: return "or";
     case Op::add_: return "add";
@@ -253,14 +255,18 @@ std::string_view combiner_name(Op combiner) {
 ExprPtr identity_of(Op combiner, DType dtype) {
   const bool is_max = combiner == Op::reduce_max_;
   switch (combiner) {
-    case Op::reduce_sum_: case Op::reduce_or_: case Op::reduce_prod_: case Op::reduce_and_: {
+    case Op::reduce_sum_:
+    case Op::reduce_or_:
+    case Op::reduce_prod_:
+    case Op::reduce_and_: {
       const bool ones = combiner == Op::reduce_and_, one = combiner == Op::reduce_prod_;
       if (is_float(dtype)) return constant_float(dtype, one ? 1 : 0);
       return constant_int(dtype, ones ? -1 : one ? 1 : 0);
     }
     case Op::reduce_max_:
     case Op::reduce_min_: {
-      if (is_float(dtype)) return constant_float(dtype, is_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+      if (is_float(dtype))
+        return constant_float(dtype, is_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
       if (dtype == DType::boolean) return constant_int(dtype, is_max ? 0 : 1);
       const int bits = size_bits(dtype);
       if (is_unsigned_integer(dtype)) return constant_int(dtype, is_max ? 0 : -1);

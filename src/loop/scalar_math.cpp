@@ -15,19 +15,60 @@ enum class Class { same, same_float, same_bits_only, test, binary, binary_float,
 
 Class class_of(Op op) {
   switch (op) {
-    case Op::neg_: case Op::abs_: case Op::sign_: return Class::same;
-    case Op::ceil_: case Op::floor_: case Op::trunc_: case Op::round_even_: case Op::sqrt_: case Op::rsqrt_: case Op::recip_: case Op::exp_:
-    case Op::exp2_: case Op::expm1_: case Op::log_: case Op::log2_: case Op::log1p_: case Op::sin_: case Op::cos_: case Op::tan_: case Op::asin_:
-    case Op::acos_: case Op::atan_: case Op::sinh_: case Op::cosh_: case Op::tanh_: case Op::asinh_: case Op::acosh_: case Op::atanh_: case Op::erf_:
-      return Class::same_float;
+    case Op::neg_:
+    case Op::abs_:
+    case Op::sign_: return Class::same;
+    case Op::ceil_:
+    case Op::floor_:
+    case Op::trunc_:
+    case Op::round_even_:
+    case Op::sqrt_:
+    case Op::rsqrt_:
+    case Op::recip_:
+    case Op::exp_:
+    case Op::exp2_:
+    case Op::expm1_:
+    case Op::log_:
+    case Op::log2_:
+    case Op::log1p_:
+    case Op::sin_:
+    case Op::cos_:
+    case Op::tan_:
+    case Op::asin_:
+    case Op::acos_:
+    case Op::atan_:
+    case Op::sinh_:
+    case Op::cosh_:
+    case Op::tanh_:
+    case Op::asinh_:
+    case Op::acosh_:
+    case Op::atanh_:
+    case Op::erf_: return Class::same_float;
     case Op::not_: return Class::same_bits_only;
-    case Op::isnan_: case Op::isinf_: case Op::isfinite_: return Class::test;
-    case Op::add_: case Op::sub_: case Op::mul_: case Op::div_: case Op::rem_: case Op::mod_: case Op::pow_: case Op::max_: case Op::min_:
-      return Class::binary;
+    case Op::isnan_:
+    case Op::isinf_:
+    case Op::isfinite_: return Class::test;
+    case Op::add_:
+    case Op::sub_:
+    case Op::mul_:
+    case Op::div_:
+    case Op::rem_:
+    case Op::mod_:
+    case Op::pow_:
+    case Op::max_:
+    case Op::min_: return Class::binary;
     case Op::atan2_: return Class::binary_float;
-    case Op::and_: case Op::or_: case Op::xor_: return Class::binary_bits;
-    case Op::shl_: case Op::shr_: return Class::shift;
-    case Op::eq_: case Op::ne_: case Op::lt_: case Op::le_: case Op::gt_: case Op::ge_: return Class::compare;
+    case Op::and_:
+    case Op::or_:
+    case Op::xor_: return Class::binary_bits;
+    case Op::shl_:
+    case Op::shr_: return Class::shift;
+    case Op::eq_:
+    case Op::ne_:
+    case Op::lt_:
+    case Op::le_:
+    case Op::gt_:
+    case Op::ge_: return Class::compare;
     case Op::select_: return Class::select;
     case Op::clamp_: return Class::clamp;
     case Op::fma_: return Class::fma;
@@ -206,7 +247,8 @@ ScalarValue evaluate_scalar(Op op, DType dtype, DType operand_dtype, std::span<c
       if (is_float(dtype)) {
         return in_float(dtype, [&]<class T>(T) { return std::fma(static_cast<T>(a.f), static_cast<T>(b.f), static_cast<T>(args[2].f)); });
       }
-      return ScalarValue::of_int(wrap_to(dtype, static_cast<int64_t>(static_cast<uint64_t>(a.i) * static_cast<uint64_t>(b.i) + static_cast<uint64_t>(args[2].i))));
+      return ScalarValue::of_int(
+          wrap_to(dtype, static_cast<int64_t>(static_cast<uint64_t>(a.i) * static_cast<uint64_t>(b.i) + static_cast<uint64_t>(args[2].i))));
     default: break;
   }
   if (is_float(dtype)) {
@@ -216,16 +258,19 @@ ScalarValue evaluate_scalar(Op op, DType dtype, DType operand_dtype, std::span<c
   const bool is_bool = dtype == DType::boolean;
   const int bits = is_bool ? 1 : size_bits(dtype);
   if (is_unsigned(dtype)) {
-    return ScalarValue::of_int(wrap_to(dtype, static_cast<int64_t>(integer_op<uint64_t>(op, is_bool, bits, static_cast<uint64_t>(a.i), static_cast<uint64_t>(b.i)))));
+    return ScalarValue::of_int(wrap_to(
+        dtype, static_cast<int64_t>(integer_op<uint64_t>(op, is_bool, bits, static_cast<uint64_t>(a.i), static_cast<uint64_t>(b.i)))));
   }
   return ScalarValue::of_int(wrap_to(dtype, integer_op<int64_t>(op, false, bits, a.i, b.i)));
 }
 
 ScalarValue cast_scalar(ScalarValue value, DType from, DType to) {
   if (from == to) return value;
-  Tensor one(to, {});   // Tensor's setters are the one place that knows the rule
+  Tensor one(to, {});  // Tensor's setters are the one place that knows the rule
   if (is_float(from)) one.set_double(0, value.f);
-  else if (from == DType::u64 && is_float(to)) one.set_double(0, to == DType::f64 ? static_cast<double>(static_cast<uint64_t>(value.i)) : static_cast<float>(static_cast<uint64_t>(value.i)));
+  else if (from == DType::u64 && is_float(to))
+    one.set_double(
+        0, to == DType::f64 ? static_cast<double>(static_cast<uint64_t>(value.i)) : static_cast<float>(static_cast<uint64_t>(value.i)));
   else one.set_int64(0, value.i);
   return is_float(to) ? ScalarValue::of_float(one.as_double(0)) : ScalarValue::of_int(one.as_int64(0));
 }

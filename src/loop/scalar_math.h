@@ -16,8 +16,16 @@ namespace tcc::loop {
 union ScalarValue {
   double f;
   int64_t i;
-  static ScalarValue of_float(double value) { ScalarValue v; v.f = value; return v; }
-  static ScalarValue of_int(int64_t value) { ScalarValue v; v.i = value; return v; }
+  static ScalarValue of_float(double value) {
+    ScalarValue v;
+    v.f = value;
+    return v;
+  }
+  static ScalarValue of_int(int64_t value) {
+    ScalarValue v;
+    v.i = value;
+    return v;
+  }
 };
 
 /// The dtype of a pointwise prim's result; nullopt when it does not take these. `cast` and `bitcast` are not among them: they need a dtype.
@@ -27,8 +35,8 @@ ScalarValue evaluate_scalar(Op op, DType dtype, DType operand_dtype, std::span<c
 ScalarValue cast_scalar(ScalarValue value, DType from, DType to);
 ScalarValue bitcast_scalar(ScalarValue value, DType from, DType to);
 
-double round_to(DType dtype, double value);      ///< the nearest value of a float dtype, by the rule of tensor.h
-int64_t wrap_to(DType dtype, int64_t value);     ///< the low bits, extended as the dtype is signed; bool: whether it is not 0
+double round_to(DType dtype, double value);   ///< the nearest value of a float dtype, by the rule of tensor.h
+int64_t wrap_to(DType dtype, int64_t value);  ///< the low bits, extended as the dtype is signed; bool: whether it is not 0
 inline bool same_bits(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
 
 }  // namespace tcc::loop

@@ -25,12 +25,15 @@ void Verifier::buffer_shape(const BufferRef& buffer) {
     if (extent < 0) fault("%" + buffer->name + " has extent " + std::to_string(extent));
   }
   for (int axis : buffer->distributed) {
-    if (axis < 0 || axis >= static_cast<int>(buffer->extents.size())) fault("%" + buffer->name + " has no axis " + std::to_string(axis) + " to distribute");
+    if (axis < 0 || axis >= static_cast<int>(buffer->extents.size()))
+      fault("%" + buffer->name + " has no axis " + std::to_string(axis) + " to distribute");
   }
   if (buffer->tile) {
     for (const TileDigit& digit : buffer->tile->digits) {
-      if (digit.axis < 0 || digit.axis >= static_cast<int>(buffer->extents.size())) fault("the tile of %" + buffer->name + " has no axis " + std::to_string(digit.axis));
-      if (digit.extent < 1 || digit.stride < 0) fault("the tile of %" + buffer->name + " has a digit of extent " + std::to_string(digit.extent));
+      if (digit.axis < 0 || digit.axis >= static_cast<int>(buffer->extents.size()))
+        fault("the tile of %" + buffer->name + " has no axis " + std::to_string(digit.axis));
+      if (digit.extent < 1 || digit.stride < 0)
+        fault("the tile of %" + buffer->name + " has a digit of extent " + std::to_string(digit.extent));
     }
   }
 }
@@ -79,7 +82,8 @@ void Verifier::index(const Index& index) {
   for (const Term& term : index.terms()) {
     if (term.atom.var && !visible_.count(term.atom.var.get())) fault("%" + term.atom.var->name + " is used outside of its loop");
     if (term.atom.scalar && !visible_.count(term.atom.scalar.get())) fault("%" + term.atom.scalar->name + " is used before it is defined");
-    if (term.atom.scalar && is_float(term.atom.scalar->dtype)) fault("%" + term.atom.scalar->name + " is " + std::string(name_of(term.atom.scalar->dtype)) + ", an index needs an integer");
+    if (term.atom.scalar && is_float(term.atom.scalar->dtype))
+      fault("%" + term.atom.scalar->name + " is " + std::string(name_of(term.atom.scalar->dtype)) + ", an index needs an integer");
     if (term.atom.operand) this->index(*term.atom.operand);
   }
 }
@@ -94,16 +98,20 @@ void Verifier::use(const BufferRef& buffer) {
 
 void Verifier::in_bounds(const BufferRef& buffer, const std::vector<Index>& at, const char* what) {
   if (at.size() != buffer->extents.size()) {
-    fault(std::string(what) + " with " + std::to_string(at.size()) + " indices, %" + buffer->name + " has " + std::to_string(buffer->extents.size()) + " axes");
+    fault(std::string(what) + " with " + std::to_string(at.size()) + " indices, %" + buffer->name + " has " +
+          std::to_string(buffer->extents.size()) + " axes");
     return;
   }
   for (size_t i = 0; i < at.size(); ++i) {
     const int64_t extent = buffer->extents[i];
     if (facts_.proves(at[i], 0, extent)) continue;
     const auto range = facts_.bounds(at[i]);
-    if (!range && at[i].uses_scalars()) continue;   // depends on values: the interpreter and `else` see to it
-    fault(std::string(what) + " may be out of bounds: " + to_string(at[i]) + (range ? " is in [" + std::to_string(range->low) + ", " + std::to_string(range->high) + "]" : "") +
-          ", axis " + std::to_string(i) + " of %" + buffer->name + " has extent " + std::to_string(extent));
+    if (!range && at[i].uses_scalars()) continue;  // depends on values: the interpreter and `else` see to it
+    if (range && range->low < extent && range->high >= 0 && facts_.mentions(at[i]))
+      continue;  // a mask over divisions: the interpreter sees to it
+    fault(std::string(what) + " may be out of bounds: " + to_string(at[i]) +
+          (range ? " is in [" + std::to_string(range->low) + ", " + std::to_string(range->high) + "]" : "") + ", axis " +
+          std::to_string(i) + " of %" + buffer->name + " has extent " + std::to_string(extent));
   }
 }
 
@@ -132,7 +140,8 @@ void Verifier::expr(const ExprPtr& e) {
         dtypes.push_back(arg->dtype);
       }
       const bool converts = e->op == Op::cast_ || e->op == Op::bitcast_;
-      if (converts ? e->args.size() != 1 : result_dtype(e->op, dtypes) != e->dtype) fault("`" + std::string(tcc::name_of(e->op)) + "` does not take these operands");
+      if (converts ? e->args.size() != 1 : result_dtype(e->op, dtypes) != e->dtype)
+        fault("`" + std::string(tcc::name_of(e->op)) + "` does not take these operands");
       return;
     }
   }
@@ -170,7 +179,8 @@ void Verifier::states(const std::vector<State>& states, const Combine* combine) 
       fault("%" + state.result->name + " is " + std::string(name_of(dtype)) + ", its value " + std::string(name_of(state.value->dtype)));
     }
     if (state.init && state.init->dtype != dtype) {
-      fault("%" + state.result->name + " is " + std::string(name_of(dtype)) + ", its initial value " + std::string(name_of(state.init->dtype)));
+      fault("%" + state.result->name + " is " + std::string(name_of(dtype)) + ", its initial value " +
+            std::string(name_of(state.init->dtype)));
     }
     if (combine && !state.init) fault("%" + state.result->name + " has a combine of its own and needs an initial value");
   }
@@ -192,7 +202,8 @@ void Verifier::states(const std::vector<State>& states, const Combine* combine) 
   }
   for (size_t i = 0; i < states.size(); ++i) {
     expr(combine->results[i]);
-    if (combine->results[i]->dtype != states[i].result->dtype) fault("result " + std::to_string(i) + " of a combine has another dtype than its state");
+    if (combine->results[i]->dtype != states[i].result->dtype)
+      fault("result " + std::to_string(i) + " of a combine has another dtype than its state");
   }
   visible_ = visible;
 }
@@ -208,7 +219,7 @@ void Verifier::statement(const Reduce& reduce) {
   on_enter(*current_);
   const Facts facts = facts_;
   facts_.assume(reduce.where);
-  for (const Stmt& stmt : reduce.body) verify(stmt);   // the values see what the body defines
+  for (const Stmt& stmt : reduce.body) verify(stmt);  // the values see what the body defines
   states(reduce.states, reduce.combine.get());
   facts_ = facts;
   on_leave(*current_);
@@ -238,7 +249,8 @@ void Verifier::statement(const Scan& scan) {
 void Verifier::statement(const Let& let) {
   expr(let.value);
   if (let.value && let.value->dtype != let.scalar->dtype) {
-    fault("%" + let.scalar->name + " is " + std::string(name_of(let.scalar->dtype)) + ", its value " + std::string(name_of(let.value->dtype)));
+    fault("%" + let.scalar->name + " is " + std::string(name_of(let.scalar->dtype)) + ", its value " +
+          std::string(name_of(let.value->dtype)));
   }
   define(let.scalar.get(), let.scalar->name);
 }
@@ -248,7 +260,8 @@ void Verifier::statement(const Store& store) {
   use(store.buffer);
   indices(store.indices);
   if (store.value && store.value->dtype != store.buffer->dtype) {
-    fault("the value is " + std::string(name_of(store.value->dtype)) + ", %" + store.buffer->name + " " + std::string(name_of(store.buffer->dtype)));
+    fault("the value is " + std::string(name_of(store.value->dtype)) + ", %" + store.buffer->name + " " +
+          std::string(name_of(store.buffer->dtype)));
   }
   if (is_read_param(store.buffer.get())) fault("%" + store.buffer->name + " is only read, but stored to");
   in_bounds(store.buffer, store.indices, "a store");
@@ -261,7 +274,8 @@ void Verifier::statement(const Scatter& scatter) {
   indices(scatter.indices);
   if (scatter.value && scatter.value->dtype != scatter.buffer->dtype) fault("the value has another dtype than %" + scatter.buffer->name);
   if (is_read_param(scatter.buffer.get())) fault("%" + scatter.buffer->name + " is only read, but scattered to");
-  if (scatter.indices.size() != scatter.buffer->extents.size()) fault("a scatter with " + std::to_string(scatter.indices.size()) + " indices");
+  if (scatter.indices.size() != scatter.buffer->extents.size())
+    fault("a scatter with " + std::to_string(scatter.indices.size()) + " indices");
 }
 
 void Verifier::statement(const If& branch) {
@@ -284,16 +298,19 @@ void Verifier::statement(const Copy& copy) {
   indices(copy.from);
   indices(copy.to);
   const size_t rank = copy.extents.size();
-  if (copy.source->dtype != copy.destination->dtype) fault("a copy from " + std::string(name_of(copy.source->dtype)) + " to " + std::string(name_of(copy.destination->dtype)));
+  if (copy.source->dtype != copy.destination->dtype)
+    fault("a copy from " + std::string(name_of(copy.source->dtype)) + " to " + std::string(name_of(copy.destination->dtype)));
   if (is_read_param(copy.destination.get())) fault("%" + copy.destination->name + " is only read, but copied to");
-  if (copy.from.size() != copy.source->extents.size() || copy.to.size() != copy.destination->extents.size() || rank > copy.from.size() || rank > copy.to.size()) {
+  if (copy.from.size() != copy.source->extents.size() || copy.to.size() != copy.destination->extents.size() || rank > copy.from.size() ||
+      rank > copy.to.size()) {
     fault("a copy needs an index for each axis of both buffers, and a box of no more axes");
     return;
   }
   for (size_t i = 0; i < copy.to.size(); ++i) {
     const size_t lead = copy.to.size() - rank;
     const int64_t box = i < lead ? 1 : copy.extents[i - lead];
-    if (!facts_.proves(copy.to[i], 0, copy.destination->extents[i] - box + 1)) fault("a copy may leave axis " + std::to_string(i) + " of %" + copy.destination->name);
+    if (!facts_.proves(copy.to[i], 0, copy.destination->extents[i] - box + 1))
+      fault("a copy may leave axis " + std::to_string(i) + " of %" + copy.destination->name);
   }
   on_access(copy.source, copy.from, false);
   on_access(copy.destination, copy.to, true);
@@ -316,7 +333,8 @@ void Verifier::statement(const Mma& mma) {
   for (const BufferRef& buffer : {mma.accumulator, mma.a, mma.b}) use(buffer);
   indices(mma.a_from);
   indices(mma.b_from);
-  if (mma.a_from.size() != mma.a->extents.size() || mma.b_from.size() != mma.b->extents.size() || mma.a_from.size() < 2 || mma.b_from.size() < 2) {
+  if (mma.a_from.size() != mma.a->extents.size() || mma.b_from.size() != mma.b->extents.size() || mma.a_from.size() < 2 ||
+      mma.b_from.size() < 2) {
     fault("mma needs an index for each axis of its operands");
     return;
   }
@@ -324,7 +342,8 @@ void Verifier::statement(const Mma& mma) {
     const size_t rank = from.size();
     for (size_t i = 0; i < rank; ++i) {
       const int64_t box = i + 2 < rank ? 1 : (i + 2 == rank) == k_first ? mma.k : rows;
-      if (!facts_.proves(from[i], 0, buffer->extents[i] - box + 1)) fault("mma may leave axis " + std::to_string(i) + " of %" + buffer->name);
+      if (!facts_.proves(from[i], 0, buffer->extents[i] - box + 1))
+        fault("mma may leave axis " + std::to_string(i) + " of %" + buffer->name);
     }
     on_access(buffer, from, false);
   };

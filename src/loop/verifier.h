@@ -20,7 +20,7 @@ class Verifier {
   /// What is around the statement being looked at.
   struct Around {
     const Stmt* stmt;
-    std::set<const Buffer*> buffers_before;   ///< buffers defined when the statement began
+    std::set<const Buffer*> buffers_before;  ///< buffers defined when the statement began
   };
 
   void verify_params(const std::vector<Param>& params);

@@ -26,7 +26,8 @@ class FirstForm : public Verifier {
     if (const auto* alloc = as<Alloc>(stmt); alloc && alloc->buffer->space != Space::local && alloc->buffer->space != Space::global) {
       fault("%" + alloc->buffer->name + " has a place in the first form");
     }
-    if (as<Barrier>(stmt) || as<Copy>(stmt) || as<PipeDecl>(stmt) || as<PipeOp>(stmt) || as<Mma>(stmt)) fault("a statement of the scheduled form in the first form");
+    if (as<Barrier>(stmt) || as<Copy>(stmt) || as<PipeDecl>(stmt) || as<PipeOp>(stmt) || as<Mma>(stmt))
+      fault("a statement of the scheduled form in the first form");
     if (const auto* store = as<Store>(stmt)) disjoint(*store);
   }
 
@@ -47,13 +48,15 @@ class FirstForm : public Verifier {
     }
     for (const Around& a : around()) {
       const auto* loop = as<Loop>(*a.stmt);
-      if (!loop || loop->kind != Loop::Kind::map || !a.buffers_before.count(store.buffer.get())) continue;   // one of its own in each iteration
+      if (!loop || loop->kind != Loop::Kind::map || !a.buffers_before.count(store.buffer.get()))
+        continue;  // one of its own in each iteration
       for (const Dim& dim : loop->dims) {
         if (dim.var->extent <= 1) continue;
         bool inside = false;
         const int64_t step = flat.coefficient_of(dim.var.get(), &inside);
         if (inside || flat.uses_scalars()) continue;
-        const bool conditional = std::any_of(conditions.begin(), conditions.end(), [&](const ExprPtr& e) { return e && uses_of(e).vars.count(dim.var.get()); });
+        const bool conditional =
+            std::any_of(conditions.begin(), conditions.end(), [&](const ExprPtr& e) { return e && uses_of(e).vars.count(dim.var.get()); });
         if (step == 0 && !conditional) fault("iterations of %" + dim.var->name + " write the same element of %" + store.buffer->name);
         if (step != 0) moving.push_back({dim.var, std::abs(step), conditional});
       }

@@ -24,21 +24,28 @@ class Scheduled : public Verifier {
     if (cuda_ && (kernel_.threads < 32 || kernel_.threads > 1024 || kernel_.threads % 32 != 0)) {
       fault("a block has " + std::to_string(kernel_.threads) + " threads, expected a multiple of 32 up to 1024");
     }
-    for (const auto& [bind, available] : {std::pair<Bind, int64_t>{Bind::thread, kernel_.threads}, {Bind::warp, std::max(kernel_.threads / 32, 1)}, {Bind::lane, 32}}) {
+    for (const auto& [bind, available] :
+         {std::pair<Bind, int64_t>{Bind::thread, kernel_.threads}, {Bind::warp, std::max(kernel_.threads / 32, 1)}, {Bind::lane, 32}}) {
       const int64_t extent = nest_extent(kernel_.body, bind);
-      if (extent > available) fault("loops bound to " + std::string(name_of(bind)) + " make " + std::to_string(extent) + ", there are " + std::to_string(available));
+      if (extent > available)
+        fault("loops bound to " + std::string(name_of(bind)) + " make " + std::to_string(extent) + ", there are " +
+              std::to_string(available));
     }
-    if (nest_extent(kernel_.body, Bind::thread) > 1 && (nest_extent(kernel_.body, Bind::warp) > 1 || nest_extent(kernel_.body, Bind::lane) > 1)) {
+    if (nest_extent(kernel_.body, Bind::thread) > 1 &&
+        (nest_extent(kernel_.body, Bind::warp) > 1 || nest_extent(kernel_.body, Bind::lane) > 1)) {
       fault("loops are bound both to thread and to warp or lane");
     }
     verify_params(kernel_.params);
     verify(kernel_.body);
     const int64_t limit = kernel_.target == "sm_80" ? 166912 : 232448;
     if (const int64_t needed = shared_bytes(kernel_); cuda_ && needed > kernel_.shared_bytes) {
-      fault("shared buffers and reductions take " + std::to_string(needed) + " bytes, the kernel has " + std::to_string(kernel_.shared_bytes));
+      fault("shared buffers and reductions take " + std::to_string(needed) + " bytes, the kernel has " +
+            std::to_string(kernel_.shared_bytes));
     }
-    if (kernel_.shared_bytes > limit) fault("the kernel has " + std::to_string(kernel_.shared_bytes) + " bytes of shared memory, the target " + std::to_string(limit));
-    if (cuda_ && register_bytes_ > 255 * 4) fault("register buffers take " + std::to_string(register_bytes_ / 4) + " registers of a thread, there are 255");
+    if (kernel_.shared_bytes > limit)
+      fault("the kernel has " + std::to_string(kernel_.shared_bytes) + " bytes of shared memory, the target " + std::to_string(limit));
+    if (cuda_ && register_bytes_ > 255 * 4)
+      fault("register buffers take " + std::to_string(register_bytes_ / 4) + " registers of a thread, there are 255");
     for (const std::string& message : verify_order(kernel_)) fault(message);
   }
 
@@ -66,14 +73,17 @@ class Scheduled : public Verifier {
     if (const auto* reduce = as<Reduce>(stmt)) {
       for (const Dim& dim : reduce->dims) {
         if (dim.bind == Bind::tile) fault("a reduce over the coordinates of a register tile is not supported");
-        if ((dim.bind == Bind::thread || dim.bind == Bind::warp) && !reach().block) fault("not all threads of the block reach a reduce across it");
+        if ((dim.bind == Bind::thread || dim.bind == Bind::warp) && !reach().block)
+          fault("not all threads of the block reach a reduce across it");
         if (dim.bind == Bind::lane && !reach().warp) fault("not all lanes of a warp reach a reduce across them");
-        if (dim.bind == Bind::block || dim.bind == Bind::threads) fault("a reduce across blocks or parallel items: split it into two kernels");
+        if (dim.bind == Bind::block || dim.bind == Bind::threads)
+          fault("a reduce across blocks or parallel items: split it into two kernels");
       }
     }
     if (const auto* scan = as<Scan>(stmt)) {
       for (const Dim& dim : scan->dims) {
-        if (dim.bind != Bind::serial && dim.bind != Bind::unroll) fault("a scan runs in order, %" + dim.var->name + " is bound to " + std::string(name_of(dim.bind)));
+        if (dim.bind != Bind::serial && dim.bind != Bind::unroll)
+          fault("a scan runs in order, %" + dim.var->name + " is bound to " + std::string(name_of(dim.bind)));
       }
     }
   }
@@ -82,7 +92,8 @@ class Scheduled : public Verifier {
     const auto* loop = as<Loop>(stmt);
     bool outermost = std::all_of(around().begin(), around().end() - 1, [](const Around& a) {
       const auto* outer = dims_of(*a.stmt);
-      return outer && std::all_of(outer->begin(), outer->end(), [](const Dim& d) { return d.bind == Bind::block || d.bind == Bind::threads; });
+      return outer &&
+             std::all_of(outer->begin(), outer->end(), [](const Dim& d) { return d.bind == Bind::block || d.bind == Bind::threads; });
     });
     bool in_vector = std::any_of(around().begin(), around().end() - 1, [](const Around& a) {
       const auto* outer = dims_of(*a.stmt);
@@ -93,16 +104,20 @@ class Scheduled : public Verifier {
       bool known = true;
       switch (dim.bind) {
         case Bind::none: fault(name + " is not bound"); break;
-        case Bind::serial: case Bind::unroll: break;
+        case Bind::serial:
+        case Bind::unroll: break;
         case Bind::vector:
           if (in_vector) fault(name + " is bound to vector within another loop bound to vector");
           in_vector = true;
           break;
-        case Bind::block: case Bind::threads:
+        case Bind::block:
+        case Bind::threads:
           known = (dim.bind == Bind::block) == cuda_;
           if (!outermost) fault(name + " is bound to " + bind + " within a loop that is not");
           break;
-        case Bind::thread: case Bind::warp: case Bind::lane:
+        case Bind::thread:
+        case Bind::warp:
+        case Bind::lane:
           known = cuda_;
           if (in_vector) fault(name + " is bound to " + bind + " within a loop bound to vector");
           break;
@@ -128,7 +143,8 @@ class Scheduled : public Verifier {
         continue;
       }
       if (tiled < loop.tile->extents.size() && dim.var->extent != loop.tile->extents[tiled]) {
-        fault("%" + dim.var->name + " has extent " + std::to_string(dim.var->extent) + ", the axis of %" + loop.tile->name + " " + std::to_string(loop.tile->extents[tiled]));
+        fault("%" + dim.var->name + " has extent " + std::to_string(dim.var->extent) + ", the axis of %" + loop.tile->name + " " +
+              std::to_string(loop.tile->extents[tiled]));
       }
       ++tiled;
     }
@@ -138,7 +154,8 @@ class Scheduled : public Verifier {
   void place(const Buffer& buffer) {
     const std::string name = "%" + buffer.name;
     if (buffer.swizzle.bits != 0 && buffer.space != Space::shared) fault(name + " is swizzled and not shared");
-    if ((buffer.tile || !buffer.distributed.empty()) && buffer.space != Space::registers) fault(name + " is spread over threads and not in registers");
+    if ((buffer.tile || !buffer.distributed.empty()) && buffer.space != Space::registers)
+      fault(name + " is spread over threads and not in registers");
     switch (buffer.space) {
       case Space::local: fault(name + " has no place yet"); break;
       case Space::global: fault(name + " is global and no parameter"); break;
@@ -153,7 +170,8 @@ class Scheduled : public Verifier {
         if (buffer.tile) {
           held = registers_of(*buffer.tile);
           const int64_t lanes = count_of(*buffer.tile, TileDigit::Level::lane), warps = count_of(*buffer.tile, TileDigit::Level::warp);
-          if (lanes > 32 || warps * 32 > kernel_.threads) fault(name + " is spread over " + std::to_string(lanes) + " lanes of " + std::to_string(warps) + " warps");
+          if (lanes > 32 || warps * 32 > kernel_.threads)
+            fault(name + " is spread over " + std::to_string(lanes) + " lanes of " + std::to_string(warps) + " warps");
         }
         for (int axis : buffer.distributed) held /= std::max<int64_t>(buffer.extents[static_cast<size_t>(axis)], 1);
         register_bytes_ += held * std::max(size_bytes(buffer.dtype), 4);
@@ -165,11 +183,14 @@ class Scheduled : public Verifier {
   void check_copy(const Copy& copy) {
     const bool async = copy.kind == Copy::Kind::async;
     const int bytes = copy.vector_bytes, element = size_bytes(copy.source->dtype);
-    if (!(bytes == 4 || bytes == 8 || bytes == 16 || (!async && (bytes == 2 || bytes == 1)))) fault("a copy in steps of " + std::to_string(bytes) + " bytes");
+    if (!(bytes == 4 || bytes == 8 || bytes == 16 || (!async && (bytes == 2 || bytes == 1))))
+      fault("a copy in steps of " + std::to_string(bytes) + " bytes");
     if (!copy.extents.empty() && copy.extents.back() * element % bytes != 0) {
-      fault("rows of " + std::to_string(copy.extents.back() * element) + " bytes are no multiple of the " + std::to_string(bytes) + " that a copy moves at once");
+      fault("rows of " + std::to_string(copy.extents.back() * element) + " bytes are no multiple of the " + std::to_string(bytes) +
+            " that a copy moves at once");
     }
-    if (async && (copy.source->space != Space::global || copy.destination->space != Space::shared)) fault("an asynchronous copy goes from global to shared memory");
+    if (async && (copy.source->space != Space::global || copy.destination->space != Space::shared))
+      fault("an asynchronous copy goes from global to shared memory");
     if (copy.destination->space == Space::registers || copy.source->space == Space::registers) fault("a copy moves no registers");
   }
 
@@ -180,7 +201,8 @@ class Scheduled : public Verifier {
     }
     const bool tf32 = mma.shape == "m16n8k8";
     if (!tf32 && mma.shape != "m16n8k16") fault("no mma of shape `" + mma.shape + "`");
-    if (mma.m % 16 != 0 || mma.n % 8 != 0 || mma.k % (tf32 ? 8 : 16) != 0) fault("an mma of " + std::to_string(mma.m) + " x " + std::to_string(mma.n) + " x " + std::to_string(mma.k) + " by " + mma.shape);
+    if (mma.m % 16 != 0 || mma.n % 8 != 0 || mma.k % (tf32 ? 8 : 16) != 0)
+      fault("an mma of " + std::to_string(mma.m) + " x " + std::to_string(mma.n) + " x " + std::to_string(mma.k) + " by " + mma.shape);
     for (const BufferRef& operand : {mma.a, mma.b}) {
       if (operand->space != Space::shared) fault("%" + operand->name + " is read by mma and not shared");
       const bool fits = tf32 ? operand->dtype == DType::f32 : operand->dtype == DType::f16 || operand->dtype == DType::bf16;
@@ -260,7 +282,8 @@ class Scheduled : public Verifier {
       const Index& index = indices[static_cast<size_t>(axis)];
       std::vector<VarRef> vars;
       collect_vars(index, vars);
-      const bool bound = std::all_of(vars.begin(), vars.end(), [&](const VarRef& v) { return lanes_.count(v.get()) || warps_.count(v.get()); });
+      const bool bound =
+          std::all_of(vars.begin(), vars.end(), [&](const VarRef& v) { return lanes_.count(v.get()) || warps_.count(v.get()); });
       if (!bound || (vars.empty() && buffer->extents[static_cast<size_t>(axis)] > 1)) {
         fault("axis " + std::to_string(axis) + " of %" + buffer->name + " is spread over threads, its index is " + to_string(index));
       }

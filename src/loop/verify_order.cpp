@@ -67,7 +67,8 @@ class Order {
         for (const Block* inner : blocks_of(stmt)) visit(*inner);
         counting_ = counting;
       }
-      const bool across = as<Reduce>(stmt) && std::any_of(dims->begin(), dims->end(), [](const Dim& d) { return d.bind == Bind::thread || d.bind == Bind::warp; });
+      const bool across = as<Reduce>(stmt) && std::any_of(dims->begin(), dims->end(),
+                                                          [](const Dim& d) { return d.bind == Bind::thread || d.bind == Bind::warp; });
       if (across) barrier();
       return;
     }
@@ -78,7 +79,8 @@ class Order {
     if (const auto* copy = as<Copy>(stmt)) {
       read(copy->source, {copy->from, true});
       write(copy->destination, {copy->to, true});
-      if (copy->kind == Copy::Kind::async && !owner_.count(copy->destination.get())) fault("an asynchronous copy to %" + copy->destination->name + ", which belongs to no pipe");
+      if (copy->kind == Copy::Kind::async && !owner_.count(copy->destination.get()))
+        fault("an asynchronous copy to %" + copy->destination->name + ", which belongs to no pipe");
     }
     if (const auto* mma = as<Mma>(stmt)) {
       read(mma->a, {mma->a_from, true});
@@ -102,7 +104,8 @@ class Order {
 
   void read(const BufferRef& buffer, Access access) {
     if (const auto owner = owner_.find(buffer.get()); owner != owner_.end()) {
-      if (counting_ && !pipes_[owner->second].reading) fault("%" + buffer->name + " is read outside of a wait and a release of %" + owner->second->name);
+      if (counting_ && !pipes_[owner->second].reading)
+        fault("%" + buffer->name + " is read outside of a wait and a release of %" + owner->second->name);
       return;
     }
     if (buffer->space != Space::shared) return;
@@ -114,7 +117,8 @@ class Order {
 
   void write(const BufferRef& buffer, Access access) {
     if (const auto owner = owner_.find(buffer.get()); owner != owner_.end()) {
-      if (counting_ && !pipes_[owner->second].filling) fault("%" + buffer->name + " is written outside of an acquire and a commit of %" + owner->second->name);
+      if (counting_ && !pipes_[owner->second].filling)
+        fault("%" + buffer->name + " is written outside of an acquire and a commit of %" + owner->second->name);
       return;
     }
     if (buffer->space != Space::shared) return;

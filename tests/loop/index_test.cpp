@@ -96,7 +96,7 @@ TEST(Index, ReshapeChainsReturn) {
       factors.push_back(1 + static_cast<int64_t>(random() % 5));
       total *= factors.back();
     }
-    auto shape = [&] {   // neighbouring factors merged at random
+    auto shape = [&] {  // neighbouring factors merged at random
       std::vector<int64_t> extents{1};
       for (int64_t f : factors) {
         if (random() % 2) extents.push_back(1);
@@ -145,13 +145,16 @@ TEST(Index, FuzzAgainstEvaluation) {
         case 4: pool.push_back({a.index * shift + b.index * k, [=](const auto& v) { return a.value(v) * shift + b.value(v) * k; }}); break;
       }
       const Sample& last = pool.back();
-      const bool plain = std::none_of(last.index.terms().begin(), last.index.terms().end(), [](const Term& t) { return t.atom.operand != nullptr; });
+      const bool plain =
+          std::none_of(last.index.terms().begin(), last.index.terms().end(), [](const Term& t) { return t.atom.operand != nullptr; });
       const bool back = floor_div(last.index, k) * k + mod(last.index, k) == last.index;
-      ASSERT_TRUE(back || !plain) << to_string(last.index) << " by " << k;   // sums of divisions may meet others of their kind and stay apart
+      ASSERT_TRUE(back || !plain) << to_string(last.index) << " by "
+                                  << k;  // sums of divisions may meet others of their kind and stay apart
       kept += back;
       ++tried;
       // Rebuilding a canonical sum changes nothing: what is printed reads back as the same.
-      ASSERT_EQ(substitute(last.index, [](const VarRef& var) { return std::optional<Index>(Index(var)); }), last.index) << to_string(last.index);
+      ASSERT_EQ(substitute(last.index, [](const VarRef& var) { return std::optional<Index>(Index(var)); }), last.index)
+          << to_string(last.index);
     }
     const auto check = [&](const Sample& sample) {
       for_all(vars, [&](const auto& values) {

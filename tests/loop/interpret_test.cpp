@@ -66,13 +66,15 @@ TEST(InterpretUnit, Softmax) {
 }
 
 TEST(InterpretUnit, LayerNorm) {
-  const Tensor x = random_tensor(DType::f32, {4, 6}, 2), scale = random_tensor(DType::f32, {6}, 3), bias = random_tensor(DType::f32, {6}, 4);
+  const Tensor x = random_tensor(DType::f32, {4, 6}, 2), scale = random_tensor(DType::f32, {6}, 3),
+               bias = random_tensor(DType::f32, {6}, 4);
   std::vector<double> expected;
   for (int i = 0; i < 4; ++i) {
     double mean = 0, variance = 0;
     for (int j = 0; j < 6; ++j) mean += x.as_double(i * 6 + j) / 6;
     for (int j = 0; j < 6; ++j) variance += std::pow(x.as_double(i * 6 + j) - mean, 2) / 6;
-    for (int j = 0; j < 6; ++j) expected.push_back((x.as_double(i * 6 + j) - mean) / std::sqrt(variance + 1e-5) * scale.as_double(j) + bias.as_double(j));
+    for (int j = 0; j < 6; ++j)
+      expected.push_back((x.as_double(i * 6 + j) - mean) / std::sqrt(variance + 1e-5) * scale.as_double(j) + bias.as_double(j));
   }
   expect_near(run_unit(examples::kLayerNorm, {x, scale, bias})[3], expected, 1e-5);
 }
@@ -169,7 +171,8 @@ TEST(InterpretKernel, CpuMatvecFromAPackedPanel) {
 }
 
 TEST(InterpretKernel, MmaThroughAPipe) {
-  const Tensor a = small_integers(DType::f16, {32, 80}, 14), b = small_integers(DType::f16, {16, 80}, 15), bias = small_integers(DType::f32, {16}, 16);
+  const Tensor a = small_integers(DType::f16, {32, 80}, 14), b = small_integers(DType::f16, {16, 80}, 15),
+               bias = small_integers(DType::f32, {16}, 16);
   std::vector<double> expected;
   for (int i = 0; i < 32; ++i) {
     for (int j = 0; j < 16; ++j) {
@@ -194,7 +197,8 @@ TEST(InterpretUnit, ScheduledBodiesSerially) {
   check(examples::kRowKernel, {random_tensor(DType::f32, {3, 100}, 17)});
   check(examples::kWarpKernel, {random_tensor(DType::f32, {4, 128}, 18)});
   check(examples::kTransposeKernel, {random_tensor(DType::f32, {16, 16}, 19)});
-  check(examples::kMmaKernel, {small_integers(DType::f16, {32, 80}, 20), small_integers(DType::f16, {16, 80}, 21), small_integers(DType::f32, {16}, 22)});
+  check(examples::kMmaKernel,
+        {small_integers(DType::f16, {32, 80}, 20), small_integers(DType::f16, {16, 80}, 21), small_integers(DType::f32, {16}, 22)});
 }
 
 // ------------------------------------------------------------------------------------------------------------- faults
@@ -202,9 +206,7 @@ TEST(InterpretUnit, ScheduledBodiesSerially) {
 std::string fault_of(const std::function<void()>& run) {
   try {
     run();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "no fault";
 }
 
@@ -217,26 +219,36 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 
 TEST(InterpretFaults, UnitReadsOutsideOrUndefined) {
   const Tensor x = random_tensor(DType::f32, {5}, 1);
-  EXPECT_NE(fault_of([&] { run_unit("unit (%x: f32[5]) -> (%y: f32[6]) { map %i in 6 { store load %x[%i], %y[%i] } }", {x}); }).find("load outside of %x[5]"), std::string::npos);
-  EXPECT_NE(fault_of([&] { run_unit("unit (%x: f32[5]) -> (%y: f32[5]) { alloc %t: f32[5] local map %i in 5 { store load %t[%i], %y[%i] } }", {x}); })
-                .find("%t[0] is read but was never written"),
+  EXPECT_NE(fault_of([&] {
+              run_unit("unit (%x: f32[5]) -> (%y: f32[6]) { map %i in 6 { store load %x[%i], %y[%i] } }", {x});
+            }).find("load outside of %x[5]"),
+            std::string::npos);
+  EXPECT_NE(fault_of([&] {
+              run_unit("unit (%x: f32[5]) -> (%y: f32[5]) { alloc %t: f32[5] local map %i in 5 { store load %t[%i], %y[%i] } }", {x});
+            }).find("%t[0] is read but was never written"),
             std::string::npos);
 }
 
 TEST(InterpretFaults, RaceOnSharedMemory) {
   const Tensor x = random_tensor(DType::f32, {16, 16}, 1);
-  EXPECT_NE(fault_of([&] { run_kernel(replaced(examples::kTransposeKernel, "    barrier\n", ""), {x}); }).find("race: %s"), std::string::npos);
+  EXPECT_NE(fault_of([&] { run_kernel(replaced(examples::kTransposeKernel, "    barrier\n", ""), {x}); }).find("race: %s"),
+            std::string::npos);
 }
 
 TEST(InterpretFaults, RegisterOfAnotherThread) {
   const Tensor x = random_tensor(DType::f32, {3, 100}, 1);
-  EXPECT_NE(fault_of([&] { run_kernel(replaced(examples::kRowKernel, "load %x[%u2, %t2]", "load %x[%u2, -%t2 + 63]"), {x}); }).find("was never written by thread 0"),
+  EXPECT_NE(fault_of([&] {
+              run_kernel(replaced(examples::kRowKernel, "load %x[%u2, %t2]", "load %x[%u2, -%t2 + 63]"), {x});
+            }).find("was never written by thread 0"),
             std::string::npos);
 }
 
 TEST(InterpretFaults, PipesOutOfStep) {
-  const std::vector<Tensor> inputs = {small_integers(DType::f16, {32, 80}, 1), small_integers(DType::f16, {16, 80}, 2), small_integers(DType::f32, {16}, 3)};
-  auto fault = [&](std::string_view from, std::string_view to) { return fault_of([&] { run_kernel(replaced(examples::kMmaKernel, from, to), inputs); }); };
+  const std::vector<Tensor> inputs = {small_integers(DType::f16, {32, 80}, 1), small_integers(DType::f16, {16, 80}, 2),
+                                      small_integers(DType::f32, {16}, 3)};
+  auto fault = [&](std::string_view from, std::string_view to) {
+    return fault_of([&] { run_kernel(replaced(examples::kMmaKernel, from, to), inputs); });
+  };
   EXPECT_NE(fault("      release %p\n", "").find("waited for twice without a release"), std::string::npos);
   EXPECT_NE(fault("      wait %p\n", "").find("is read without a wait"), std::string::npos);
   EXPECT_NE(fault("lt(index(%k), 3)", "lt(index(%k), 2)").find("not committed"), std::string::npos);
@@ -246,14 +258,19 @@ TEST(InterpretFaults, PipesOutOfStep) {
 }
 
 TEST(InterpretFaults, BarrierNotReachedByAll) {
-  EXPECT_NE(fault_of([&] { run_kernel("kernel #k target sm_80 grid 1 threads 64 shared 0 () -> (%y: f32[32]) { map %t in 32 bind(thread) { barrier } }", {}); })
-                .find("a barrier is reached by 32 of 64 threads"),
+  EXPECT_NE(fault_of([&] {
+              run_kernel("kernel #k target sm_80 grid 1 threads 64 shared 0 () -> (%y: f32[32]) { map %t in 32 bind(thread) { barrier } }",
+                         {});
+            }).find("a barrier is reached by 32 of 64 threads"),
             std::string::npos);
 }
 
 TEST(InterpretFaults, TwoBlocksWriteOneElement) {
   EXPECT_NE(fault_of([&] {
-              run_kernel("kernel #k target sm_80 grid 2 threads 32 shared 0 () -> (%y: f32[1]) { map %b in 2 bind(block) { store cast<f32>(index(%b)), %y[0] } }", {});
+              run_kernel(
+                  "kernel #k target sm_80 grid 2 threads 32 shared 0 () -> (%y: f32[1]) { map %b in 2 bind(block) { store "
+                  "cast<f32>(index(%b)), %y[0] } }",
+                  {});
             }).find("blocks 0 and 1 both write %y"),
             std::string::npos);
 }

@@ -10,8 +10,8 @@ namespace tcc::loop {
 namespace {
 
 TEST(Text, UnitsReadBack) {
-  for (std::string_view text : {examples::kSoftmax, examples::kLayerNorm, examples::kMatmul, examples::kArgmax, examples::kOnlineSoftmax, examples::kScan,
-                                examples::kScatter, examples::kPadAndGather}) {
+  for (std::string_view text : {examples::kSoftmax, examples::kLayerNorm, examples::kMatmul, examples::kArgmax, examples::kOnlineSoftmax,
+                                examples::kScan, examples::kScatter, examples::kPadAndGather}) {
     const Unit unit = parse_unit(text, "test");
     const std::string printed = print(unit);
     const Unit again = parse_unit(printed, "printed");
@@ -22,7 +22,8 @@ TEST(Text, UnitsReadBack) {
 }
 
 TEST(Text, KernelsReadBack) {
-  for (std::string_view text : {examples::kRowKernel, examples::kWarpKernel, examples::kTransposeKernel, examples::kCpuKernel, examples::kMmaKernel}) {
+  for (std::string_view text :
+       {examples::kRowKernel, examples::kWarpKernel, examples::kTransposeKernel, examples::kCpuKernel, examples::kMmaKernel}) {
     std::string name;
     const Kernel kernel = parse_kernel(text, "test", &name);
     const std::string printed = print(kernel, name);
@@ -92,7 +93,8 @@ TEST(Text, IsCanonical) {
 
 // Sibling blocks may use a name twice; the parser and the printer make it unique.
 TEST(Text, NamesBecomeUnique) {
-  const Unit unit = parse_unit("unit () -> (%a: f32[4]) { map %i in 2 { store 0.0, %a[%i] } map %i in 2 { store 0.0, %a[%i + 2] } }", "test");
+  const Unit unit =
+      parse_unit("unit () -> (%a: f32[4]) { map %i in 2 { store 0.0, %a[%i] } map %i in 2 { store 0.0, %a[%i + 2] } }", "test");
   EXPECT_NE(print(unit).find("map %i1 in 2"), std::string::npos) << print(unit);
 }
 
@@ -112,9 +114,7 @@ TEST(Text, ErrorsSayWhere) {
   auto message = [](std::string_view text) {
     try {
       parse_unit(text, "bad.loop");
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
+    } catch (const Error& error) { return std::string(error.what()); }
     return std::string("no error");
   };
   EXPECT_NE(message("unit () -> (%a: f32[4]) {\n  store %x, %a[0]\n}").find("bad.loop:2"), std::string::npos);

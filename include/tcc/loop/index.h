@@ -19,8 +19,8 @@ namespace tcc::loop {
 
 /// A loop variable, in [0, extent). Identity is the pointer. `runtime` (later) names the scalar that bounds it from within `extent`.
 struct Var {
-  int id = 0;                ///< creation order; the canonical order of terms
-  std::string name;          ///< unique in its unit, without '%'
+  int id = 0;        ///< creation order; the canonical order of terms
+  std::string name;  ///< unique in its unit, without '%'
   int64_t extent = 1;
 };
 using VarRef = std::shared_ptr<const Var>;
@@ -45,7 +45,7 @@ struct Atom {
   std::shared_ptr<const Index> operand;  ///< floor_div, mod
   int64_t divisor = 1;
 };
-int compare(const Atom& a, const Atom& b);   ///< -1, 0, 1: a total order; structural
+int compare(const Atom& a, const Atom& b);  ///< -1, 0, 1: a total order; structural
 
 struct Term {
   int64_t coefficient = 1;
@@ -55,8 +55,8 @@ struct Term {
 class Index {
  public:
   Index() = default;
-  Index(int64_t constant) : constant_(constant) {}          // NOLINT: a constant is an index
-  Index(const VarRef& var);                                 // NOLINT; extent 1 gives the constant 0
+  Index(int64_t constant) : constant_(constant) {}  // NOLINT: a constant is an index
+  Index(const VarRef& var);                         // NOLINT; extent 1 gives the constant 0
   static Index of_scalar(const ScalarRef& scalar);
 
   int64_t constant() const { return constant_; }
@@ -64,7 +64,7 @@ class Index {
   bool is_constant() const { return terms_.empty(); }
   /// The coefficient of a bare variable term, 0 when absent. `inside` says whether the variable also occurs within a div or mod.
   int64_t coefficient_of(const Var* var, bool* inside = nullptr) const;
-  bool uses(const Var* var) const;       ///< anywhere
+  bool uses(const Var* var) const;  ///< anywhere
   bool uses_scalars() const;
 
   /// Inclusive bounds from the extents of the variables; nullopt where a scalar takes part.
@@ -79,7 +79,7 @@ class Index {
   friend bool operator==(const Index& a, const Index& b);
 
  private:
-  friend struct IndexBuilder;            // src/loop/index.cpp
+  friend struct IndexBuilder;  // src/loop/index.cpp
   void add_term(int64_t coefficient, const Atom& atom);
   int64_t constant_ = 0;
   std::vector<Term> terms_;
@@ -90,7 +90,7 @@ Index mod(const Index& a, int64_t divisor);
 /// Replaces variables (nullopt from `map`: keep) and re-canonicalises.
 Index substitute(const Index& index, const std::function<std::optional<Index>(const VarRef&)>& map);
 Index substitute_scalars(const Index& index, const std::function<std::optional<Index>(const ScalarRef&)>& map);
-void collect_vars(const Index& index, std::vector<VarRef>& vars);    ///< each once, in canonical order
+void collect_vars(const Index& index, std::vector<VarRef>& vars);  ///< each once, in canonical order
 
 /// Row-major flat offset of `indices` in `extents`, and its inverse.
 Index flatten(const std::vector<Index>& indices, const std::vector<int64_t>& extents);

@@ -64,18 +64,18 @@ struct Buffer {
   std::string name;
   DType dtype = DType::f32;
   std::vector<int64_t> extents;
-  std::vector<int64_t> strides;                 ///< in elements; empty: row-major
+  std::vector<int64_t> strides;  ///< in elements; empty: row-major
   Space space = Space::global;
-  Swizzle swizzle;                              ///< shared only
-  std::shared_ptr<const TileLayout> tile;       ///< registers only: a tile spread over the threads of a block; null: each thread its own copy...
+  Swizzle swizzle;                         ///< shared only
+  std::shared_ptr<const TileLayout> tile;  ///< registers only: a tile spread over the threads of a block; null: each thread its own copy...
   /// ...except that along these axes element k belongs to thread (lane) k: the index there is the variable bound to thread (lane, warp).
   std::vector<int> distributed;
   int64_t count() const;
-  std::vector<int64_t> element_strides() const; ///< strides, or row-major ones
+  std::vector<int64_t> element_strides() const;  ///< strides, or row-major ones
 };
 using BufferRef = std::shared_ptr<const Buffer>;
 BufferRef make_buffer(std::string name, DType dtype, std::vector<int64_t> extents, Space space);
-BufferRef make_buffer(Buffer prototype);        ///< fresh id
+BufferRef make_buffer(Buffer prototype);  ///< fresh id
 
 // -------------------------------------------------------------------------------------------------------- expressions
 
@@ -86,28 +86,28 @@ struct Expr {
   enum class Kind : uint8_t { constant, index, scalar, load, op };
   Kind kind = Kind::constant;
   DType dtype = DType::f32;
-  double float_value = 0;          ///< constant of float dtype
-  int64_t int_value = 0;           ///< constant of integer or bool dtype
-  Index index;                     ///< index: its value as i64
+  double float_value = 0;  ///< constant of float dtype
+  int64_t int_value = 0;   ///< constant of integer or bool dtype
+  Index index;             ///< index: its value as i64
   ScalarRef scalar;
-  BufferRef buffer;                ///< load
+  BufferRef buffer;  ///< load
   std::vector<Index> indices;
-  ExprPtr otherwise;               ///< load ... else (null: in bounds always)
-  Op op = Op::add_;                ///< op: a pointwise prim (cast and bitcast: to `dtype`; compares give boolean)
+  ExprPtr otherwise;  ///< load ... else (null: in bounds always)
+  Op op = Op::add_;   ///< op: a pointwise prim (cast and bitcast: to `dtype`; compares give boolean)
   std::vector<ExprPtr> args;
 };
 ExprPtr constant_float(DType dtype, double value);
 ExprPtr constant_int(DType dtype, int64_t value);
-ExprPtr index_value(const Index& index);                            ///< i64
+ExprPtr index_value(const Index& index);  ///< i64
 ExprPtr scalar_value(const ScalarRef& scalar);
 ExprPtr load(const BufferRef& buffer, std::vector<Index> indices, ExprPtr otherwise = nullptr);
 /// Checked: operand count and dtypes; result dtype derived. Folds constants of index and integer arithmetic only.
 ExprPtr apply(Op op, std::vector<ExprPtr> args);
-ExprPtr cast_to(const ExprPtr& value, DType dtype);                 ///< value itself when it has that dtype
-ExprPtr bitcast_to(const ExprPtr& value, DType dtype);              ///< the same bits; widths are equal
+ExprPtr cast_to(const ExprPtr& value, DType dtype);     ///< value itself when it has that dtype
+ExprPtr bitcast_to(const ExprPtr& value, DType dtype);  ///< the same bits; widths are equal
 /// low <= index < high as bool, `true` left out where ranges prove it; null when nothing is left to test.
 ExprPtr in_range(const Index& index, int64_t low, int64_t high);
-ExprPtr logical_and(const ExprPtr& a, const ExprPtr& b);            ///< null operands mean true
+ExprPtr logical_and(const ExprPtr& a, const ExprPtr& b);  ///< null operands mean true
 bool equal(const ExprPtr& a, const ExprPtr& b);
 
 // --------------------------------------------------------------------------------------------------------- statements
@@ -137,31 +137,31 @@ struct Loop {
   Kind kind = Kind::map;
   std::vector<Dim> dims;
   ExprPtr where;
-  BufferRef tile;                  ///< with bind tile
+  BufferRef tile;  ///< with bind tile
   Block body;
 };
 
 /// How the states of a tuple combine when they are not independent (argmax, online softmax). `left` and `right` are bound in `body` and `results`.
 struct Combine {
   std::vector<ScalarRef> left, right;
-  Block body;                      ///< lets only
+  Block body;  ///< lets only
   std::vector<ExprPtr> results;
 };
 
 /// Op::reduce_sum_, reduce_prod_, reduce_max_, reduce_min_, reduce_and_, reduce_or_ for independent states.
 struct State {
-  ScalarRef result;                ///< visible after the statement (in scans also within `after`)
+  ScalarRef result;  ///< visible after the statement (in scans also within `after`)
   Op combiner = Op::reduce_sum_;
-  ExprPtr init;                    ///< null: the identity of the combiner; required with a custom Combine, whose identity it is
-  ExprPtr value;                   ///< of one iteration, may use scalars of `body`
+  ExprPtr init;   ///< null: the identity of the combiner; required with a custom Combine, whose identity it is
+  ExprPtr value;  ///< of one iteration, may use scalars of `body`
 };
 
 struct Reduce {
   std::vector<Dim> dims;
   ExprPtr where;
-  Block body;                      ///< lets (and inner reduces) that the values use
+  Block body;  ///< lets (and inner reduces) that the values use
   std::vector<State> states;
-  std::shared_ptr<const Combine> combine;   ///< null: each state by its combiner
+  std::shared_ptr<const Combine> combine;  ///< null: each state by its combiner
   /// Dims bound to lane/thread: the result is combined across them and every thread of the block (lane: of the warp) has it, idle ones too; within
   /// thread (lane) dims around, the threads that share their values have theirs. All threads of the block (warp) must come by.
 };
@@ -171,30 +171,48 @@ struct Scan {
   Block body;
   std::vector<State> states;
   std::shared_ptr<const Combine> combine;
-  bool exclusive = false;          ///< `after` sees the state before this iteration's value
+  bool exclusive = false;  ///< `after` sees the state before this iteration's value
   Block after;
 };
 
-struct Let { ScalarRef scalar; ExprPtr value; };
-struct Store { BufferRef buffer; std::vector<Index> indices; ExprPtr value; };
+struct Let {
+  ScalarRef scalar;
+  ExprPtr value;
+};
+struct Store {
+  BufferRef buffer;
+  std::vector<Index> indices;
+  ExprPtr value;
+};
 /// buffer[indices] = combine(buffer[indices], value); iterations may collide (then in any order). combiner: Op::add_, mul_, max_, min_, or identity_ for assign.
 /// Outside the extents nothing is written.
-struct Scatter { BufferRef buffer; std::vector<Index> indices; Op combiner; ExprPtr value; };
-struct If { ExprPtr condition; Block then; Block otherwise; };
+struct Scatter {
+  BufferRef buffer;
+  std::vector<Index> indices;
+  Op combiner;
+  ExprPtr value;
+};
+struct If {
+  ExprPtr condition;
+  Block then;
+  Block otherwise;
+};
 /// Makes a buffer for the rest of the block. In first form at the top of a unit: a temporary between nests.
-struct Alloc { BufferRef buffer; };
-struct Barrier {};                 ///< all threads of the block
+struct Alloc {
+  BufferRef buffer;
+};
+struct Barrier {};  ///< all threads of the block
 
 /// A box of elements moved by all threads of the block together: destination[to + x] = source[from + x] for x in `extents`
 /// (trailing axes of the box match trailing axes of both buffers). Source elements outside its extents give zero; the destination has room for the box.
 /// No element may be read by others before a barrier (of a pipe's buffer: the wait).
 struct Copy {
-  enum class Kind : uint8_t { plain, async };   ///< async: cp.async, complete after commit and wait. Later: tma, im2col, bulk
+  enum class Kind : uint8_t { plain, async };  ///< async: cp.async, complete after commit and wait. Later: tma, im2col, bulk
   Kind kind = Kind::plain;
   BufferRef source, destination;
   std::vector<Index> from, to;
   std::vector<int64_t> extents;
-  int vector_bytes = 4;            ///< of one access, 4, 8 or 16 (async), 2 too (plain)
+  int vector_bytes = 4;  ///< of one access, 4, 8 or 16 (async), 2 too (plain)
 };
 
 /// A ring of `stages` copies of each buffer, filled by copies and read by mma. Later: producer and consumer counts for mbarriers.
@@ -206,7 +224,9 @@ struct Pipe {
 };
 using PipeRef = std::shared_ptr<const Pipe>;
 PipeRef make_pipe(std::string name, int stages, std::vector<BufferRef> buffers);
-struct PipeDecl { PipeRef pipe; };
+struct PipeDecl {
+  PipeRef pipe;
+};
 /// acquire: the producer waits for a free stage; commit: its copies are grouped, producer moves on; wait: the consumer waits for the oldest
 /// committed stage to be filled (for the whole block, which it synchronises like a barrier); release: the consumer gives it back and moves on.
 /// An acquire does not synchronise: a wait or barrier stands between the release of a stage and its next acquire.
@@ -233,8 +253,8 @@ struct Stmt {
 // -------------------------------------------------------------------------------------------------------------- units
 
 struct Param {
-  BufferRef buffer;                ///< space global
-  bool written = false;            ///< result; otherwise only read
+  BufferRef buffer;      ///< space global
+  bool written = false;  ///< result; otherwise only read
 };
 
 /// One unit. Parameters: what is read, then what is written; names are canonical (%a0, %a1, ... %r0, ...), loops %i, %j, ..., so that units that compute
@@ -246,10 +266,10 @@ struct Unit {
 
 /// One launch's code: a top-level statement of a scheduled unit (with the allocs and lets it needs).
 struct Kernel {
-  std::string target;              ///< "sm_80", "sm_90a", "x86-64-v3", ...
-  std::vector<Param> params;       ///< in the order of the launch's arguments; temporaries between kernels of a unit are among them
-  int64_t grid = 1;                ///< product of the block (threads) dims
-  int threads = 1;                 ///< CUDA: threads of a block
+  std::string target;         ///< "sm_80", "sm_90a", "x86-64-v3", ...
+  std::vector<Param> params;  ///< in the order of the launch's arguments; temporaries between kernels of a unit are among them
+  int64_t grid = 1;           ///< product of the block (threads) dims
+  int threads = 1;            ///< CUDA: threads of a block
   int64_t shared_bytes = 0;
   Block body;
 };
@@ -257,14 +277,14 @@ struct Kernel {
 // --------------------------------------------------------------------------------------------------- text, checks, runs
 
 std::string print(const Unit& unit);
-std::string print(const Kernel& kernel, const std::string& name);    ///< `kernel #name target ... {`
+std::string print(const Kernel& kernel, const std::string& name);  ///< `kernel #name target ... {`
 std::string print(const Block& block, int indent);
 std::string print(const Stmt& stmt);
 std::string print(const ExprPtr& expr);
 Unit parse_unit(std::string_view text, const std::string& file);
 /// Parses what print(Kernel) wrote; the name goes to *name.
 Kernel parse_kernel(std::string_view text, const std::string& file, std::string* name = nullptr);
-bool equal(const Unit& a, const Unit& b, std::string* why = nullptr);        ///< by structure: names don't matter
+bool equal(const Unit& a, const Unit& b, std::string* why = nullptr);  ///< by structure: names don't matter
 bool equal(const Kernel& a, const Kernel& b, std::string* why = nullptr);
 
 /// First form: scalars and buffers defined before use, dtypes agree, indices in bounds by range (or `else`/where), writes of a map disjoint where
@@ -286,8 +306,8 @@ void interpret(const Kernel& kernel, std::vector<Tensor>& params);
 /// Renames: replaces variables by indices, scalars by scalars or expressions, buffers by buffers, everywhere in a copy.
 struct Substitution {
   std::function<std::optional<Index>(const VarRef&)> var;
-  std::function<ExprPtr(const ScalarRef&)> scalar;                 ///< null result: keep
-  std::function<BufferRef(const BufferRef&)> buffer;               ///< null result: keep
+  std::function<ExprPtr(const ScalarRef&)> scalar;    ///< null result: keep
+  std::function<BufferRef(const BufferRef&)> buffer;  ///< null result: keep
 };
 ExprPtr substitute(const ExprPtr& expr, const Substitution& substitution);
 Block substitute(const Block& block, const Substitution& substitution);

@@ -21,10 +21,10 @@ class NameTable {
   explicit NameTable(const Block& block);
   void reserve(const std::string& name) { ++taken_[name]; }
   bool has(const std::string& name) const { return taken_.count(name) != 0; }
-  std::string fresh(const std::string& base);      ///< reserved from now on
+  std::string fresh(const std::string& base);  ///< reserved from now on
 
  private:
-  std::map<std::string, int> taken_;               ///< name -> the number to try next
+  std::map<std::string, int> taken_;  ///< name -> the number to try next
 };
 
 // ---------------------------------------------------------------------------------------------------- parts of a Stmt
@@ -57,14 +57,14 @@ struct Place {
     size_t index;
   };
   std::vector<Step> path;
-  int dim = -1;                                    ///< found by a loop variable: which dim
+  int dim = -1;  ///< found by a loop variable: which dim
   explicit operator bool() const { return block != nullptr; }
   Stmt& stmt() const { return (*block)[index]; }
 };
-Place find_dim(Block& body, const std::string& variable);      ///< the loop, reduce or scan with that variable
-Place find_definition(Block& body, const std::string& scalar); ///< the statement that defines the scalar
+Place find_dim(Block& body, const std::string& variable);       ///< the loop, reduce or scan with that variable
+Place find_definition(Block& body, const std::string& scalar);  ///< the statement that defines the scalar
 Place find_alloc(Block& body, const std::string& buffer);
-BufferRef find_buffer(const Unit& unit, const std::string& name);   ///< parameter, alloc or pipe stage; null when there is none
+BufferRef find_buffer(const Unit& unit, const std::string& name);  ///< parameter, alloc or pipe stage; null when there is none
 
 // --------------------------------------------------------------------------------------------------------------- uses
 
@@ -72,10 +72,10 @@ BufferRef find_buffer(const Unit& unit, const std::string& name);   ///< paramet
 struct Uses {
   std::set<const Var*> vars;
   std::set<const Scalar*> scalars;
-  std::set<const Buffer*> reads, writes;           ///< scatter, mma accumulators: both
+  std::set<const Buffer*> reads, writes;  ///< scatter, mma accumulators: both
   std::set<const Scalar*> defines;
-  std::set<const Var*> loops;                      ///< variables of its own dims
-  bool barrier = false;                            ///< a barrier or pipe operation inside
+  std::set<const Var*> loops;  ///< variables of its own dims
+  bool barrier = false;        ///< a barrier or pipe operation inside
 };
 Uses uses_of(const Stmt& stmt);
 Uses uses_of(const Block& block);
@@ -110,7 +110,7 @@ Block replace_buffers(const Block& block, const std::map<const Buffer*, BufferRe
 Op pointwise_of(Op combiner);
 /// The value that changes nothing: 0, 1, -inf or the lowest integer, ...
 ExprPtr identity_of(Op combiner, DType dtype);
-std::string_view combiner_name(Op combiner);                  ///< sum prod max min and or; of scatters also add mul assign
+std::string_view combiner_name(Op combiner);  ///< sum prod max min and or; of scatters also add mul assign
 
 // ------------------------------------------------------------------------------------------------------ register tiles
 
