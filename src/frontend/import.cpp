@@ -16,7 +16,7 @@ Kind kind_of(std::string_view bytes) {
   if (bytes.starts_with("PK\x03\x04")) return Kind::archive;
   const size_t first = bytes.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && bytes[first] == '{') return Kind::json;
-  return Kind::onnx;   // protobuf has no mark of its own: the parser says whether it is a model
+  return Kind::onnx;  // protobuf has no mark of its own: the parser says whether it is a model
 }
 
 }  // namespace
@@ -36,9 +36,7 @@ std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions
     const size_t slash = path.rfind('/');
     file.folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   }
-  if (file.bytes.empty()) {
-    throw Error(ExitCode::model, "malformed-file", file.name, "the file is empty, a model was expected");
-  }
+  if (file.bytes.empty()) { throw Error(ExitCode::model, "malformed-file", file.name, "the file is empty, a model was expected"); }
   switch (kind_of(file.bytes)) {
     case Kind::onnx: return onnx::import(file, options, diagnostics);
     case Kind::archive:

@@ -36,7 +36,7 @@ class ImportErrors : public testing::Test {
     } catch (const Error& error) {
       EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code));
       std::string found = error.what();
-      const std::string prefix = path("");   // "DIR/" stands for the folder of the model
+      const std::string prefix = path("");  // "DIR/" stands for the folder of the model
       for (size_t at = 0; (at = found.find(prefix)) != std::string::npos;) found.replace(at, prefix.size(), "DIR/");
       EXPECT_EQ(found, text);
     }
@@ -116,7 +116,8 @@ TEST_F(ImportErrors, DamagedModels) {
   function.add_input("a");
   function.add_output("b");
   function.add_attribute("alpha");
-  *function.add_node() = onnx::make_node("Elu", {"a"}, {"b"}, {onnx::attribute_of_call("alpha", "alpha", pb::AttributeProto::FLOAT)}, "elu");
+  *function.add_node() =
+      onnx::make_node("Elu", {"a"}, {"b"}, {onnx::attribute_of_call("alpha", "alpha", pb::AttributeProto::FLOAT)}, "elu");
   pb::GraphProto branch;
   *branch.add_node() = onnx::make_node("Neg", {"x"}, {"inner"});
   branch.add_output()->set_name("inner");
@@ -130,7 +131,8 @@ TEST_F(ImportErrors, DamagedModels) {
   flag.set_data_type(pb::TensorProto::BOOL);
   flag.set_raw_data(std::string(1, '\1'));
   model.node("If", {"flag"}, {"i"}, {onnx::graph_attribute("then_branch", branch), onnx::graph_attribute("else_branch", branch)}, "if");
-  model.node("Conv", {"i", "w", "bias"}, {"c"}, {onnx::ints_attribute("pads", {1, 1, 1, 1}), onnx::ints_attribute("strides", {2, 2})}, "conv");
+  model.node("Conv", {"i", "w", "bias"}, {"c"}, {onnx::ints_attribute("pads", {1, 1, 1, 1}), onnx::ints_attribute("strides", {2, 2})},
+             "conv");
   model.node("Scaled", {"c"}, {"s"}, {onnx::float_attribute("alpha", 0.5F)}, "scaled", "local");
   model.node("MaxPool", {"s"}, {"p", "at"}, {onnx::ints_attribute("kernel_shape", {2, 2})}, "pool");
   model.node("Reshape", {"p", "shape"}, {"r"}, {}, "reshape");
@@ -143,7 +145,8 @@ TEST_F(ImportErrors, DamagedModels) {
   const auto random = [&](size_t below) { return static_cast<size_t>((state = state * 1664525U + 1013904223U) >> 8) % below; };
   for (int round = 0; round < 1000; ++round) {
     std::string damaged = bytes;
-    for (size_t change = 0, changes = 1 + random(4); change < changes; ++change) damaged[random(damaged.size())] = static_cast<char>(random(256));
+    for (size_t change = 0, changes = 1 + random(4); change < changes; ++change)
+      damaged[random(damaged.size())] = static_cast<char>(random(256));
     write("net.onnx", damaged);
     Diagnostics diagnostics;
     try {
@@ -191,17 +194,18 @@ TEST_F(ImportErrors, TypeErrorsAllAtOnce) {
   model.input("x", kFloat, {2, 3});
   model.input("n", kInt64, {2, 3});
   model.node("Add", {"x", "n"}, {"s"}, {}, "layer1/add");
-  model.node("Relu", {"s"}, {"r"}, {}, "after");   // reads a faulty value: no message of its own
+  model.node("Relu", {"s"}, {"r"}, {}, "after");  // reads a faulty value: no message of its own
   model.node("Mul", {"n", "x"}, {"p"}, {}, "layer2/mul");
   model.output("r", kFloat);
   model.output("p", kFloat);
-  expect_error(model, ExitCode::model,
-               "DIR/net.onnx:layer1/add: error: operand 1 of `add` is i64, expected f32 as operand 0 [type-error]\n"
-               "  %s = Add(%x: f32[2, 3], %n: i64[2, 3])\n"
-               "DIR/net.onnx:layer1/add: help: ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew\n"
-               "DIR/net.onnx:layer2/mul: error: operand 1 of `mul` is f32, expected i64 as operand 0 [type-error]\n"
-               "  %p = Mul(%n: i64[2, 3], %x: f32[2, 3])\n"
-               "DIR/net.onnx:layer2/mul: help: ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew");
+  expect_error(
+      model, ExitCode::model,
+      "DIR/net.onnx:layer1/add: error: operand 1 of `add` is i64, expected f32 as operand 0 [type-error]\n"
+      "  %s = Add(%x: f32[2, 3], %n: i64[2, 3])\n"
+      "DIR/net.onnx:layer1/add: help: ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew\n"
+      "DIR/net.onnx:layer2/mul: error: operand 1 of `mul` is f32, expected i64 as operand 0 [type-error]\n"
+      "  %p = Mul(%n: i64[2, 3], %x: f32[2, 3])\n"
+      "DIR/net.onnx:layer2/mul: help: ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew");
 }
 
 TEST_F(ImportErrors, OutputOfAnotherType) {
@@ -264,11 +268,12 @@ TEST_F(ImportErrors, ExternalDataOutsideTheFolder) {
   model.external("b", {2}, "/etc/passwd");
   model.external("c", {2}, "link.bin");
   model.external("d", {2}, "");
-  expect_error(model, ExitCode::model,
-               "DIR/net.onnx:a: error: external data: `../secret.bin` leaves the folder of the model [external-data]\n"
-               "DIR/net.onnx:b: error: external data: `/etc/passwd` is an absolute path, one relative to the model was expected [external-data]\n"
-               "DIR/net.onnx:c: error: external data: `link.bin` is a symbolic link that leaves the folder of the model [external-data]\n"
-               "DIR/net.onnx:d: error: external data: `location` is missing [external-data]");
+  expect_error(
+      model, ExitCode::model,
+      "DIR/net.onnx:a: error: external data: `../secret.bin` leaves the folder of the model [external-data]\n"
+      "DIR/net.onnx:b: error: external data: `/etc/passwd` is an absolute path, one relative to the model was expected [external-data]\n"
+      "DIR/net.onnx:c: error: external data: `link.bin` is a symbolic link that leaves the folder of the model [external-data]\n"
+      "DIR/net.onnx:d: error: external data: `location` is missing [external-data]");
 }
 
 TEST_F(ImportErrors, ExternalDataOfAnotherSize) {
@@ -325,7 +330,8 @@ TEST_F(ImportErrors, BranchOnData) {
   model.node("If", {"c"}, {"y"}, {onnx::graph_attribute("then_branch", branch), onnx::graph_attribute("else_branch", branch)}, "choice");
   model.output("y", kFloat);
   expect_error(model, ExitCode::model,
-               "DIR/net.onnx:choice: error: not supported yet: the condition of this If depends on the inputs of the model [unsupported-control-flow]\n"
+               "DIR/net.onnx:choice: error: not supported yet: the condition of this If depends on the inputs of the model "
+               "[unsupported-control-flow]\n"
                "  %y = If(%c: bool[])");
 }
 

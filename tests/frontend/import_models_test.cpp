@@ -20,7 +20,7 @@ std::vector<std::string> model_files() {
   for (const auto& entry : fs::recursive_directory_iterator(TCC_MODELS_DIR)) {
     if (entry.path().extension() != ".onnx") continue;
     const std::string model = entry.path().parent_path().filename().string();
-    if (model == "cond_branch" || model == "lstm_tagger" || model == "gru_classifier") continue;   // control flow and recurrent ops
+    if (model == "cond_branch" || model == "lstm_tagger" || model == "gru_classifier") continue;  // control flow and recurrent ops
     files.push_back(model + "/" + entry.path().filename().string());
   }
   std::sort(files.begin(), files.end());

@@ -162,7 +162,8 @@ TEST_F(ImportOnnx, FunctionsAreInlined) {
   inner.add_output("c");
   inner.add_attribute("slope");
   *inner.add_attribute_proto() = onnx::float_attribute("scale", 2);
-  *inner.add_node() = onnx::make_node("LeakyRelu", {"a"}, {"b"}, {onnx::attribute_of_call("alpha", "slope", pb::AttributeProto::FLOAT)}, "leaky");
+  *inner.add_node() =
+      onnx::make_node("LeakyRelu", {"a"}, {"b"}, {onnx::attribute_of_call("alpha", "slope", pb::AttributeProto::FLOAT)}, "leaky");
   *inner.add_node() = onnx::make_node("Elu", {"b"}, {"e"}, {onnx::attribute_of_call("alpha", "scale", pb::AttributeProto::FLOAT)}, "elu");
   *inner.add_node() = onnx::make_node("Clip", {"e", "low"}, {"c"}, {}, "clip");
   auto* opset = inner.add_opset_import();
@@ -190,7 +191,7 @@ ModelBuilder branch_model() {
   pb::GraphProto then_branch, else_branch;
   *then_branch.add_node() = onnx::make_node("Neg", {"x"}, {"t"});
   then_branch.add_output()->set_name("t");
-  *else_branch.add_node() = onnx::make_node("Mystery", {"x"}, {"e"});   // not taken: may hold what nobody knows
+  *else_branch.add_node() = onnx::make_node("Mystery", {"x"}, {"e"});  // not taken: may hold what nobody knows
   else_branch.add_output()->set_name("e");
   ModelBuilder model;
   model.input("x", kFloat, {2, 3});
@@ -198,7 +199,8 @@ ModelBuilder branch_model() {
   model.node("Size", {"s"}, {"n"});
   model.int64s("two", {}, {2});
   model.node("Equal", {"n", "two"}, {"is_matrix"});
-  model.node("If", {"is_matrix"}, {"y"}, {onnx::graph_attribute("then_branch", then_branch), onnx::graph_attribute("else_branch", else_branch)});
+  model.node("If", {"is_matrix"}, {"y"},
+             {onnx::graph_attribute("then_branch", then_branch), onnx::graph_attribute("else_branch", else_branch)});
   model.output("y", kFloat);
   return model;
 }
@@ -217,7 +219,7 @@ TEST_F(ImportOnnx, ConditionsKnownFromBindings) {
   ImportOptions options;
   options.known.inputs["two"] = Tensor::from_ints({2}).reshaped({});
   const auto graph = import(model, options);
-  EXPECT_EQ(graph->body.args.size(), 2U);   // binding is not the importer's
+  EXPECT_EQ(graph->body.args.size(), 2U);  // binding is not the importer's
   EXPECT_EQ(graph->body.results[0]->producer->op, Op::neg_);
 }
 
@@ -248,8 +250,8 @@ TEST_F(ImportOnnx, EveryFormOfTensor) {
   auto& f8 = add("f8", pb::TensorProto::FLOAT8E4M3FN, {1});
   f8.add_int32_data(0x38);
   auto& nibbles = add("nibbles", pb::TensorProto::INT4, {3});
-  nibbles.add_int32_data(0xF1);   // 1, -1
-  nibbles.add_int32_data(0x07);   // 7
+  nibbles.add_int32_data(0xF1);  // 1, -1
+  nibbles.add_int32_data(0x07);  // 7
   auto& flags = add("flags", kBool, {2});
   flags.add_int32_data(1);
   flags.add_int32_data(0);
@@ -299,7 +301,7 @@ TEST_F(ImportOnnx, ExternalDataIsMapped) {
   std::ofstream(folder_ / "w.bin", std::ios::binary).write(reinterpret_cast<const char*>(values), sizeof values);
   ModelBuilder model;
   model.external("a", {2}, "w.bin", "8", "8");
-  model.external("b", {1}, "w.bin", "2");   // no element lies aligned there: copied
+  model.external("b", {1}, "w.bin", "2");  // no element lies aligned there: copied
   model.node("Identity", {"a"}, {"y"});
   model.node("Identity", {"b"}, {"z"});
   model.output("y", kFloat);

@@ -58,7 +58,8 @@ inline pb::AttributeProto attribute_of_call(const std::string& name, const std::
 }
 
 inline pb::NodeProto make_node(const std::string& op, std::vector<std::string> inputs, std::vector<std::string> outputs,
-                               std::vector<pb::AttributeProto> attributes = {}, const std::string& name = "", const std::string& domain = "") {
+                               std::vector<pb::AttributeProto> attributes = {}, const std::string& name = "",
+                               const std::string& domain = "") {
   pb::NodeProto node;
   node.set_op_type(op);
   node.set_name(name);
@@ -115,8 +116,8 @@ class ModelBuilder {
     for (const int64_t value : values) tensor.add_int64_data(value);
     return tensor;
   }
-  pb::TensorProto& external(const std::string& name, std::vector<int64_t> shape, const std::string& location, const std::string& offset = "",
-                            const std::string& length = "") {
+  pb::TensorProto& external(const std::string& name, std::vector<int64_t> shape, const std::string& location,
+                            const std::string& offset = "", const std::string& length = "") {
     auto& tensor = *graph().add_initializer();
     tensor.set_name(name);
     tensor.set_data_type(pb::TensorProto::FLOAT);

@@ -50,7 +50,8 @@ bool asks_for_a_value(const Error& error) {
 }
 
 /// Compiles, binding inputs that the compiler asks for; returns the inputs that stay in the signature.
-std::vector<Tensor> compile(Backend& backend, const std::string& path, const std::vector<std::string>& names, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> compile(Backend& backend, const std::string& path, const std::vector<std::string>& names,
+                            const std::vector<Tensor>& inputs) {
   Bindings bindings;
   for (size_t i = 0; i < names.size(); ++i) bindings.shapes[names[i]] = inputs[i].shape();
   while (true) {
@@ -71,7 +72,8 @@ std::vector<Tensor> compile(Backend& backend, const std::string& path, const std
       // The value asked for may be computed from inputs: then from the small integers.
       for (size_t i = 0; i < names.size() && bindings.inputs.size() == before; ++i) {
         const Tensor& input = inputs[i];
-        if ((is_integer(input.dtype()) || input.dtype() == DType::boolean) && input.rank() <= 1 && !bindings.inputs.contains(names[i])) bind(i);
+        if ((is_integer(input.dtype()) || input.dtype() == DType::boolean) && input.rank() <= 1 && !bindings.inputs.contains(names[i]))
+          bind(i);
       }
       if (bindings.inputs.size() == before) throw;
     }
@@ -91,12 +93,15 @@ std::string run_test(const TestCase& test, const std::string& via) {
     if (sets.empty()) return "no data";
     for (const TestData& data : sets) {
       const auto backend = make_backend(via);
-      if (names.size() != data.inputs.size()) return "the model has " + std::to_string(names.size()) + " inputs, the data " + std::to_string(data.inputs.size());
+      if (names.size() != data.inputs.size())
+        return "the model has " + std::to_string(names.size()) + " inputs, the data " + std::to_string(data.inputs.size());
       const auto inputs = compile(*backend, path, names, data.inputs);
       const auto outputs = backend->run(inputs);
-      if (outputs.size() != data.outputs.size()) return "the model has " + std::to_string(outputs.size()) + " outputs, the data " + std::to_string(data.outputs.size());
+      if (outputs.size() != data.outputs.size())
+        return "the model has " + std::to_string(outputs.size()) + " outputs, the data " + std::to_string(data.outputs.size());
       for (size_t i = 0; i < outputs.size(); ++i) {
-        if (std::string text = difference(outputs[i], data.outputs[i], 1e-3, 1e-7); !text.empty()) return "output " + std::to_string(i) + ": " + text;
+        if (std::string text = difference(outputs[i], data.outputs[i], 1e-3, 1e-7); !text.empty())
+          return "output " + std::to_string(i) + ": " + text;
       }
     }
     return "";
@@ -166,8 +171,9 @@ int run(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--update") options.update = true;
-    else if (!take(argument, "--via", options.via) && !take(argument, "--suite", options.suite) && !take(argument, "--filter", options.filter) &&
-             !take(argument, "--failures", options.failures) && !take(argument, "--data", options.data) && !take(argument, "-j", processes)) {
+    else if (!take(argument, "--via", options.via) && !take(argument, "--suite", options.suite) &&
+             !take(argument, "--filter", options.filter) && !take(argument, "--failures", options.failures) &&
+             !take(argument, "--data", options.data) && !take(argument, "-j", processes)) {
       std::fprintf(stderr, "unknown flag %s\n", argument.c_str());
       return 2;
     }

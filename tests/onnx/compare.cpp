@@ -6,14 +6,15 @@ namespace tcc::onnx_suite {
 
 std::string difference(const Tensor& found, const Tensor& expected, double rtol, double atol) {
   auto type = [](const Tensor& tensor) { return std::string(name_of(tensor.dtype())) + to_string(tensor.shape()); };
-  if (found.dtype() != expected.dtype() || found.shape() != expected.shape()) return "type is " + type(found) + ", expected " + type(expected);
+  if (found.dtype() != expected.dtype() || found.shape() != expected.shape())
+    return "type is " + type(found) + ", expected " + type(expected);
   int64_t faults = 0, first = -1;
   for (int64_t i = 0; i < expected.count(); ++i) {
     bool same = false;
     if (is_float(expected.dtype())) {
       const double a = found.as_double(i), b = expected.as_double(i);
       same = a == b || (std::isnan(a) && std::isnan(b)) || (std::isfinite(b) && std::abs(a - b) <= atol + rtol * std::abs(b));
-    } else {   // the tolerance counts for integers too: 1 in 1000 of a large one
+    } else {  // the tolerance counts for integers too: 1 in 1000 of a large one
       const auto a = static_cast<double>(found.as_int64(i)), b = static_cast<double>(expected.as_int64(i));
       same = found.as_int64(i) == expected.as_int64(i) || std::abs(a - b) <= atol + rtol * std::abs(b);
     }

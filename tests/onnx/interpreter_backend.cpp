@@ -14,7 +14,8 @@ class InterpreterBackend : public Backend {
     resolve(*graph_, diagnostics);
     diagnostics.checkpoint(ExitCode::model);
     const auto faults = verify(*graph_, GraphStage::resolved);
-    if (!faults.empty()) throw Error(ExitCode::internal, "internal-error", path, "the resolved graph is not well formed: " + faults.front());
+    if (!faults.empty())
+      throw Error(ExitCode::internal, "internal-error", path, "the resolved graph is not well formed: " + faults.front());
   }
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) override { return interpret(*graph_, inputs, false); }
 

@@ -40,7 +40,7 @@ std::vector<std::string> run_isolated(int count, int processes, int timeout_s, c
         close(ends[0]);
         alarm(static_cast<unsigned>(timeout_s));
         std::string text = task(next);
-        if (text.size() > 60000) text.resize(60000);   // a pipe holds 64 KiB: the child never waits for the reader
+        if (text.size() > 60000) text.resize(60000);  // a pipe holds 64 KiB: the child never waits for the reader
         const ssize_t written = write(ends[1], text.data(), text.size());
         _exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
       }

@@ -27,9 +27,7 @@ std::vector<Tensor> read_tensors(const fs::path& folder, const std::string& stem
     if (declared == onnx::pb::TensorProto::BFLOAT16 && proto->data_type() == onnx::pb::TensorProto::UINT16) proto->set_data_type(declared);
     try {
       tensors.push_back(onnx::tensor_of(*proto, {nullptr, proto}));
-    } catch (const RuleError& error) {
-      throw std::runtime_error(path.filename().string() + ": " + error.message);
-    }
+    } catch (const RuleError& error) { throw std::runtime_error(path.filename().string() + ": " + error.message); }
   }
 }
 

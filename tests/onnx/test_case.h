@@ -9,7 +9,7 @@
 namespace tcc::onnx_suite {
 
 struct TestCase {
-  std::string name;      ///< "test_add"
+  std::string name;  ///< "test_add"
   std::string folder;
 };
 
@@ -24,7 +24,7 @@ struct TestData {
 /// Throws std::runtime_error where a value is no tensor (a sequence, an optional, text).
 struct TestContents {
   std::vector<std::string> input_names;
-  std::vector<TestData> sets;            ///< the folders test_data_set_0, ...
+  std::vector<TestData> sets;  ///< the folders test_data_set_0, ...
 };
 TestContents read_test(const TestCase& test);
 

@@ -6,14 +6,10 @@
 namespace tcc::onnx {
 namespace {
 
-template <Op op>
-void import_plain(NodeContext& node) {
-  node.result(op, {node.in(0)});
-}
+template <Op op> void import_plain(NodeContext& node) { node.result(op, {node.in(0)}); }
 
 /// An activation whose only attribute is `alpha`, with its default in thousandths.
-template <Op op, int default_milli>
-void import_alpha(NodeContext& node) {
+template <Op op, int default_milli> void import_alpha(NodeContext& node) {
   node.result(op, {node.in(0)}, {{"alpha", node.number("alpha", default_milli / 1000.0)}});
 }
 
@@ -35,7 +31,8 @@ void import_hard_sigmoid(NodeContext& node) {
 }
 
 void import_selu(NodeContext& node) {
-  node.result(Op::selu_, {node.in(0)}, {{"alpha", node.number("alpha", 1.67326319217681884765625)}, {"gamma", node.number("gamma", 1.05070102214813232421875)}});
+  node.result(Op::selu_, {node.in(0)},
+              {{"alpha", node.number("alpha", 1.67326319217681884765625)}, {"gamma", node.number("gamma", 1.05070102214813232421875)}});
 }
 
 void import_shrink(NodeContext& node) {
@@ -44,7 +41,8 @@ void import_shrink(NodeContext& node) {
 
 void import_gelu(NodeContext& node) {
   const std::string approximate = node.text("approximate", "none");
-  if (approximate != "none" && approximate != "tanh") node.refuse("unsupported-attribute", "`approximate` is `" + approximate + "`, none and tanh are known");
+  if (approximate != "none" && approximate != "tanh")
+    node.refuse("unsupported-attribute", "`approximate` is `" + approximate + "`, none and tanh are known");
   node.result(Op::gelu_, {node.in(0)}, {{"approximate", approximate}});
 }
 

@@ -36,7 +36,9 @@ class Arithmetic {
     return node_.emit(Op::unsqueeze_at_, {x, node_.ints(std::move(axes), name)});
   }
   Value* reshape(Value* x, Value* shape) { return node_.emit(Op::reshape_to_, {x, shape}, {{"allowzero", false}}); }
-  Value* transpose(Value* x, std::vector<int64_t> permutation) { return node_.emit(Op::transpose_, {x}, {{"permutation", std::move(permutation)}}); }
+  Value* transpose(Value* x, std::vector<int64_t> permutation) {
+    return node_.emit(Op::transpose_, {x}, {{"permutation", std::move(permutation)}});
+  }
 
  private:
   NodeContext& node_;

@@ -45,7 +45,9 @@ Value* root_of_scale(NodeContext& node, Arithmetic& m, Value* q) {
 
 /// A mask may be shorter than the keys: what it doesn't reach is forbidden.
 Value* pad_mask(NodeContext& node, Arithmetic& m, Value* mask, Value* k) {
-  if (mask->type.ranked && k->type.ranked && k->type.rank() == 4 && mask->type.dims.back().is_constant() && mask->type.dims.back() == k->type.dims[2]) return mask;
+  if (mask->type.ranked && k->type.ranked && k->type.rank() == 4 && mask->type.dims.back().is_constant() &&
+      mask->type.dims.back() == k->type.dims[2])
+    return mask;
   const bool is_bool = mask->type.dtype == DType::boolean;
   Value* last = node.ints({-1}, "last");
   Value* length = node.emit(Op::gather_, {m.shape(mask), last}, {{"axis", int64_t{0}}});
@@ -62,7 +64,8 @@ void import_attention(NodeContext& node) {
   const bool causal = node.flag("is_causal", false);
   const double softcap = node.number("softcap", 0);
   const int64_t output_mode = node.integer("qk_matmul_output_mode", 0);
-  const int64_t left = node.opset() >= 25 ? node.integer("left_window_size", -1) : -1, right = node.opset() >= 25 ? node.integer("right_window_size", -1) : -1;
+  const int64_t left = node.opset() >= 25 ? node.integer("left_window_size", -1) : -1,
+                right = node.opset() >= 25 ? node.integer("right_window_size", -1) : -1;
   const DType softmax_dtype = node.integer("softmax_precision", 0) != 0 ? node.dtype_attribute("softmax_precision") : dtype;
   Value *past_key = node.maybe(4), *past_value = node.maybe(5), *valid = node.opset() >= 24 ? node.maybe(6) : nullptr;
   if ((past_key == nullptr) != (past_value == nullptr)) node.refuse("malformed-file", "one of `past_key` and `past_value` is missing");
@@ -95,7 +98,7 @@ void import_attention(NodeContext& node) {
   }
   if (causal || left >= 0 || right >= 0) {
     Value* length = m.scalar(m.size(q, 2));
-    Value* position = m.unsqueeze(m.count_to(length), {1});   // of each query among the keys
+    Value* position = m.unsqueeze(m.count_to(length), {1});  // of each query among the keys
     if (past_key != nullptr) position = m.add(position, m.size(past_key, 2));
     else if (valid != nullptr) position = m.add(position, m.unsqueeze(m.sub(m.cast(valid, DType::i64), length), {1, 2, 3}));
     Value* key = m.count_to(m.scalar(m.size(k, 2)));
@@ -120,7 +123,8 @@ void import_attention(NodeContext& node) {
   Value* weights = node.emit(Op::softmax_, {m.cast(scores, softmax_dtype)}, {{"axis", int64_t{-1}}});
   if (bias != nullptr) {
     // A row of -inf has no softmax (NaN); its largest score tells it apart.
-    Value* largest = node.emit(Op::reduce_by_, {scores, node.ints({-1}, "last")}, {{"op", std::string("max")}, {"keepdims", true}, {"noop_with_empty_axes", false}});
+    Value* largest = node.emit(Op::reduce_by_, {scores, node.ints({-1}, "last")},
+                               {{"op", std::string("max")}, {"keepdims", true}, {"noop_with_empty_axes", false}});
     Value* nothing = node.emit(Op::eq_, {largest, m.number(dtype, -kInf)});
     weights = m.select(nothing, m.number(softmax_dtype, 0), weights);
   }
@@ -134,7 +138,8 @@ void import_attention(NodeContext& node) {
 /// The elements of the last axis from `start` on, `step` apart, below `end`.
 Value* slice_last(NodeContext& node, Value* x, int64_t start, int64_t end, int64_t step) {
   const std::string name = "slice_" + std::to_string(start);
-  return node.emit(Op::slice_by_, {x, node.ints({start}, name + "_start"), node.ints({end}, name + "_end"), node.ints({-1}, "last"), node.ints({step}, name + "_step")});
+  return node.emit(Op::slice_by_, {x, node.ints({start}, name + "_start"), node.ints({end}, name + "_end"), node.ints({-1}, "last"),
+                                   node.ints({step}, name + "_step")});
 }
 
 /// Pairs (x1, x2) of the last axis are turned by an angle per position: halves of it, or neighbours when `interleaved`.
@@ -148,7 +153,7 @@ void import_rotary(NodeContext& node) {
   if (packed && heads == 0) node.refuse("malformed-file", "attribute `num_heads` is missing");
   Value* x = packed ? split_heads(node, m, node.in(0), heads) : node.in(0);
 
-  const auto table = [&](int i) {   // [batch, 1, length, size / 2]
+  const auto table = [&](int i) {  // [batch, 1, length, size / 2]
     Value* angles = node.has(3) ? node.emit(Op::gather_, {node.in(i), node.in(3)}, {{"axis", int64_t{0}}}) : node.in(i);
     return m.unsqueeze(angles, {1});
   };
@@ -165,7 +170,8 @@ void import_rotary(NodeContext& node) {
   }
   Value* real = m.sub(m.mul(cosine, x1), m.mul(sine, x2));
   Value* imaginary = m.add(m.mul(sine, x1), m.mul(cosine, x2));
-  Value* y = interleaved ? m.reshape(m.join({m.unsqueeze(real, {4}), m.unsqueeze(imaginary, {4})}, 4), m.shape(turned)) : m.join({real, imaginary}, 3);
+  Value* y = interleaved ? m.reshape(m.join({m.unsqueeze(real, {4}), m.unsqueeze(imaginary, {4})}, 4), m.shape(turned))
+                         : m.join({real, imaginary}, 3);
   if (size != 0) y = m.join({y, slice_last(node, x, size, kEnd, 1)}, 3);
   if (!packed) return node.result(Op::identity_, {y});
   node.result(Op::reshape_to_, {m.transpose(y, {0, 2, 1, 3}), m.shape(node.in(0))}, {{"allowzero", false}});

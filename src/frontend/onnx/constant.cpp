@@ -11,7 +11,7 @@ void import_constant(NodeContext& node) {
   for (const char* name : {"value_string", "value_strings"}) {
     if (node.has_attribute(name)) node.refuse("unsupported-dtype", "`" + std::string(name) + "` holds text");
   }
-  if (node.has_attribute("value_int")) {   // a scalar needs no weight
+  if (node.has_attribute("value_int")) {  // a scalar needs no weight
     return node.result(Op::full_, {}, {{"value", node.integer("value_int", 0)}, {"shape", std::vector<int64_t>()}, {"dtype", DType::i64}});
   }
   if (node.has_attribute("value_float")) {

@@ -24,9 +24,7 @@ std::string kind_name(int type) {
   }
 }
 
-[[noreturn]] void missing(std::string_view name) {
-  throw RuleError{"malformed-file", "attribute `" + std::string(name) + "` is missing"};
-}
+[[noreturn]] void missing(std::string_view name) { throw RuleError{"malformed-file", "attribute `" + std::string(name) + "` is missing"}; }
 
 }  // namespace
 
@@ -94,7 +92,7 @@ const pb::AttributeProto* NodeContext::find(std::string_view name, int type) {
   for (const auto& own : proto_.attribute()) {
     if (own.name() != name) continue;
     const pb::AttributeProto* attribute = &own;
-    if (!own.ref_attr_name().empty()) {   // inside a function body: the attribute of the call, or its default; else absent
+    if (!own.ref_attr_name().empty()) {  // inside a function body: the attribute of the call, or its default; else absent
       const auto found = scope_.attributes.find(own.ref_attr_name());
       if (found == scope_.attributes.end()) return nullptr;
       attribute = found->second;
@@ -103,7 +101,8 @@ const pb::AttributeProto* NodeContext::find(std::string_view name, int type) {
     // Files older than IR version 2 don't write the kind.
     const bool fits = attribute->type() == type || attribute->type() == pb::AttributeProto::UNDEFINED;
     if (!fits) {
-      throw RuleError{"malformed-file", "attribute `" + std::string(name) + "` is " + kind_name(attribute->type()) + ", " + kind_name(type) + " was expected"};
+      throw RuleError{"malformed-file", "attribute `" + std::string(name) + "` is " + kind_name(attribute->type()) + ", " +
+                                            kind_name(type) + " was expected"};
     }
     return attribute;
   }
@@ -182,7 +181,8 @@ const pb::GraphProto& NodeContext::graph(std::string_view name) {
 void NodeContext::check_all_attributes_read() const {
   for (const auto& attribute : proto_.attribute()) {
     if (!read_.contains(attribute.name())) {
-      throw RuleError{"unsupported-attribute", "`" + attribute.name() + "` is no attribute of " + op_type() + " in opset " + std::to_string(opset_)};
+      throw RuleError{"unsupported-attribute",
+                      "`" + attribute.name() + "` is no attribute of " + op_type() + " in opset " + std::to_string(opset_)};
     }
   }
 }
@@ -202,11 +202,14 @@ bool NodeContext::is_list(int i) const { return has(i) && importer_.sequence(inp
 const std::vector<Value*>& NodeContext::sequence(int i) const {
   if (!has(i)) throw RuleError{"malformed-file", "operand " + std::to_string(i) + " is missing"};
   const auto* list = importer_.sequence(inputs_[static_cast<size_t>(i)]);
-  if (list == nullptr) throw RuleError{"unknown-value", "the elements of the sequence `" + proto_.input(i) + "` are not known while importing"};
+  if (list == nullptr)
+    throw RuleError{"unknown-value", "the elements of the sequence `" + proto_.input(i) + "` are not known while importing"};
   return *list;
 }
 
-void NodeContext::set_sequence(int i, std::vector<Value*> elements, DType dtype) { set(i, importer_.make_sequence(std::move(elements), dtype)); }
+void NodeContext::set_sequence(int i, std::vector<Value*> elements, DType dtype) {
+  set(i, importer_.make_sequence(std::move(elements), dtype));
+}
 
 std::vector<Value*> NodeContext::inline_subgraph(const pb::GraphProto& graph) { return importer_.inline_subgraph(scope_, graph); }
 

@@ -36,10 +36,10 @@ class NodeContext {
   // ---- operands. An empty name and a missing trailing operand are the same: absent.
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   bool has(int i) const { return i < num_inputs() && inputs_[static_cast<size_t>(i)] != nullptr; }
-  Value* in(int i) const;                                          ///< RuleError when absent or a sequence
+  Value* in(int i) const;  ///< RuleError when absent or a sequence
   Value* maybe(int i) const { return has(i) ? in(i) : nullptr; }
   DType dtype(int i = 0) const { return in(i)->type.dtype; }
-  std::vector<Value*> all_inputs() const;                          ///< none may be absent
+  std::vector<Value*> all_inputs() const;  ///< none may be absent
   /// The value of an operand where it is known while importing; `what` names it in the RuleError otherwise.
   std::optional<Tensor> constant(int i) const;
   Tensor require_constant(int i, std::string_view what) const;
@@ -59,7 +59,7 @@ class NodeContext {
   // ---- attributes
   bool has_attribute(std::string_view name);
   int64_t integer(std::string_view name, int64_t otherwise);
-  int64_t integer(std::string_view name);                          ///< RuleError when missing; the same below
+  int64_t integer(std::string_view name);  ///< RuleError when missing; the same below
   /// An axis of operand 0, counted from the front where its rank is known, as the model has it otherwise.
   int64_t axis(std::string_view name, int64_t otherwise) { return from_front(integer(name, otherwise)); }
   int64_t axis(std::string_view name) { return from_front(integer(name)); }
@@ -67,24 +67,24 @@ class NodeContext {
   double number(std::string_view name, double otherwise);
   std::string text(std::string_view name, std::string_view otherwise);
   std::string text(std::string_view name);
-  std::vector<int64_t> integers(std::string_view name);            ///< empty when missing
+  std::vector<int64_t> integers(std::string_view name);  ///< empty when missing
   std::vector<double> numbers(std::string_view name);
   std::optional<Tensor> tensor(std::string_view name);
   DType dtype_attribute(std::string_view name, std::optional<DType> otherwise = std::nullopt);
   const pb::GraphProto& graph(std::string_view name);
-  void ignore(std::string_view name) { read_.insert(std::string(name)); }   ///< allowed, without meaning here
+  void ignore(std::string_view name) { read_.insert(std::string(name)); }  ///< allowed, without meaning here
   void check_all_attributes_read() const;
 
   // ---- values
   Value* emit(Op op, std::vector<Value*> operands, Attrs attrs = {}) { return builder_.emit(op, std::move(operands), std::move(attrs)); }
   Value* scalar(DType dtype, double value) { return builder_.full(dtype, {}, value); }
-  Value* ints(std::vector<int64_t> values, std::string_view what);   ///< an i64 weight named after the node and `what`
+  Value* ints(std::vector<int64_t> values, std::string_view what);  ///< an i64 weight named after the node and `what`
   /// Operand `i` if present; else the attribute of that name as a weight; else nullptr. For attributes that became operands.
   Value* operand_or_ints(int i, std::string_view attribute, int64_t operand_since);
 
   // ---- sequences whose elements are known while importing
   bool is_list(int i) const;
-  const std::vector<Value*>& sequence(int i) const;                ///< RuleError when the operand is no such sequence
+  const std::vector<Value*>& sequence(int i) const;  ///< RuleError when the operand is no such sequence
   void set_sequence(int i, std::vector<Value*> elements, DType dtype);
 
   // ---- whole graphs
@@ -111,7 +111,7 @@ class NodeContext {
 
 /// One row of a family's table.
 struct Handler {
-  std::string_view domain;   ///< "" is ai.onnx
+  std::string_view domain;  ///< "" is ai.onnx
   std::string_view op;
   void (*import)(NodeContext& node);
 };

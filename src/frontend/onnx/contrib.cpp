@@ -6,9 +6,7 @@
 namespace tcc::onnx {
 namespace {
 
-Value* with_bias(NodeContext& node, int bias) {
-  return node.has(bias) ? node.emit(Op::add_, {node.in(0), node.in(bias)}) : node.in(0);
-}
+Value* with_bias(NodeContext& node, int bias) { return node.has(bias) ? node.emit(Op::add_, {node.in(0), node.in(bias)}) : node.in(0); }
 
 void import_gelu(NodeContext& node) { node.result(Op::gelu_, {node.in(0)}, {{"approximate", std::string("none")}}); }
 void import_bias_gelu(NodeContext& node) { node.result(Op::gelu_, {with_bias(node, 1)}, {{"approximate", std::string("none")}}); }
@@ -22,7 +20,7 @@ void import_quick_gelu(NodeContext& node) {
 Value* swap_last_two(NodeContext& node, int i, bool swap) {
   if (!swap) return node.in(i);
   const int64_t rank = node.rank(i);
-  if (rank < 2) return node.in(i);   // vectors have no transpose
+  if (rank < 2) return node.in(i);  // vectors have no transpose
   std::vector<int64_t> permutation;
   for (int64_t axis = 0; axis < rank; ++axis) permutation.push_back(axis);
   std::swap(permutation[static_cast<size_t>(rank - 1)], permutation[static_cast<size_t>(rank - 2)]);

@@ -17,7 +17,7 @@ std::string auto_pad_of(NodeContext& node) {
 
 Attrs convolution_attributes(NodeContext& node) {
   return {{"strides", node.integers("strides")}, {"dilations", node.integers("dilations")}, {"pads", node.integers("pads")},
-          {"groups", node.integer("group", 1)}, {"auto_pad", auto_pad_of(node)}, {"kernel", node.integers("kernel_shape")}};
+          {"groups", node.integer("group", 1)},  {"auto_pad", auto_pad_of(node)},           {"kernel", node.integers("kernel_shape")}};
 }
 
 namespace {

@@ -36,7 +36,8 @@ std::string safe_path(const std::string& location, const std::string& folder) {
   const fs::path real = fs::weakly_canonical(full, error);
   const fs::path root = fs::weakly_canonical(fs::path(folder), error);
   const fs::path inside = real.lexically_relative(root);
-  if (inside.empty() || *inside.begin() == "..") refuse("external data: `" + location + "` is a symbolic link that leaves the folder of the model");
+  if (inside.empty() || *inside.begin() == "..")
+    refuse("external data: `" + location + "` is a symbolic link that leaves the folder of the model");
   return full.string();
 }
 
@@ -60,11 +61,12 @@ ExternalBytes ExternalFiles::read(const pb::TensorProto& proto, int64_t expected
   result.file = file;
   const auto size = static_cast<int64_t>(result.file->bytes().size());
   if (length >= 0 && length != expected) {
-    throw RuleError{"malformed-file", "external data: `length` is " + std::to_string(length) + ", its type and shape need " + std::to_string(expected) + " bytes"};
+    throw RuleError{"malformed-file", "external data: `length` is " + std::to_string(length) + ", its type and shape need " +
+                                          std::to_string(expected) + " bytes"};
   }
   if (offset > size || expected > size - offset) {
-    throw RuleError{"malformed-file", "external data: `" + location + "` has " + std::to_string(size) + " bytes, " + std::to_string(expected) +
-                                          " at offset " + std::to_string(offset) + " were expected"};
+    throw RuleError{"malformed-file", "external data: `" + location + "` has " + std::to_string(size) + " bytes, " +
+                                          std::to_string(expected) + " at offset " + std::to_string(offset) + " were expected"};
   }
   result.bytes = result.file->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(expected));
   return result;

@@ -19,12 +19,50 @@ constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
 
 /// Whether opsets 1 to 5 have the op in the form that opset 6 has: a model of those alone is read, too.
 bool is_same_since_opset_1(const std::string& op) {
-  static const std::set<std::string, std::less<>> ops = {
-      "And", "ArgMax", "ArgMin", "AveragePool", "Constant", "Conv", "ConvTranspose", "DepthToSpace", "Equal", "Flatten", "Gather",
-      "GlobalAveragePool", "GlobalMaxPool", "Greater", "Identity", "LRN", "Less", "LogSoftmax", "MatMul", "MaxPool", "Not", "Or", "Pow",
-      "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
-      "ReduceSumSquare", "Shape", "Size", "Slice", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Squeeze", "Transpose", "Unsqueeze",
-      "Xor"};
+  static const std::set<std::string, std::less<>> ops = {"And",
+                                                         "ArgMax",
+                                                         "ArgMin",
+                                                         "AveragePool",
+                                                         "Constant",
+                                                         "Conv",
+                                                         "ConvTranspose",
+                                                         "DepthToSpace",
+                                                         "Equal",
+                                                         "Flatten",
+                                                         "Gather",
+                                                         "GlobalAveragePool",
+                                                         "GlobalMaxPool",
+                                                         "Greater",
+                                                         "Identity",
+                                                         "LRN",
+                                                         "Less",
+                                                         "LogSoftmax",
+                                                         "MatMul",
+                                                         "MaxPool",
+                                                         "Not",
+                                                         "Or",
+                                                         "Pow",
+                                                         "ReduceL1",
+                                                         "ReduceL2",
+                                                         "ReduceLogSum",
+                                                         "ReduceLogSumExp",
+                                                         "ReduceMax",
+                                                         "ReduceMean",
+                                                         "ReduceMin",
+                                                         "ReduceProd",
+                                                         "ReduceSum",
+                                                         "ReduceSumSquare",
+                                                         "Shape",
+                                                         "Size",
+                                                         "Slice",
+                                                         "Softmax",
+                                                         "Softplus",
+                                                         "Softsign",
+                                                         "SpaceToDepth",
+                                                         "Squeeze",
+                                                         "Transpose",
+                                                         "Unsqueeze",
+                                                         "Xor"};
   return ops.contains(op);
 }
 
@@ -41,7 +79,10 @@ bool is_about_dtypes(const std::string& message) {
   std::set<DType> named;
   std::string word;
   for (const char c : message + " ") {
-    if (std::isalnum(static_cast<unsigned char>(c))) { word += c; continue; }
+    if (std::isalnum(static_cast<unsigned char>(c))) {
+      word += c;
+      continue;
+    }
     if (const auto dtype = parse_dtype(word)) named.insert(*dtype);
     word.clear();
   }
@@ -50,7 +91,8 @@ bool is_about_dtypes(const std::string& message) {
 
 /// What a user can do about a fault of this kind; empty when the message says it.
 std::string help_for(const std::string& kind, const std::string& message) {
-  if (kind == "type-error" && is_about_dtypes(message)) return "ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew";
+  if (kind == "type-error" && is_about_dtypes(message))
+    return "ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew";
   if (kind == "unknown-value") return "give the input behind it a value with --bind=NAME=VALUE, or export the model with it as a constant";
   if (kind == "cyclic-graph") return "no order of these nodes exists: export the model anew";
   return "";
@@ -72,7 +114,8 @@ bool Scope::is_faulty(const std::string& name) const {
   return false;
 }
 
-Importer::Importer(const ModelFile& file, std::shared_ptr<const pb::ModelProto> model, const ImportOptions& options, Diagnostics& diagnostics)
+Importer::Importer(const ModelFile& file, std::shared_ptr<const pb::ModelProto> model, const ImportOptions& options,
+                   Diagnostics& diagnostics)
     : file_(file), model_(std::move(model)), options_(options), known_(options.known), diagnostics_(diagnostics) {
   source_ = {std::make_shared<ExternalFiles>(file.folder, options.files_read), model_};
 }
@@ -111,7 +154,8 @@ void Importer::read_functions() {
   for (const auto& function : model_->functions()) {
     const std::string key = function_key(function.domain(), function.name(), function.overload());
     if (!functions_.emplace(key, &function).second) {
-      diagnostics_.error("malformed-file", file_.name, "function `" + function.name() + "` of domain `" + function.domain() + "` is defined twice");
+      diagnostics_.error("malformed-file", file_.name,
+                         "function `" + function.name() + "` of domain `" + function.domain() + "` is defined twice");
     }
   }
 }
@@ -141,10 +185,12 @@ void Importer::check_ops(const Nodes& nodes, const Scope& scope, std::set<const 
     } else if (opset == scope.opsets.end()) {
       diagnostics_.error("malformed-file", where(scope, node),
                          "op `" + node.op_type() + "` is of domain `" + domain_text(domain) + "`, which the model does not import");
-    } else if (domain.empty() && ((opset->second < kOldestOpset && !is_same_since_opset_1(node.op_type())) || opset->second > kNewestOpset)) {
+    } else if (domain.empty() &&
+               ((opset->second < kOldestOpset && !is_same_since_opset_1(node.op_type())) || opset->second > kNewestOpset)) {
       // One message for all: the version is a property of the model.
-      diagnostics_.not_supported("unsupported-opset", file_.name, "the model is of opset " + version + ", " + std::to_string(kOldestOpset) +
-                                                                      " to " + std::to_string(kNewestOpset) + " are read");
+      diagnostics_.not_supported(
+          "unsupported-opset", file_.name,
+          "the model is of opset " + version + ", " + std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset) + " are read");
       diagnostics_.help(file_.name, "export the model with an opset in that range, or convert it with onnx.version_converter");
       return;
     }
@@ -152,7 +198,7 @@ void Importer::check_ops(const Nodes& nodes, const Scope& scope, std::set<const 
 }
 
 void Importer::add_inputs() {
-  std::unordered_set<std::string> initialized;   // older files list initializers as inputs too: for us they are constants
+  std::unordered_set<std::string> initialized;  // older files list initializers as inputs too: for us they are constants
   for (const auto& tensor : model_->graph().initializer()) initialized.insert(tensor.name());
   for (const auto& tensor : model_->graph().sparse_initializer()) initialized.insert(tensor.values().name());
   for (const auto& input : model_->graph().input()) {
@@ -160,9 +206,7 @@ void Importer::add_inputs() {
     try {
       if (top_.values.contains(input.name())) throw RuleError{"malformed-file", "input `" + input.name() + "` is declared twice"};
       top_.values[input.name()] = graph_->add_input(input.name(), type_of(input.type(), input.name()));
-    } catch (const RuleError& error) {
-      report(error, file_.name + ":" + input.name(), "");
-    }
+    } catch (const RuleError& error) { report(error, file_.name + ":" + input.name(), ""); }
   }
 }
 
@@ -178,7 +222,8 @@ void Importer::add_weights(const pb::GraphProto& graph, Scope& scope) {
       if (error.code() != ExitCode::environment) throw;
       std::vector<Diagnostic> all = error.diagnostics();
       all.push_back({Diagnostic::Severity::note, "", file_.name + ":" + name, "the bytes of this tensor are expected there", ""});
-      all.push_back({Diagnostic::Severity::help, "", file_.name + ":" + name, "keep the files that were exported with the model beside it", ""});
+      all.push_back(
+          {Diagnostic::Severity::help, "", file_.name + ":" + name, "keep the files that were exported with the model beside it", ""});
       throw Error(ExitCode::environment, std::move(all));
     }
   };
@@ -195,17 +240,17 @@ void Importer::add_outputs() {
       continue;
     }
     try {
-      if (sequence(value) != nullptr) throw RuleError{"unsupported-dtype", "output `" + output.name() + "` is a sequence, a tensor was expected"};
+      if (sequence(value) != nullptr)
+        throw RuleError{"unsupported-dtype", "output `" + output.name() + "` is a sequence, a tensor was expected"};
       if (output.has_type() && output.type().value_case() != pb::TypeProto::VALUE_NOT_SET) {
         const Type declared = type_of(output.type(), output.name());
         if (declared.dtype != value->type.dtype) {
-          throw RuleError{"type-error", "output `" + output.name() + "` is " + to_string(value->type) + ", declared is " + to_string(declared)};
+          throw RuleError{"type-error",
+                          "output `" + output.name() + "` is " + to_string(value->type) + ", declared is " + to_string(declared)};
         }
       }
       graph_->add_output(value, output.name());
-    } catch (const RuleError& error) {
-      report(error, place, "");
-    }
+    } catch (const RuleError& error) { report(error, place, ""); }
   }
   if (model_->graph().output_size() == 0) diagnostics_.error("malformed-file", file_.name, "the graph has no outputs");
 }
@@ -269,14 +314,14 @@ void Importer::call_function(const pb::FunctionProto& function, const pb::NodePr
     throw RuleError{"malformed-file", "function `" + function.name() + "` calls itself"};
   }
   if (node.input_size() > function.input_size()) {
-    throw RuleError{"malformed-file", "function `" + function.name() + "` is called with " + std::to_string(node.input_size()) + " operands, it has " +
-                                          std::to_string(function.input_size())};
+    throw RuleError{"malformed-file", "function `" + function.name() + "` is called with " + std::to_string(node.input_size()) +
+                                          " operands, it has " + std::to_string(function.input_size())};
   }
   Scope inner;
   inner.prefix = scope.prefix + name_of_node(node) + "/";
   inner.opsets = scope.opsets;
   for (const auto& import : function.opset_import()) inner.opsets[domain_of(import.domain())] = import.version();
-  for (const auto& attribute : function.attribute_proto()) inner.attributes[attribute.name()] = &attribute;   // defaults
+  for (const auto& attribute : function.attribute_proto()) inner.attributes[attribute.name()] = &attribute;  // defaults
   for (const auto& attribute : node.attribute()) {
     const pb::AttributeProto* value = &attribute;
     if (!attribute.ref_attr_name().empty()) {
@@ -287,7 +332,7 @@ void Importer::call_function(const pb::FunctionProto& function, const pb::NodePr
     inner.attributes[attribute.name()] = value;
   }
   for (int i = 0; i < function.input_size(); ++i) {
-    if (i >= node.input_size() || node.input(i).empty()) continue;   // what reads it sees an absent operand
+    if (i >= node.input_size() || node.input(i).empty()) continue;  // what reads it sees an absent operand
     Value* value = scope.find(node.input(i));
     if (value == nullptr) throw RuleError{"malformed-file", "operand `" + node.input(i) + "` is made by no node, input or initializer"};
     inner.values[function.input(i)] = value;
@@ -313,7 +358,8 @@ void Importer::call_function(const pb::FunctionProto& function, const pb::NodePr
   active_.pop_back();
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty()) continue;
-    if (i >= function.output_size()) throw RuleError{"malformed-file", "function `" + function.name() + "` has no result " + std::to_string(i)};
+    if (i >= function.output_size())
+      throw RuleError{"malformed-file", "function `" + function.name() + "` has no result " + std::to_string(i)};
     Value* value = inner.find(function.output(i));
     if (value != nullptr) {
       give_name(value, node.output(i), first_new);
@@ -380,7 +426,9 @@ std::optional<Tensor> Importer::evaluate(Value* value) {
     if (const auto tensor = known_.inputs.find(input->name); tensor != known_.inputs.end()) known.inputs.insert(*tensor);
   }
   for (const auto& symbol : known_.symbols) {
-    const auto has = [&](const Value* input) { return std::find(input->type.dims.begin(), input->type.dims.end(), Dim(symbol.first)) != input->type.dims.end(); };
+    const auto has = [&](const Value* input) {
+      return std::find(input->type.dims.begin(), input->type.dims.end(), Dim(symbol.first)) != input->type.dims.end();
+    };
     if (std::any_of(cone->body.args.begin(), cone->body.args.end(), has)) known.symbols.insert(symbol);
   }
   try {
@@ -390,9 +438,10 @@ std::optional<Tensor> Importer::evaluate(Value* value) {
     if (quiet.has_errors()) return std::nullopt;
     const Value* result = cone->body.results.at(0);
     if (result->weight != nullptr) return result->weight->tensor;
-    if (result->producer != nullptr && result->producer->operands.empty()) return evaluate_prim(*result->producer, {}, false).at(0);   // a `full`
+    if (result->producer != nullptr && result->producer->operands.empty())
+      return evaluate_prim(*result->producer, {}, false).at(0);  // a `full`
   } catch (const Error& error) {
-    if (error.code() == ExitCode::internal) throw;   // a bug of ours must not look like an unknown value
+    if (error.code() == ExitCode::internal) throw;  // a bug of ours must not look like an unknown value
   }
   return std::nullopt;
 }
@@ -410,7 +459,10 @@ std::string Importer::snippet(const Scope& scope, const pb::NodeProto& node) con
   text += " = " + node.op_type() + "(";
   for (int i = 0; i < node.input_size(); ++i) {
     if (i > 0) text += ", ";
-    if (node.input(i).empty()) { text += "none"; continue; }
+    if (node.input(i).empty()) {
+      text += "none";
+      continue;
+    }
     const Value* value = scope.find(node.input(i));
     text += (value != nullptr && value->weight != nullptr ? "@" : "%") + node.input(i);
     if (value != nullptr) text += ": " + to_string(value->type);

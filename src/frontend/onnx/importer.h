@@ -17,12 +17,12 @@ namespace tcc::onnx {
 
 /// The names that the nodes of one graph or function body see.
 struct Scope {
-  const Scope* outer = nullptr;                                   ///< a subgraph sees the names around it, a function body doesn't
+  const Scope* outer = nullptr;  ///< a subgraph sees the names around it, a function body doesn't
   std::unordered_map<std::string, Value*> values;
-  std::unordered_set<std::string> faulty;                         ///< results of nodes that had a fault: what reads them is passed over
-  std::map<std::string, int64_t> opsets;                          ///< by domain
-  std::map<std::string, const pb::AttributeProto*> attributes;    ///< of the call, inside a function body
-  std::string prefix;                                             ///< put in front of node names: "call/" inside a function body
+  std::unordered_set<std::string> faulty;                       ///< results of nodes that had a fault: what reads them is passed over
+  std::map<std::string, int64_t> opsets;                        ///< by domain
+  std::map<std::string, const pb::AttributeProto*> attributes;  ///< of the call, inside a function body
+  std::string prefix;                                           ///< put in front of node names: "call/" inside a function body
 
   Value* find(const std::string& name) const;
   bool is_faulty(const std::string& name) const;
@@ -40,7 +40,7 @@ class Importer {
   std::optional<Tensor> evaluate(Value* value);
   /// A stand-in for a sequence of these elements; it is no value of the graph.
   Value* make_sequence(std::vector<Value*> elements, DType dtype);
-  const std::vector<Value*>* sequence(const Value* value) const;   ///< nullptr when the value is no stand-in
+  const std::vector<Value*>* sequence(const Value* value) const;  ///< nullptr when the value is no stand-in
   std::vector<Value*> inline_subgraph(const Scope& outer, const pb::GraphProto& graph);
   void warn(const Scope& scope, const pb::NodeProto& node, const std::string& message);
 
@@ -67,14 +67,14 @@ class Importer {
   const ModelFile& file_;
   std::shared_ptr<const pb::ModelProto> model_;
   const ImportOptions& options_;
-  Bindings known_;                                                ///< of the inputs
+  Bindings known_;  ///< of the inputs
   Diagnostics& diagnostics_;
   TensorSource source_;
   std::unique_ptr<Graph> graph_;
   Scope top_;
-  std::map<std::string, const pb::FunctionProto*> functions_;     ///< by domain, name and overload
+  std::map<std::string, const pb::FunctionProto*> functions_;  ///< by domain, name and overload
   std::unordered_map<const Value*, std::vector<Value*>> sequences_;
-  std::vector<const pb::FunctionProto*> active_;                  ///< calls being inlined
+  std::vector<const pb::FunctionProto*> active_;  ///< calls being inlined
 };
 
 }  // namespace tcc::onnx

@@ -51,10 +51,11 @@ void import_topk(NodeContext& node) {
   node.result(Op::topk_by_, {node.in(0), k}, std::move(attrs));
 }
 
-template <bool product>
-void import_cumulative(NodeContext& node) {
+template <bool product> void import_cumulative(NodeContext& node) {
   node.result(Op::cumsum_along_, {node.in(0), node.in(1)},
-              {{"op", std::string(product ? "prod" : "sum")}, {"exclusive", node.flag("exclusive", false)}, {"reverse", node.flag("reverse", false)}});
+              {{"op", std::string(product ? "prod" : "sum")},
+               {"exclusive", node.flag("exclusive", false)},
+               {"reverse", node.flag("reverse", false)}});
 }
 
 /// With a condition that is known while importing this is a gather; otherwise the size of the result depends on data.

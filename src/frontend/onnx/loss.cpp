@@ -17,18 +17,19 @@ void negative_log_likelihood(NodeContext& node, Value* log_probability, Value* t
   Builder& b = node.build();
   if (target->type.dtype != DType::i32 && target->type.dtype != DType::i64) target = b.cast(target, DType::i64);
 
-  Value* counted = nullptr;   // whether the element has a class that counts
+  Value* counted = nullptr;  // whether the element has a class that counts
   if (node.has_attribute("ignore_index")) {
     Value* ignored = b.full_int(target->type.dtype, {}, node.integer("ignore_index", 0));
     counted = node.emit(Op::ne_, {target, ignored});
-    target = node.emit(Op::select_, {counted, target, b.full_int(target->type.dtype, {}, 0)});   // any class: its loss is dropped below
+    target = node.emit(Op::select_, {counted, target, b.full_int(target->type.dtype, {}, 0)});  // any class: its loss is dropped below
   }
   Value* class_axis = node.ints({1}, "class_axis");
   Value* column = node.emit(Op::unsqueeze_at_, {target, class_axis});
-  Value* picked = node.emit(Op::squeeze_at_, {node.emit(Op::gather_elements_, {log_probability, column}, {{"axis", int64_t{1}}}), class_axis});
+  Value* picked =
+      node.emit(Op::squeeze_at_, {node.emit(Op::gather_elements_, {log_probability, column}, {{"axis", int64_t{1}}}), class_axis});
   Value* loss = node.emit(Op::neg_, {picked});
 
-  Value* weights = nullptr;   // nullptr: ones
+  Value* weights = nullptr;  // nullptr: ones
   if (weight != nullptr) weights = node.emit(Op::gather_, {weight, target}, {{"axis", int64_t{0}}});
   if (counted != nullptr) {
     Value* zero = node.scalar(dtype, 0);

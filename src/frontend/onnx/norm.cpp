@@ -9,7 +9,8 @@ namespace {
 /// Statistics are computed in f32 for the 16-bit floats (graph.h), which is what `stash_type` 1 asks for.
 void check_stash_type(NodeContext& node) {
   const int64_t type = node.integer("stash_type", pb::TensorProto::FLOAT);
-  if (type != pb::TensorProto::FLOAT) node.refuse("unsupported-attribute", "`stash_type` is " + std::to_string(type) + ", lowered is 1 (f32)");
+  if (type != pb::TensorProto::FLOAT)
+    node.refuse("unsupported-attribute", "`stash_type` is " + std::to_string(type) + ", lowered is 1 (f32)");
 }
 
 /// Training form: before opset 7 without `is_test`, before 14 when the statistics are outputs, later by attribute.
@@ -42,7 +43,8 @@ void import_layer_norm(NodeContext& node) {
   check_stash_type(node);
   std::vector<Value*> operands{node.in(0), node.in(1)};
   if (node.has(2)) operands.push_back(node.in(2));
-  node.result(Op::layer_norm_, std::move(operands), {{"axis", node.axis("axis", -1)}, {"epsilon", node.number("epsilon", 1e-5F)}}, node.num_outputs());
+  node.result(Op::layer_norm_, std::move(operands), {{"axis", node.axis("axis", -1)}, {"epsilon", node.number("epsilon", 1e-5F)}},
+              node.num_outputs());
 }
 
 void import_rms_norm(NodeContext& node) {
@@ -57,8 +59,11 @@ void import_group_norm(NodeContext& node) {
 }
 
 void import_lrn(NodeContext& node) {
-  node.result(Op::lrn_, {node.in(0)}, {{"alpha", node.number("alpha", 1e-4F)}, {"beta", node.number("beta", 0.75)},
-                                       {"bias", node.number("bias", 1)}, {"size", node.integer("size")}});
+  node.result(Op::lrn_, {node.in(0)},
+              {{"alpha", node.number("alpha", 1e-4F)},
+               {"beta", node.number("beta", 0.75)},
+               {"bias", node.number("bias", 1)},
+               {"size", node.integer("size")}});
 }
 
 void import_mean_variance_norm(NodeContext& node) {
@@ -72,8 +77,7 @@ void import_lp_norm(NodeContext& node) {
 }
 
 /// Before opset 13 the axes from `axis` on are one: flatten to a matrix, normalise its rows, give the shape back.
-template <Op op>
-void import_softmax(NodeContext& node) {
+template <Op op> void import_softmax(NodeContext& node) {
   Value* x = node.in(0);
   if (node.opset() >= 13) return node.result(op, {x}, {{"axis", node.axis("axis", -1)}});
   const int64_t axis = node.axis("axis", 1);
@@ -94,7 +98,8 @@ void import_dropout(NodeContext& node) {
     node.ignore("seed");
     if (node.has(2) && node.require_constant(2, "training_mode").as_int64(0) != 0) {
       const double ratio = node.has(1) ? node.require_constant(1, "ratio").as_double(0) : 0.5;
-      if (ratio != 0) node.refuse("unsupported-attribute", "`training_mode` is true with a ratio of " + std::to_string(ratio) + ", lowered is inference");
+      if (ratio != 0)
+        node.refuse("unsupported-attribute", "`training_mode` is true with a ratio of " + std::to_string(ratio) + ", lowered is inference");
     }
   }
   Value* x = node.in(0);
@@ -120,7 +125,7 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"", "LpNormalization", import_lp_norm},
     {"", "MeanVarianceNormalization", import_mean_variance_norm},
     {"", "RMSNormalization", import_rms_norm},
-    {"", "SimplifiedLayerNormalization", import_rms_norm},   // contrib op that exporters write without a domain
+    {"", "SimplifiedLayerNormalization", import_rms_norm},  // contrib op that exporters write without a domain
     {"", "Softmax", import_softmax<Op::softmax_>},
 });
 

@@ -45,8 +45,8 @@ std::vector<const pb::NodeProto*> order_nodes(const google::protobuf::RepeatedPt
       if (output.empty()) continue;
       const auto [at, fresh] = producer.emplace(output, i);
       if (!fresh) {
-        throw RuleError{"malformed-file", "value `" + output + "` is made twice, by `" + name_of_node(nodes.Get(at->second)) + "` and by `" +
-                                              name_of_node(nodes.Get(i)) + "`"};
+        throw RuleError{"malformed-file", "value `" + output + "` is made twice, by `" + name_of_node(nodes.Get(at->second)) +
+                                              "` and by `" + name_of_node(nodes.Get(i)) + "`"};
       }
     }
   }
@@ -69,7 +69,7 @@ std::vector<const pb::NodeProto*> order_nodes(const google::protobuf::RepeatedPt
   }
 
   std::vector<size_t> waiting(static_cast<size_t>(count));
-  std::priority_queue<int, std::vector<int>, std::greater<>> ready;   // the smallest index first keeps the order of the file where it can be
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;  // the smallest index first keeps the order of the file where it can be
   for (int i = 0; i < count; ++i) {
     waiting[static_cast<size_t>(i)] = reads[static_cast<size_t>(i)].size();
     if (waiting[static_cast<size_t>(i)] == 0) ready.push(i);
@@ -91,11 +91,14 @@ std::vector<const pb::NodeProto*> order_nodes(const google::protobuf::RepeatedPt
   while (std::find(path.begin(), path.end(), at) == path.end()) {
     path.push_back(at);
     for (const int next : reads[static_cast<size_t>(at)]) {
-      if (waiting[static_cast<size_t>(next)] > 0) { at = next; break; }
+      if (waiting[static_cast<size_t>(next)] > 0) {
+        at = next;
+        break;
+      }
     }
   }
   path.erase(path.begin(), std::find(path.begin(), path.end(), at));
-  std::reverse(path.begin(), path.end());   // from producer to consumer
+  std::reverse(path.begin(), path.end());  // from producer to consumer
   std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
   std::string text;
   for (const int node : path) text += "`" + name_of_node(nodes.Get(node)) + "` -> ";

@@ -12,8 +12,7 @@ namespace tcc::onnx {
 namespace {
 
 [[noreturn]] void malformed(const ModelFile& file, const std::string& message) {
-  throw Error(ExitCode::model, "malformed-file", file.name, message,
-              "pass an .onnx file; if it was downloaded, check that it is complete");
+  throw Error(ExitCode::model, "malformed-file", file.name, message, "pass an .onnx file; if it was downloaded, check that it is complete");
 }
 
 /// A file kept by git-lfs is a short text that points to the real one: worth a message of its own, as this is how most models are stored.
@@ -26,13 +25,14 @@ std::shared_ptr<const pb::ModelProto> parse_model(const ModelFile& file) {
     throw Error(ExitCode::model, "malformed-file", file.name, "this is a git-lfs pointer, not the model itself", "run `git lfs pull`");
   }
   if (file.bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    malformed(file, "the file has " + std::to_string(file.bytes.size()) + " bytes, an ONNX file has less than 2 GiB (larger weights are external data)");
+    malformed(file, "the file has " + std::to_string(file.bytes.size()) +
+                        " bytes, an ONNX file has less than 2 GiB (larger weights are external data)");
   }
   auto model = std::make_shared<pb::ModelProto>();
   google::protobuf::io::ArrayInputStream bytes(file.bytes.data(), static_cast<int>(file.bytes.size()));
   google::protobuf::io::CodedInputStream stream(&bytes);
   stream.SetTotalBytesLimit(std::numeric_limits<int>::max());
-  stream.SetRecursionLimit(1000);   // nested subgraphs
+  stream.SetRecursionLimit(1000);  // nested subgraphs
   if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
     malformed(file, "the bytes are not an ONNX model: the protobuf message is truncated or malformed");
   }

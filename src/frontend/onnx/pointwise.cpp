@@ -8,10 +8,7 @@
 namespace tcc::onnx {
 namespace {
 
-template <Op op>
-void import_unary(NodeContext& node) {
-  node.result(op, {node.in(0)});
-}
+template <Op op> void import_unary(NodeContext& node) { node.result(op, {node.in(0)}); }
 
 /// The right operand, shaped so that numpy's broadcast does what opset 6 says: with `broadcast` its axes stand under those of the left one
 /// from `axis` on (at the end when there is no `axis`).
@@ -26,7 +23,8 @@ Value* legacy_right(NodeContext& node) {
   if (axis < 0) axis += left_rank;
   const int64_t trailing = left_rank - axis - right_rank;
   if (axis < 0 || trailing < 0) {
-    node.refuse("type-error", "`axis` is " + std::to_string(axis) + ", the operands have ranks " + std::to_string(left_rank) + " and " + std::to_string(right_rank));
+    node.refuse("type-error", "`axis` is " + std::to_string(axis) + ", the operands have ranks " + std::to_string(left_rank) + " and " +
+                                  std::to_string(right_rank));
   }
   if (trailing == 0) return right;
   std::vector<int64_t> axes;
@@ -34,10 +32,7 @@ Value* legacy_right(NodeContext& node) {
   return node.emit(Op::unsqueeze_at_, {right, node.ints(axes, "axes")});
 }
 
-template <Op op>
-void import_binary(NodeContext& node) {
-  node.result(op, {node.in(0), legacy_right(node)});
-}
+template <Op op> void import_binary(NodeContext& node) { node.result(op, {node.in(0), legacy_right(node)}); }
 
 void import_identity(NodeContext& node) {
   if (node.is_list(0)) node.set_sequence(0, node.sequence(0), DType::f32);
@@ -45,8 +40,7 @@ void import_identity(NodeContext& node) {
 }
 
 /// Max, Min, Sum: any number of operands, from the left.
-template <Op op>
-void import_variadic(NodeContext& node) {
+template <Op op> void import_variadic(NodeContext& node) {
   const auto values = node.all_inputs();
   if (values.size() == 1) return node.result(Op::identity_, values);
   Value* total = values[0];
@@ -67,7 +61,7 @@ void import_pow(NodeContext& node) {
     node.result(Op::pow_, {base, b.cast(exponent, from)});
   } else if (is_float(to)) {
     node.result(Op::cast_, {node.emit(Op::pow_, {b.cast(base, to), exponent})}, {{"dtype", from}});
-  } else {   // wrapping arithmetic: the low bits are the same in 64
+  } else {  // wrapping arithmetic: the low bits are the same in 64
     node.result(Op::cast_, {node.emit(Op::pow_, {b.cast(base, DType::i64), b.cast(exponent, DType::i64)})}, {{"dtype", from}});
   }
 }
@@ -80,7 +74,8 @@ void import_mod(NodeContext& node) {
 
 void import_bit_shift(NodeContext& node) {
   const std::string direction = node.text("direction");
-  if (direction != "LEFT" && direction != "RIGHT") node.refuse("unsupported-attribute", "`direction` is `" + direction + "`, LEFT and RIGHT are known");
+  if (direction != "LEFT" && direction != "RIGHT")
+    node.refuse("unsupported-attribute", "`direction` is `" + direction + "`, LEFT and RIGHT are known");
   node.result(direction == "LEFT" ? Op::shl_ : Op::shr_, {node.in(0), node.in(1)});
 }
 
@@ -113,7 +108,8 @@ void import_cast(NodeContext& node) {
 void import_bit_cast(NodeContext& node) {
   const DType to = node.dtype_attribute("to");
   if (size_bits(to) != size_bits(node.dtype())) {
-    node.refuse("type-error", "a " + std::string(name_of(node.dtype())) + " is read as a " + std::string(name_of(to)) + ", expected equal widths");
+    node.refuse("type-error",
+                "a " + std::string(name_of(node.dtype())) + " is read as a " + std::string(name_of(to)) + ", expected equal widths");
   }
   node.result(Op::bitcast_, {node.in(0)}, {{"dtype", to}});
 }

@@ -10,9 +10,12 @@ namespace {
 Attrs window_attributes(NodeContext& node, int64_t dilations_since) {
   std::vector<int64_t> kernel = node.integers("kernel_shape");
   if (kernel.empty()) node.refuse("malformed-file", "attribute `kernel_shape` is missing");
-  return {{"kernel", std::move(kernel)}, {"strides", node.integers("strides")}, {"pads", node.integers("pads")},
+  return {{"kernel", std::move(kernel)},
+          {"strides", node.integers("strides")},
+          {"pads", node.integers("pads")},
           {"dilations", node.opset() >= dilations_since ? node.integers("dilations") : std::vector<int64_t>()},
-          {"ceil_mode", node.opset() >= 10 && node.flag("ceil_mode", false)}, {"auto_pad", auto_pad_of(node)}};
+          {"ceil_mode", node.opset() >= 10 && node.flag("ceil_mode", false)},
+          {"auto_pad", auto_pad_of(node)}};
 }
 
 void import_max_pool(NodeContext& node) {

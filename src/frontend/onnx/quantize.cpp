@@ -23,7 +23,8 @@ Value* per_element(NodeContext& node, Value* parameter, int64_t axis, int64_t bl
   if (parameter == nullptr) return nullptr;
   const Type& type = node.in(0)->type;
   if (!type.ranked || axis < 0 || axis >= type.rank() || !type.dims[static_cast<size_t>(axis)].is_constant()) {
-    node.refuse("unknown-value", "the size of axis " + std::to_string(axis) + ", which is quantised in blocks, is not known while importing");
+    node.refuse("unknown-value",
+                "the size of axis " + std::to_string(axis) + ", which is quantised in blocks, is not known while importing");
   }
   std::vector<int64_t> from;
   for (int64_t i = 0; i < type.dims[static_cast<size_t>(axis)].bound; ++i) from.push_back(i / block);
@@ -36,14 +37,15 @@ void quantize_blocks(NodeContext& node, int64_t axis, int64_t block, DType dtype
   Value* x = m.cast(node.in(0), DType::f32);
   Value* scaled = node.emit(Op::round_even_, {m.div(x, m.cast(per_element(node, node.in(1), axis, block), DType::f32))});
   if (Value* zero_point = per_element(node, node.maybe(2), axis, block)) scaled = m.add(scaled, m.cast(zero_point, DType::f32));
-  node.result(Op::cast_, {scaled}, {{"dtype", dtype}});   // float to integer saturates
+  node.result(Op::cast_, {scaled}, {{"dtype", dtype}});  // float to integer saturates
 }
 
 /// The 8-bit floats have no zero point; the cast rounds and saturates.
 void quantize_to_float(NodeContext& node, DType dtype) {
   const Type& scale = node.in(1)->type;
   if (!scale.ranked || (scale.rank() != 0 && !(scale.rank() == 1 && scale.dims[0] == Dim(1)))) {
-    node.refuse("unsupported-dtype", "quantisation to " + std::string(name_of(dtype)) + " with a scale of " + to_string(scale) + ", lowered is one for all");
+    node.refuse("unsupported-dtype",
+                "quantisation to " + std::string(name_of(dtype)) + " with a scale of " + to_string(scale) + ", lowered is one for all");
   }
   Arithmetic m(node);
   node.result(Op::cast_, {m.div(node.in(0), scale.rank() == 0 ? node.in(1) : m.scalar(node.in(1)))}, {{"dtype", dtype}});
@@ -56,7 +58,8 @@ void import_quantize(NodeContext& node) {
     const int64_t wanted = node.integer("output_dtype", 0);
     if (wanted != 0 && !node.has(2)) dtype = node.dtype_attribute("output_dtype");
   }
-  if (node.opset() >= 19 && !node.flag("saturate", true) && is_float(dtype)) node.refuse("unsupported-attribute", "`saturate` is 0, lowered is 1");
+  if (node.opset() >= 19 && !node.flag("saturate", true) && is_float(dtype))
+    node.refuse("unsupported-attribute", "`saturate` is 0, lowered is 1");
   if (node.opset() >= 23) node.ignore("precision");
   const int64_t axis = node.opset() >= 13 ? node.axis("axis", 1) : 1;
   if (block != 0) return quantize_blocks(node, axis, block, dtype);
@@ -121,7 +124,7 @@ void import_qlinear_conv(NodeContext& node) {
   Value* x = dequantize(node, node.in(0), node.in(1), node.in(2), 1);
   Value* w = dequantize(node, node.in(3), node.in(4), node.in(5), 0);
   std::vector<Value*> operands{x, w};
-  if (node.has(8)) {   // the bias is in units of the product of the two scales
+  if (node.has(8)) {  // the bias is in units of the product of the two scales
     Value* unit = node.emit(Op::mul_, {node.in(1), node.in(4)});
     operands.push_back(node.emit(Op::mul_, {node.build().cast(node.in(8), node.dtype(1)), unit}));
   }

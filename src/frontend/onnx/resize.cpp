@@ -14,9 +14,15 @@ Value* unless_empty(NodeContext& node, int i) {
 }
 
 Attrs resize_attributes(const std::string& mode) {
-  return {{"mode", mode}, {"coordinate_transformation_mode", std::string("asymmetric")}, {"nearest_mode", std::string("floor")},
-          {"cubic_coeff_a", -0.75}, {"exclude_outside", false}, {"extrapolation_value", 0.0}, {"antialias", false},
-          {"axes", std::vector<int64_t>()}, {"keep_aspect_ratio_policy", std::string("stretch")}};
+  return {{"mode", mode},
+          {"coordinate_transformation_mode", std::string("asymmetric")},
+          {"nearest_mode", std::string("floor")},
+          {"cubic_coeff_a", -0.75},
+          {"exclude_outside", false},
+          {"extrapolation_value", 0.0},
+          {"antialias", false},
+          {"axes", std::vector<int64_t>()},
+          {"keep_aspect_ratio_policy", std::string("stretch")}};
 }
 
 void import_upsample(NodeContext& node) {

@@ -15,7 +15,9 @@ void import_split(NodeContext& node) {
   int64_t parts = node.num_outputs();
   if (node.opset() >= 18 && node.has_attribute("num_outputs")) {
     parts = node.integer("num_outputs", 0);
-    if (parts < node.num_outputs()) node.refuse("malformed-file", "`num_outputs` is " + std::to_string(parts) + ", the node has " + std::to_string(node.num_outputs()) + " outputs");
+    if (parts < node.num_outputs())
+      node.refuse("malformed-file",
+                  "`num_outputs` is " + std::to_string(parts) + ", the node has " + std::to_string(node.num_outputs()) + " outputs");
   }
   if (parts < 1) node.refuse("malformed-file", "the node has no outputs");
   std::vector<Value*> operands{node.in(0)};
@@ -28,7 +30,8 @@ void import_slice(NodeContext& node) {
   if (node.opset() < 10) {
     const auto starts = node.integers("starts"), ends = node.integers("ends");
     std::vector<int64_t> axes = node.integers("axes");
-    if (starts.empty() || starts.size() != ends.size()) node.refuse("malformed-file", "`starts` has " + std::to_string(starts.size()) + " values, `ends` has " + std::to_string(ends.size()));
+    if (starts.empty() || starts.size() != ends.size())
+      node.refuse("malformed-file", "`starts` has " + std::to_string(starts.size()) + " values, `ends` has " + std::to_string(ends.size()));
     if (axes.empty()) {
       for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
     }
@@ -42,7 +45,8 @@ void import_slice(NodeContext& node) {
 
 void import_pad(NodeContext& node) {
   const std::string mode = node.text("mode", "constant");
-  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") node.refuse("unsupported-attribute", "`mode` is `" + mode + "`, constant, reflect, edge and wrap are known");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    node.refuse("unsupported-attribute", "`mode` is `" + mode + "`, constant, reflect, edge and wrap are known");
   const Attrs attrs{{"mode", mode}};
   if (node.opset() < 11) {
     std::vector<Value*> operands{node.in(0), node.ints(node.integers("pads"), "pads")};
@@ -78,7 +82,9 @@ void import_trilu(NodeContext& node) {
 /// Along each batch the first `sequence_lens` elements change places: element t comes from length - 1 - t.
 void import_reverse_sequence(NodeContext& node) {
   const int64_t time = node.integer("time_axis", 0), batch = node.integer("batch_axis", 1);
-  if (time + batch != 1 || (time != 0 && batch != 0)) node.refuse("malformed-file", "`time_axis` is " + std::to_string(time) + ", `batch_axis` is " + std::to_string(batch) + ", expected 0 and 1");
+  if (time + batch != 1 || (time != 0 && batch != 0))
+    node.refuse("malformed-file",
+                "`time_axis` is " + std::to_string(time) + ", `batch_axis` is " + std::to_string(batch) + ", expected 0 and 1");
   Arithmetic m(node);
   Value* x = node.in(0);
   Value* length = m.unsqueeze(m.cast(node.in(1), DType::i64), {time});

@@ -29,9 +29,7 @@ Tensor read_tensor_proto(const std::string& path) {
   }
   try {
     return onnx::tensor_of(*proto, {nullptr, proto});
-  } catch (const RuleError& error) {
-    throw Error(ExitCode::usage, error.kind, path, error.message);
-  }
+  } catch (const RuleError& error) { throw Error(ExitCode::usage, error.kind, path, error.message); }
 }
 
 void write_tensor_proto(const std::string& path, const Tensor& tensor, const std::string& name) {

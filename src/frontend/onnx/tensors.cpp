@@ -36,8 +36,7 @@ Tensor view_or_copy(DType dtype, const Shape& shape, const void* data, std::shar
 
 /// A list whose entries are the elements (or, for 4-bit types, the packed bytes), truncated to the width of the element: 16-bit and smaller
 /// types sit as bit patterns in the low bits.
-template <class Element, class List>
-Tensor from_list(const pb::TensorProto& proto, DType dtype, const Shape& shape, const List& list) {
+template <class Element, class List> Tensor from_list(const pb::TensorProto& proto, DType dtype, const Shape& shape, const List& list) {
   const int64_t expected = size_bits(dtype) == 4 ? storage_bytes(dtype, num_elements(shape)) : num_elements(shape);
   expect_size(proto, dtype, shape, list.size(), expected, "values");
   Tensor tensor(dtype, shape);
@@ -115,11 +114,19 @@ Tensor tensor_of(const pb::TensorProto& proto, const TensorSource& source) {
     case DType::u64: return from_list<uint64_t>(proto, dtype, shape, proto.uint64_data());
     case DType::u32: return from_list<uint32_t>(proto, dtype, shape, proto.uint64_data());
     case DType::i32: return from_list<int32_t>(proto, dtype, shape, proto.int32_data());
-    case DType::f16: case DType::bf16: case DType::u16: case DType::i16:
-      return from_list<uint16_t>(proto, dtype, shape, proto.int32_data());
-    case DType::boolean: case DType::u8: case DType::i8: case DType::u4: case DType::i4:
-    case DType::f8e4m3fn: case DType::f8e4m3fnuz: case DType::f8e5m2: case DType::f8e5m2fnuz:
-      return from_list<uint8_t>(proto, dtype, shape, proto.int32_data());
+    case DType::f16:
+    case DType::bf16:
+    case DType::u16:
+    case DType::i16: return from_list<uint16_t>(proto, dtype, shape, proto.int32_data());
+    case DType::boolean:
+    case DType::u8:
+    case DType::i8:
+    case DType::u4:
+    case DType::i4:
+    case DType::f8e4m3fn:
+    case DType::f8e4m3fnuz:
+    case DType::f8e5m2:
+    case DType::f8e5m2fnuz: return from_list<uint8_t>(proto, dtype, shape, proto.int32_data());
   }
   internal_error("a dtype without a storage form");
 }
@@ -133,7 +140,7 @@ Tensor tensor_of(const pb::SparseTensorProto& proto, const TensorSource& source)
   }
   Tensor dense(values.dtype(), shape);
   const auto strides = row_major_strides(shape);
-  const bool linear = indices.rank() == 1;   // else one row of coordinates per value
+  const bool linear = indices.rank() == 1;  // else one row of coordinates per value
   if (indices.dtype() != DType::i64 || indices.count() != values.count() * (linear ? 1 : static_cast<int64_t>(shape.size()))) {
     malformed("sparse tensor `" + proto.values().name() + "`: indices " + to_string(indices.shape()) + " don't fit " +
               std::to_string(values.count()) + " values");
@@ -151,7 +158,8 @@ Tensor tensor_of(const pb::SparseTensorProto& proto, const TensorSource& source)
         if (at >= 0) at += coordinate * strides[axis];
       }
     }
-    if (at < 0 || at >= dense.count()) malformed("sparse tensor `" + proto.values().name() + "`: an index lies outside " + to_string(shape));
+    if (at < 0 || at >= dense.count())
+      malformed("sparse tensor `" + proto.values().name() + "`: an index lies outside " + to_string(shape));
     std::memcpy(dense.mutable_bytes() + static_cast<size_t>(at) * element, values.bytes() + static_cast<size_t>(i) * element, element);
   }
   return dense;
@@ -159,8 +167,11 @@ Tensor tensor_of(const pb::SparseTensorProto& proto, const TensorSource& source)
 
 Type type_of(const pb::TypeProto& proto, const std::string& name) {
   if (!proto.has_tensor_type()) {
-    const char* kind = proto.has_sequence_type() ? "a sequence" : proto.has_map_type() ? "a map" : proto.has_optional_type() ? "an optional"
-                       : proto.has_sparse_tensor_type() ? "a sparse tensor" : "without a type";
+    const char* kind = proto.has_sequence_type()        ? "a sequence"
+                       : proto.has_map_type()           ? "a map"
+                       : proto.has_optional_type()      ? "an optional"
+                       : proto.has_sparse_tensor_type() ? "a sparse tensor"
+                                                        : "without a type";
     throw RuleError{proto.value_case() == pb::TypeProto::VALUE_NOT_SET ? "malformed-file" : "unsupported-dtype",
                     "`" + name + "` is " + kind + ", a tensor was expected"};
   }

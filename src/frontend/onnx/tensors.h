@@ -21,7 +21,7 @@ DType require_dtype(int onnx_type);
 /// Where tensors' bytes come from.
 struct TensorSource {
   std::shared_ptr<ExternalFiles> files;
-  std::shared_ptr<const void> owner;     ///< keeps the messages alive: tensors view their raw bytes
+  std::shared_ptr<const void> owner;  ///< keeps the messages alive: tensors view their raw bytes
 };
 
 /// Errors: RuleError for what is wrong in the message ("malformed-file", "external-data", "unsupported-dtype"); Error(environment) for an

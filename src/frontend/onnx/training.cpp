@@ -31,7 +31,8 @@ class Update : public Arithmetic {
 int count_tensors(NodeContext& node, int groups) {
   const int rest = node.num_inputs() - 2;
   if (rest < groups || rest % groups != 0) {
-    node.refuse("malformed-file", std::to_string(rest) + " operands follow R and T, a multiple of " + std::to_string(groups) + " was expected");
+    node.refuse("malformed-file",
+                std::to_string(rest) + " operands follow R and T, a multiple of " + std::to_string(groups) + " was expected");
   }
   return rest / groups;
 }
@@ -60,7 +61,8 @@ void import_adam(NodeContext& node) {
   const double norm = node.number("norm_coefficient", 0), norm_post = node.number("norm_coefficient_post", 0);
   const int n = count_tensors(node, 4);
   Update m(node);
-  Value* corrected = m.div(m.mul(m.rate(), m.sqrt(m.sub(m.number(1), m.power(beta, m.steps())))), m.sub(m.number(1), m.power(alpha, m.steps())));
+  Value* corrected =
+      m.div(m.mul(m.rate(), m.sqrt(m.sub(m.number(1), m.power(beta, m.steps())))), m.sub(m.number(1), m.power(alpha, m.steps())));
   Value* rate = m.unless_first(corrected, m.rate());
   for (int i = 0; i < n; ++i) {
     Value *x = node.in(2 + i), *v = node.in(2 + 2 * n + i), *h = node.in(2 + 3 * n + i);
@@ -78,7 +80,8 @@ void import_momentum(NodeContext& node) {
   if (!node.has_attribute("alpha") || !node.has_attribute("beta")) node.refuse("malformed-file", "attribute `alpha` or `beta` is missing");
   const double alpha = node.number("alpha", 0), beta = node.number("beta", 0), norm = node.number("norm_coefficient", 0);
   const std::string mode = node.text("mode");
-  if (mode != "standard" && mode != "nesterov") node.refuse("unsupported-attribute", "`mode` is `" + mode + "`, standard and nesterov are known");
+  if (mode != "standard" && mode != "nesterov")
+    node.refuse("unsupported-attribute", "`mode` is `" + mode + "`, standard and nesterov are known");
   const int n = count_tensors(node, 3);
   Update m(node);
   Value* share = m.unless_first(m.number(beta), m.number(1));
