@@ -366,7 +366,7 @@ class CpuNest {
         double score = static_cast<double>(columns) / padded;                          // lanes that compute nothing
         score *= products / std::max(products, static_cast<double>(m + v));            // two loads and two products a cycle
         score *= std::min(1.0, products / 8);                                          // latency 4 x 2 a cycle
-        if (rows % m != 0) score *= 0.88 + 0.1 * static_cast<double>(rows / m) / static_cast<double>(rows / m + 1);
+        if (rows % m != 0) score *= 0.85 + 0.1 * static_cast<double>(rows / m) / static_cast<double>(rows / m + 1);
         if (score > best_score + 1e-9) {
           best_score = score;
           best = {m, v};

@@ -181,10 +181,13 @@ namespace {
 
 ExprPtr zero(DType dtype) { return is_float(dtype) ? constant_float(dtype, 0) : constant_int(dtype, 0); }
 
-ExprPtr guard_load(const ExprPtr& expr) {
+ExprPtr guard_load(const ExprPtr& expr, const std::vector<VarRef>& unmasked) {
   if (expr->kind != Expr::Kind::load || expr->otherwise) return expr;
   for (size_t i = 0; i < expr->indices.size(); i++) {
-    const std::optional<int64_t> low = expr->indices[i].min(), high = expr->indices[i].max();
+    const Index& index = expr->indices[i];
+    const bool concerned = index.uses_scalars() || std::any_of(unmasked.begin(), unmasked.end(), [&](const VarRef& var) { return index.uses(var.get()); });
+    if (!concerned) continue;
+    const std::optional<int64_t> low = index.min(), high = index.max();
     if (!low || !high || *low < 0 || *high >= expr->buffer->extents[i]) return load(expr->buffer, expr->indices, zero(expr->dtype));
   }
   return expr;
@@ -192,11 +195,10 @@ ExprPtr guard_load(const ExprPtr& expr) {
 
 }  // namespace
 
-ExprPtr guard_loads(const ExprPtr& expr) { return rewrite_expr(expr, guard_load); }
-
-Block guard_loads(const Block& block) {
+Block guard_loads(const Block& block, const std::vector<VarRef>& unmasked) {
+  if (unmasked.empty()) return block;
   Block result = block;
-  rewrite_exprs(result, guard_load);
+  rewrite_exprs(result, [&](const ExprPtr& expr) { return guard_load(expr, unmasked); });
   return result;
 }
 

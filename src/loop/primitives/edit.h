@@ -54,9 +54,9 @@ ExprPtr substitute_var(const ExprPtr& expr, const VarRef& var, const Index& by);
 /// The pointwise op of the combiner applied.
 ExprPtr combine_values(Op combiner, const ExprPtr& a, const ExprPtr& b);
 
-/// The load with `else 0` unless its indices are inside the buffer whatever its variables are.
-ExprPtr guard_loads(const ExprPtr& expr);
-Block guard_loads(const Block& block);
+/// Makes loads safe where the variables run past a mask: `else 0` on those whose indices use one of them (or a scalar) and may leave the buffer.
+Block guard_loads(const Block& block, const std::vector<VarRef>& unmasked);
+
 /// The lets of `block` (in order) that the roots need, directly or through each other. False when a statement that is no let is needed.
 bool needed_lets(const Block& block, const std::set<const Scalar*>& roots, Block& needed);
 

@@ -220,25 +220,28 @@ class Peeler {
     return result;
   }
 
-  /// An `if` on what is outside the inner dim; both branches have loops over the rest of the dims.
+  /// An `if` as far out as what it asks is known; both branches have loops over the rest of the dims.
   Block choose_at_run_time(const Loop& loop, const Tail& tail, int at) {
-    Loop outer = loop;
-    outer.dims.assign(loop.dims.begin(), loop.dims.begin() + at);
-    Loop main = loop;
-    main.dims.assign(loop.dims.begin() + at, loop.dims.end());
-    for (const Dim& dim : main.dims) {
-      if (tail.outer.uses(dim.var.get())) internal_error("`" + dim.var->name + "` decides about the remainder, it must stand outside `" + name_ + "`");
+    int known = 0;
+    for (int i = 0; i < static_cast<int>(loop.dims.size()); i++) {
+      const Bind bind = loop.dims[i].bind;
+      const bool parallel = bind == Bind::block || bind == Bind::threads || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
+      if (tail.outer.uses(loop.dims[i].var.get()) || (parallel && i < at)) known = i + 1;
     }
+    if (known > at) internal_error("`" + loop.dims[known - 1].var->name + "` decides about the remainder, it must stand outside `" + name_ + "`");
+    Loop outer = loop;
+    outer.dims.assign(loop.dims.begin(), loop.dims.begin() + known);
+    Loop main = loop;
+    main.dims.assign(loop.dims.begin() + known, loop.dims.end());
     std::vector<ExprPtr> outside, inside;
     for (const ExprPtr& condition : tail.others) (uses_any(condition, main.dims) ? inside : outside).push_back(condition);
     outer.where = conjunction(outside);
     main.where = conjunction(inside);
     Loop rest = main;
     rest.body = fresh(loop.body);
-    const Renamed renamed = rest_dims(main.dims, tail, 0, -1);
+    const Renamed renamed = rest_dims(main.dims, tail, at - known, -1);
     If branch;
-    branch.condition = in_range(tail.outer, -tail.factor, tail.high - tail.factor + 1);
-    branch.condition = conjuncts(branch.condition).back();
+    branch.condition = apply(Op::lt_, {index_value(tail.outer), constant_int(DType::i64, tail.high - tail.factor + 1)});
     std::vector<ExprPtr> last = inside;
     if (const ExprPtr beyond = in_range(tail.outer, 0, tail.high)) last.push_back(beyond);
     branch.then.push_back({main});

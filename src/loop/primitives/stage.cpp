@@ -200,8 +200,9 @@ class Stager {
       from[axis] = region.corner[axis] + Index(var);
       to[i] = Index(var);
     }
-    const ExprPtr value = load(buffer_, from, region.otherwise);
-    loop.body.push_back({Store{staged, to, guard_loads(value)}});
+    std::vector<VarRef> all;
+    for (const Dim& dim : loop.dims) all.push_back(dim.var);
+    loop.body = guard_loads({Stmt{Store{staged, to, load(buffer_, from, region.otherwise)}}}, all);
     return {std::move(loop)};
   }
 

@@ -95,6 +95,11 @@ class Tiler {
     std::vector<ExprPtr> outside, inside;
     for (const ExprPtr& condition : conjuncts(loop.where)) (uses_any(condition, tiled) ? inside : outside).push_back(condition);
 
+    unmasked_.clear();
+    for (const Dim& dim : tiled) {
+      if (std::any_of(inside.begin(), inside.end(), [&](const ExprPtr& condition) { return uses(condition, dim.var.get()); })) unmasked_.push_back(dim.var);
+    }
+
     Block before(loop.body.begin(), loop.body.begin() + static_cast<std::ptrdiff_t>(position));
     const Block after(loop.body.begin() + static_cast<std::ptrdiff_t>(position) + 1, loop.body.end());
 
@@ -151,7 +156,7 @@ class Tiler {
     }
     Block lets = with_lets(before, {}, roots);
     for (Stmt& stmt : stores) lets.push_back(std::move(stmt));
-    loop.body = substitute(guard_loads(fresh(lets, ".init")), copy.substitution);
+    loop.body = substitute(guard_loads(fresh(lets, ".init"), unmasked_), copy.substitution);
     return {std::move(loop)};
   }
 
@@ -203,7 +208,7 @@ class Tiler {
     Block lets = with_lets(before, {}, roots);
     const size_t num_lets = lets.size();
     for (Stmt& stmt : body) lets.push_back(std::move(stmt));
-    loop.body = guard_loads(num_lets > 0 ? fresh(lets, ".in") : lets);
+    loop.body = guard_loads(num_lets > 0 ? fresh(lets, ".in") : lets, unmasked_);
     if (reduced.empty()) return {std::move(loop)};
     Loop steps;
     steps.kind = Loop::Kind::for_;
@@ -246,6 +251,7 @@ class Tiler {
   std::string accumulator_;
   std::vector<std::string> named_;
   Space space_;
+  std::vector<VarRef> unmasked_;   ///< tiled dims whose mask guards the last map only
   bool found_ = false;
 };
 
