@@ -123,6 +123,9 @@ std::optional<Bounds> Facts::bounds(const Index& index) const {
   const auto plain = by_terms(index);
   std::optional<int64_t> low, high;
   if (plain) low = plain->low, high = plain->high;
+  // Index::min and max know no facts, but see through divisions.
+  if (const auto least = index.min()) low = std::max(low.value_or(*least), *least);
+  if (const auto most = index.max()) high = std::min(high.value_or(*most), *most);
   for (const Upper& fact : uppers_) {
     if (const auto rest = by_terms(index - fact.sum))
       high = std::min(high.value_or(std::numeric_limits<int64_t>::max()), fact.high + rest->high);

@@ -369,24 +369,59 @@ bool Index::uses_scalars() const {
                      [](const Term& term) { return term.atom.scalar || (term.atom.operand && term.atom.operand->uses_scalars()); });
 }
 
-std::optional<int64_t> Index::min() const {
-  int64_t result = constant_;
-  for (const Term& term : terms_) {
+namespace {
+
+/// Bounds of the sum, term by term.
+std::optional<Range> loose_range(int64_t constant, const std::vector<Term>& terms) {
+  Range result{constant, constant};
+  for (const Term& term : terms) {
     const auto range = range_of(term.atom);
     if (!range) return std::nullopt;
-    result += term.coefficient * (term.coefficient > 0 ? range->low : range->high);
+    result.low += term.coefficient * (term.coefficient > 0 ? range->low : range->high);
+    result.high += term.coefficient * (term.coefficient > 0 ? range->high : range->low);
   }
   return result;
 }
 
-std::optional<int64_t> Index::max() const {
-  int64_t result = constant_;
-  for (const Term& term : terms_) {
-    const auto range = range_of(term.atom);
-    if (!range) return std::nullopt;
-    result += term.coefficient * (term.coefficient > 0 ? range->high : range->low);
+/// The same with what stands beside a division moved into it, which sees that they depend on each other:
+///   %i + (%j - %i * 64) / 192  =  (%i * 128 + %j) / 192
+std::optional<Range> range_through_divisions(int64_t constant, const std::vector<Term>& terms) {
+  auto result = loose_range(constant, terms);
+  for (const Term& division : terms) {
+    if (!result) break;
+    if (division.atom.kind != Atom::Kind::floor_div) continue;
+    const int64_t c = division.coefficient, d = division.atom.divisor;
+    Index inside = *division.atom.operand;
+    std::vector<Term> outside;
+    bool moved = false;
+    for (const Term& term : terms) {
+      if (&term == &division) continue;
+      if (term.coefficient % c == 0 && term.atom.kind == Atom::Kind::var && inside.uses(term.atom.var.get())) {
+        IndexBuilder::add(inside, term.coefficient / c * d, term.atom);
+        moved = true;
+      } else {
+        outside.push_back(term);
+      }
+    }
+    const auto rest = loose_range(constant, outside), operand = loose_range(inside.constant(), inside.terms());
+    if (!moved || !rest || !operand) continue;
+    const int64_t low = floor_of(operand->low, d) * c, high = floor_of(operand->high, d) * c;
+    result->low = std::max(result->low, rest->low + std::min(low, high));
+    result->high = std::min(result->high, rest->high + std::max(low, high));
   }
   return result;
+}
+
+}  // namespace
+
+std::optional<int64_t> Index::min() const {
+  const auto range = range_through_divisions(constant_, terms_);
+  return range ? std::optional(range->low) : std::nullopt;
+}
+
+std::optional<int64_t> Index::max() const {
+  const auto range = range_through_divisions(constant_, terms_);
+  return range ? std::optional(range->high) : std::nullopt;
 }
 
 Index operator+(const Index& a, const Index& b) {
