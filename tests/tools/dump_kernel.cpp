@@ -1,4 +1,4 @@
-// dump_kernel FILE.loop [SCHEDULE]: what the CUDA backend makes of a first form: the schedule (chosen, or the one given), the kernels' text and their faults, PTX,
+// dump_kernel [--tf32] [--llvm] FILE.loop [SCHEDULE]: what the CUDA backend makes of a first form: the schedule (chosen, or the one given), the kernels' text and their faults, PTX,
 // and ptxas's report of registers and spills where there is a ptxas. Exit code 1 when a kernel doesn't verify or spills.
 #include <cstdio>
 #include <fstream>
@@ -11,7 +11,7 @@
 
 namespace {
 
-int dump(const std::string& path, const char* given, bool tf32) {
+int dump(const std::string& path, const char* given, bool tf32, bool llvm) {
   using namespace tcc;
   std::ifstream file(path);
   if (!file) {
@@ -39,7 +39,10 @@ int dump(const std::string& path, const char* given, bool tf32) {
   if (status != 0) return status;
   codegen::Options options;
   options.target = target.name;
-  const std::string ptx = emit_nvptx(named, options).assembly;
+  options.want_llvm = llvm;
+  const codegen::Products products = emit_nvptx(named, options);
+  const std::string& ptx = products.assembly;
+  if (llvm) std::printf("; LLVM IR\n%s\n", products.llvm_ir.c_str());
   std::printf("%s\n", ptx.c_str());
   if (codegen::find_ptxas().empty()) return status;
   for (const char* arch : {"sm_80", "sm_90a"}) {
@@ -54,18 +57,19 @@ int dump(const std::string& path, const char* given, bool tf32) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool tf32 = false;
+  bool tf32 = false, llvm = false;
   std::vector<const char*> words;
   for (int i = 1; i < argc; i++) {
     if (std::string(argv[i]) == "--tf32") tf32 = true;
+    else if (std::string(argv[i]) == "--llvm") llvm = true;
     else words.push_back(argv[i]);
   }
   if (words.empty() || words.size() > 2) {
-    std::fputs("usage: dump_kernel [--tf32] FILE.loop [SCHEDULE]\n", stderr);
+    std::fputs("usage: dump_kernel [--tf32] [--llvm] FILE.loop [SCHEDULE]\n", stderr);
     return 2;
   }
   try {
-    return dump(words[0], words.size() > 1 ? words[1] : nullptr, tf32);
+    return dump(words[0], words.size() > 1 ? words[1] : nullptr, tf32, llvm);
   } catch (const tcc::Error& error) {
     for (const tcc::Diagnostic& diagnostic : error.diagnostics()) std::fprintf(stderr, "%s\n", diagnostic.message.c_str());
     return 2;
