@@ -96,6 +96,10 @@ TEST_P(Forms, ChoiceVerifies) {
     std::vector<loop::BufferRef> temporaries;
     const std::vector<loop::Kernel> kernels = split_kernels(scheduled, target, &temporaries);
     EXPECT_FALSE(kernels.empty());
+    if (getenv("TCC_PRINT_KERNELS")) {
+      std::puts((path.filename().string() + ": " + print(schedule)).c_str());
+      for (const loop::Kernel& kernel : kernels) std::puts(loop::print(kernel, "k").c_str());
+    }
     for (const loop::Kernel& kernel : kernels) {
       for (const std::string& fault : loop::verify_kernel(kernel)) ADD_FAILURE() << fault << "\n" << print(schedule) << "\n" << loop::print(kernel, "k");
       EXPECT_GT(estimate_ns(kernel, target), 0);

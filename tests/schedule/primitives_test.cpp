@@ -1,16 +1,207 @@
-// Each primitive: a first form, the primitive, and what it must become.
+// Each primitive: a form, a schedule, and what it must become; both are parsed and compared by structure, and run on small integers.
 #include <gtest/gtest.h>
 
 #include "tcc/loop/loop.h"
 #include "tcc/schedule/schedule.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/tensor.h"
 
 namespace tcc::schedule {
 namespace {
 
+struct Case {
+  const char* name;
+  const char* before;
+  const char* schedule;
+  const char* after;
+};
+
+const Case kCases[] = {
+    {"SplitMasksTheRemainder",
+     "unit (%a0: f32[20]) -> (%r0: f32[20]) { map %i in 20 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }",
+     "split(i, 8)",
+     R"(unit (%a0: f32[20]) -> (%r0: f32[20]) {
+          map %i_0 in 3 bind(serial), %i_1 in 8 bind(serial) where lt(index(%i_0 * 8 + %i_1), 20) {
+            %x: f32 = load %a0[%i_0 * 8 + %i_1]
+            store %x, %r0[%i_0 * 8 + %i_1]
+          } })"},
+    {"SplitExactlyNeedsNoMask",
+     "unit (%a0: f32[16]) -> (%r0: f32[16]) { map %i in 16 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }",
+     "split(i, 8) vectorize(i_1)",
+     R"(unit (%a0: f32[16]) -> (%r0: f32[16]) {
+          map %i_0 in 2 bind(serial), %i_1 in 8 bind(vector) {
+            %x: f32 = load %a0[%i_0 * 8 + %i_1]
+            store %x, %r0[%i_0 * 8 + %i_1]
+          } })"},
+    {"PeelGivesAReduceASecondPart",
+     R"(unit (%a0: f32[3, 20]) -> (%r0: f32[3]) { map %i in 3 {
+          %s: f32 = reduce sum %j in 20 { %x: f32 = load %a0[%i, %j]
+            yield %x }
+          store %s, %r0[%i] } })",
+     "split(j, 8, tail=peel) vectorize(j_1)",
+     R"(unit (%a0: f32[3, 20]) -> (%r0: f32[3]) { map %i in 3 bind(serial) {
+          %s.main: f32 = reduce sum %j_0 in 2 bind(serial), %j_1 in 8 bind(vector) { %x: f32 = load %a0[%i, %j_0 * 8 + %j_1]
+            yield %x }
+          %s: f32 = reduce sum init(%s.main) %j_1.tail in 4 bind(vector) { %x.tail: f32 = load %a0[%i, %j_1.tail + 16]
+            yield %x.tail }
+          store %s, %r0[%i] } })"},
+    {"PeelChoosesWhereTheOuterPartRunsInParallel",
+     "unit (%a0: f32[20]) -> (%r0: f32[20]) { map %i in 20 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }",
+     "split(i, 8) bind(i_0, threads) peel(i_1)",
+     R"(unit (%a0: f32[20]) -> (%r0: f32[20]) {
+          map %i_0 in 3 bind(threads) {
+            if lt(index(%i_0 * 8), 13) {
+              map %i_1 in 8 bind(serial) { %x: f32 = load %a0[%i_0 * 8 + %i_1]
+                store %x, %r0[%i_0 * 8 + %i_1] }
+            } else {
+              map %i_1.tail in 4 bind(serial) { %x.tail: f32 = load %a0[%i_0 * 8 + %i_1.tail]
+                store %x.tail, %r0[%i_0 * 8 + %i_1.tail] }
+            } } })"},
+    {"FuseMakesContiguousDimsOne",
+     "unit (%a0: f32[4, 8]) -> (%r0: f32[32]) { map %i in 4, %j in 8 { %x: f32 = load %a0[%i, %j]\n store %x, %r0[%i * 8 + %j] } }",
+     "fuse(i, j)",
+     "unit (%a0: f32[4, 8]) -> (%r0: f32[32]) { map %i_j in 32 bind(serial) { %x: f32 = load %a0[%i_j / 8, %i_j mod 8]\n store %x, %r0[%i_j] } }"},
+    {"ReorderMergesAPerfectNest",
+     "unit (%a0: f32[4, 8]) -> (%r0: f32[8, 4]) { map %i in 4 { map %j in 8 { %x: f32 = load %a0[%i, %j]\n store %x, %r0[%j, %i] } } }",
+     "reorder(j, i) bind(j, threads)",
+     "unit (%a0: f32[4, 8]) -> (%r0: f32[8, 4]) { map %j in 8 bind(threads), %i in 4 bind(serial) { %x: f32 = load %a0[%i, %j]\n store %x, %r0[%j, %i] } }"},
+    {"TileGuardsTheLastMapOnly",
+     R"(unit (%a0: f32[5, 7]) -> (%r0: f32[7]) { map %j in 7 {
+          %s: f32 = reduce sum %i in 5 { %x: f32 = load %a0[%i, %j]
+            yield %x }
+          store neg(%s), %r0[%j] } })",
+     "split(j, 4) tile(s, j_1) vectorize(j_1)",
+     R"(unit (%a0: f32[5, 7]) -> (%r0: f32[7]) { map %j_0 in 2 bind(serial) {
+          alloc %s.tile: f32[4] registers
+          map %j_1.init in 4 bind(vector) { store 0.0, %s.tile[%j_1.init] }
+          for %i in 5 bind(serial) { map %j_1 in 4 bind(vector) {
+            %x: f32 = load %a0[%i, %j_0 * 4 + %j_1] else 0.0
+            %s.old: f32 = load %s.tile[%j_1]
+            store add(%s.old, %x), %s.tile[%j_1] } }
+          map %j_1.out in 4 bind(vector) where lt(index(%j_0 * 4 + %j_1.out), 7) {
+            %s: f32 = load %s.tile[%j_1.out]
+            store neg(%s), %r0[%j_0 * 4 + %j_1.out] } } })"},
+    {"TileKeepsPartialSumsApart",
+     R"(unit (%a0: f32[4, 16]) -> (%r0: f32[4]) { map %i in 4 {
+          %s: f32 = reduce sum %k in 16 { %x: f32 = load %a0[%i, %k]
+            yield %x }
+          store %s, %r0[%i] } })",
+     "split(k, 8) tile(s, i, k_1) unroll(i) vectorize(k_1)",
+     R"(unit (%a0: f32[4, 16]) -> (%r0: f32[4]) {
+          alloc %s.tile: f32[4, 8] registers
+          map %i.init in 4 bind(unroll), %k_1.init in 8 bind(vector) { store 0.0, %s.tile[%i.init, %k_1.init] }
+          for %k_0 in 2 bind(serial) { map %i in 4 bind(unroll), %k_1 in 8 bind(vector) {
+            %x: f32 = load %a0[%i, %k_0 * 8 + %k_1]
+            %s.old: f32 = load %s.tile[%i, %k_1]
+            store add(%s.old, %x), %s.tile[%i, %k_1] } }
+          map %i.out in 4 bind(unroll) {
+            %s: f32 = reduce sum %k_1.sum in 8 bind(vector) { yield load %s.tile[%i.out, %k_1.sum] }
+            store %s, %r0[%i.out] } })"},
+    {"KeepReadsARowOnce",
+     R"(unit (%a0: f32[3, 8]) -> (%r0: f32[3, 8]) { map %i in 3 {
+          %m: f32 = reduce max %j in 8 { %x: f32 = load %a0[%i, %j]
+            yield %x }
+          map %k in 8 { %y: f32 = load %a0[%i, %k]
+            store sub(%y, %m), %r0[%i, %k] } } })",
+     "keep(x, registers)",
+     R"(unit (%a0: f32[3, 8]) -> (%r0: f32[3, 8]) { map %i in 3 bind(serial) {
+          alloc %x.kept: f32[8] registers
+          map %j.keep in 8 bind(serial) { store load %a0[%i, %j.keep], %x.kept[%j.keep] }
+          %m: f32 = reduce max %j in 8 bind(serial) { %x: f32 = load %x.kept[%j]
+            yield %x }
+          map %k in 8 bind(serial) { %y: f32 = load %x.kept[%k]
+            store sub(%y, %m), %r0[%i, %k] } } })"},
+    {"StageCopiesTheBoxThatIsRead",
+     R"(unit (%a0: f32[16]) -> (%r0: f32[16]) { map %i in 16 {
+          %x: f32 = load %a0[%i]
+          %y: f32 = load %a0[%i + 1] else 0.0
+          store add(%x, %y), %r0[%i] } })",
+     "split(i, 8) stage(a0, scratch, at=i_0)",
+     R"(unit (%a0: f32[16]) -> (%r0: f32[16]) { map %i_0 in 2 bind(serial) {
+          alloc %a0.staged: f32[9] scratch
+          map %a0_a in 9 bind(serial) { store load %a0[%i_0 * 8 + %a0_a] else 0.0, %a0.staged[%a0_a] }
+          map %i_1 in 8 bind(serial) {
+            %x: f32 = load %a0.staged[%i_1]
+            %y: f32 = load %a0.staged[%i_1 + 1]
+            store add(%x, %y), %r0[%i_0 * 8 + %i_1] } } })"},
+    {"SplitReduceMakesTwoNests",
+     R"(unit (%a0: f32[100]) -> (%r0: f32[1]) { map %i in 1 {
+          %s: f32 = reduce sum %k in 100 { %x: f32 = load %a0[%k]
+            yield %x }
+          store %s, %r0[%i] } })",
+     "split_reduce(s, 10)",
+     R"(unit (%a0: f32[100]) -> (%r0: f32[1]) {
+          alloc %s.parts: f32[10, 1] global
+          map %k_0 in 10 bind(serial), %i.part in 1 bind(serial) {
+            %s.part: f32 = reduce sum %k_1 in 10 bind(serial) { %x.part: f32 = load %a0[%k_0 * 10 + %k_1]
+              yield %x.part }
+            store %s.part, %s.parts[%k_0, %i.part] }
+          map %i in 1 bind(serial) {
+            %s: f32 = reduce sum %part in 10 bind(serial) { yield load %s.parts[%part, %i] }
+            store %s, %r0[%i] } })"},
+};
+
+class Primitives : public testing::TestWithParam<Case> {};
+
+Tensor counted(const loop::Buffer& buffer) {
+  Tensor tensor(buffer.dtype, buffer.extents);
+  for (int64_t i = 0; i < tensor.count(); i++) tensor.set_int64(i, (i * 7 + 3) % 11 - 5);
+  return tensor;
+}
+
+std::vector<Tensor> params_of(const loop::Unit& unit) {
+  std::vector<Tensor> params;
+  for (const loop::Param& param : unit.params) params.push_back(param.written ? Tensor(param.buffer->dtype, param.buffer->extents) : counted(*param.buffer));
+  return params;
+}
+
+TEST_P(Primitives, Becomes) {
+  const Case& c = GetParam();
+  const loop::Unit before = loop::parse_unit(c.before, "before"), expected = loop::parse_unit(c.after, "after");
+  const loop::Unit after = apply(before, parse_schedule(c.schedule, "schedule"), Target::cpu_v3());
+  std::string why;
+  EXPECT_TRUE(loop::equal(after, expected, &why)) << why << "\n" << loop::print(after);
+  std::vector<Tensor> first = params_of(before), second = params_of(before);
+  loop::interpret(before, first);
+  loop::interpret(after, second);
+  for (size_t i = 0; i < first.size(); i++) EXPECT_TRUE(first[i].same_bytes(second[i]));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Primitives, testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
+
 TEST(Schedule, TextReadsBack) {
   const std::string text = "split(i, 4) bind(i_0, threads) tile(s, i_1, j_1, space=registers) stage(a0, scratch, at=k, order=ba)";
   EXPECT_EQ(print(parse_schedule(text, "test")), text);
+}
+
+TEST(Schedule, WhatDoesNotFitIsNamed) {
+  const loop::Unit unit = loop::parse_unit("unit (%a0: f32[4]) -> (%r0: f32[4]) { map %i in 4 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }", "unit");
+  for (const char* text : {"split(j, 4)", "bind(i, nowhere)", "fuse(i, j)", "tile(s, i)", "no_such(i)", "split(i, 4, 5)"}) {
+    try {
+      apply(unit, parse_schedule(text, "schedule"), Target::cpu_v3());
+      ADD_FAILURE() << text << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::internal);
+      EXPECT_NE(std::string(error.what()).find("schedule: "), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Schedule, OnlineSoftmaxIsOnePass) {
+  const loop::Unit unit = loop::parse_unit(R"(unit (%a0: f32[2, 9]) -> (%r0: f32[2]) { map %i in 2 {
+      %m: f32 = reduce max %j in 9 { %x: f32 = load %a0[%i, %j]
+        yield %x }
+      %s: f32 = reduce sum %k in 9 { %y: f32 = load %a0[%i, %k]
+        yield exp(sub(%y, %m)) }
+      store add(%m, log(%s)), %r0[%i] } })", "unit");
+  const loop::Unit merged = apply(unit, parse_schedule("online(m, s)", "schedule"), Target::cpu_v3());
+  int reduces = 0;
+  loop::walk(merged.body, [&](const loop::Stmt& stmt) { reduces += std::holds_alternative<loop::Reduce>(stmt.node); });
+  EXPECT_EQ(reduces, 1);
+  std::vector<Tensor> first = params_of(unit), second = params_of(unit);
+  loop::interpret(unit, first);
+  loop::interpret(merged, second);
+  for (int64_t i = 0; i < 2; i++) EXPECT_NEAR(first[1].as_double(i), second[1].as_double(i), 1e-5);
 }
 
 }  // namespace
