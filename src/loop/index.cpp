@@ -121,8 +121,8 @@ struct Parts {
   Index quotient, rest;
 };
 
-/// The rest has coefficients of the smallest magnitude (d / 2 stays positive) and a constant in [0, d); one whose range shows that it never leaves one
-/// multiple of d is moved into [0, d) whole.
+/// A rest whose range shows that it never leaves one multiple of d is moved into [0, d) whole. Otherwise it keeps the given coefficients where it is never
+/// negative, else it has those of the smallest magnitude (d / 2 stays positive); its constant is in [0, d).
 Parts split_by(const Index& a, int64_t d) {
   auto settle = [d](Parts& parts) {
     const auto range = range_of(parts.rest);
@@ -151,6 +151,9 @@ Parts split_by(const Index& a, int64_t d) {
   }
   if (settle(exact)) return exact;
   if (settle(positive)) return positive;
+  // No multiple of d holds the rest. Coefficients as given keep its range tight and, where it is not negative, divisions unsigned.
+  const auto range = range_of(exact.rest);
+  if (range && range->low >= 0) return exact;
   settle(small);
   return small;
 }

@@ -248,6 +248,7 @@ llvm::Value* Emitter::emit_cast(llvm::Value* value, DType from, DType to) {
     return builder_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
   }
   if (is_float(from) && is_float(to)) {
+    if (from == DType::f64 && size_bits(to) == 16) value = builder_.CreateFPTrunc(value, lanes_of(builder_.getFloatTy()));   // through f32, as Tensor::cast_to
     if (size_bits(from) == 16 && size_bits(to) == 16) {
       value = builder_.CreateFPExt(value, lanes_of(builder_.getFloatTy()));
       return builder_.CreateFPTrunc(value, type);
