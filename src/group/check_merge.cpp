@@ -54,6 +54,8 @@ int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<N
   std::unordered_set<const Value*> after_anchor;
   int cost = 0;
   bool has_full = false;
+  // What the running state of a scan is stored at: the one inner variable that others may have.
+  const std::vector<loop::VarRef> scanned = kind == UnitKind::scan ? placement.inner_vars(*placement.find(anchor->result())) : std::vector<loop::VarRef>();
   int64_t row_length = 1;
   for (const Node* node : nodes) {
     bool follows = node == anchor;
@@ -71,9 +73,7 @@ int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<N
         continue;
       }
       if (covers) {
-        // The anchor of a scan has an inner variable by nature.
-        if (!inner.empty() && kind != UnitKind::rows && kind != UnitKind::scan) return -1;
-        if (kind == UnitKind::scan && follows && inner.empty()) return -1;
+        if (kind == UnitKind::scan ? inner != scanned || scanned.empty() : !inner.empty() && kind != UnitKind::rows) return -1;
         has_full = has_full || (!inner.empty() && clusters.escapes(result, a, b));
         continue;
       }

@@ -12,7 +12,7 @@ class RandomGraphs : public testing::TestWithParam<bool> {};
 
 TEST_P(RandomGraphs, UnitsComputeWhatTheGraphDoes) {
   const bool fuse = GetParam();
-  for (uint32_t seed = 1; seed <= 400; ++seed) {
+  for (uint32_t seed = 1; seed <= 600; ++seed) {
     RandomGraph random(seed);
     const auto graph = random.make(4 + static_cast<int>(seed % 14));
     const std::vector<Tensor> inputs = random.inputs_for(*graph);
