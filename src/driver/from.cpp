@@ -1,5 +1,7 @@
 #include "driver/from.h"
 
+#include <algorithm>
+
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
 #include "tcc/support/safetensors.h"
@@ -50,7 +52,11 @@ std::vector<std::string> split_at(const std::string& text, std::string_view word
 void refuse(const std::string& where, const std::vector<std::string>& faults, const char* form) {
   if (faults.empty()) return;
   Diagnostics diagnostics;
-  for (const std::string& fault : faults) diagnostics.error("type-error", where, "not well-formed " + std::string(form) + ": " + fault);
+  for (const std::string& fault : faults) {
+    const size_t end = std::min(fault.find('\n'), fault.size());   // the node, printed, follows
+    const size_t snippet = std::min(fault.find_first_not_of(" \n", end), fault.size());
+    diagnostics.error("type-error", where, "not well-formed " + std::string(form) + ": " + fault.substr(0, end), fault.substr(snippet));
+  }
   diagnostics.checkpoint();
 }
 

@@ -76,7 +76,7 @@ void require_well_formed(std::string_view name, const std::vector<std::string>& 
   if (faults.empty()) return;
   std::string text = "`" + std::string(name) + "` gave what is not well formed:";
   for (const std::string& fault : faults) text += "\n  " + fault;
-  internal_error(text);
+  throw Error(ExitCode::internal, {{Diagnostic::Severity::internal_error, "internal-error", "", text, ""}});
 }
 
 }  // namespace tcc::driver

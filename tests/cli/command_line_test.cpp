@@ -1,0 +1,183 @@
+// The program as a user meets it: verbs, products, names of files, exit codes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cli/program.h"
+#include "tcc/support/npy.h"
+#include "tcc/support/safetensors.h"
+
+namespace tcc::test {
+namespace {
+
+class CommandLine : public testing::Test {
+ protected:
+  void SetUp() override { folder_.write("small.graph", small_graph()); }
+  Result tcc(const std::string& arguments) const { return run_tcc(arguments, folder_.path()); }
+  Result shell(const std::string& command) const { return run_shell(command, folder_.path()); }
+  /// It works, and says nothing on stderr.
+  std::string good(const std::string& arguments) const {
+    const Result result = tcc(arguments);
+    EXPECT_EQ(result.exit_code, 0) << arguments;
+    EXPECT_EQ(result.err, "") << arguments;
+    return result.out;
+  }
+  std::vector<std::string> new_files() const {
+    std::vector<std::string> files = folder_.files();
+    std::erase(files, "small.graph");
+    return files;
+  }
+  Folder folder_;
+};
+
+using Files = std::vector<std::string>;
+
+TEST_F(CommandLine, CompilesAndRuns) {
+  EXPECT_EQ(good("--from=graph small.graph -o small.so"), "");
+  EXPECT_EQ(new_files(), Files{"small.so"});
+  Tensor x(DType::f32, {4, 3});
+  for (int i = 0; i < 12; ++i) x.mutable_data<float>()[i] = 0.25F * static_cast<float>(i) - 1;
+  write_npy(folder_ / "x.npy", x);
+  const std::string text = good("run small.so --device cpu --input x.npy --save results");
+  EXPECT_TRUE(text.starts_with("device: ")) << text;
+  EXPECT_NE(text.find("\np: f32[4, 2] min "), std::string::npos) << text;
+  const Tensor p = read_npy(folder_ / "results/0.npy");
+  EXPECT_EQ(p.shape(), (Shape{4, 2}));
+  for (int row = 0; row < 4; ++row) EXPECT_NEAR(p.as_double(2 * row) + p.as_double(2 * row + 1), 1, 1e-6);
+  EXPECT_EQ(good("run small.so --device cpu --input x=x.npy"), text);
+  // The same values for the same seed.
+  EXPECT_EQ(good("run small.so --device cpu --random --seed 5"), good("run small.so --device cpu --random --seed 5"));
+  EXPECT_NE(good("run small.so --device cpu --random --seed 5"), good("run small.so --device cpu --random --seed 6"));
+  const Result json = shell("\"$TCC\" run small.so --device cpu --random --json | python3 -c 'import json, sys; r = json.load(sys.stdin); print(r[\"outputs\"][0][\"shape\"])'");
+  if (json.exit_code == 0) EXPECT_EQ(json.out, "[4, 2]\n");
+}
+
+TEST_F(CommandLine, BenchReportsWhatItPromises) {
+  good("--from=graph --target=cpu small.graph -o small.so");
+  const std::string json = good("bench small.so --runs 7 --warmup 1 --threads 1 --json");
+  for (const char* key : {"\"device\"", "\"runs\": 7,", "\"median_us\"", "\"p90_us\"", "\"p99_us\"", "\"host_median_us\"", "\"peak_bytes\""}) {
+    EXPECT_NE(json.find(key), std::string::npos) << key << "\n" << json;
+  }
+  const std::string text = good("bench small.so --runs 7 --profile");
+  for (const char* word : {"throughput", "latency median", "latency p99", "softmax/Softmax"}) EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
+}
+
+TEST_F(CommandLine, VerifyAndCheck) {
+  EXPECT_NE(good("verify --from=graph --device cpu small.graph").find("p: f32[4, 2] largest difference"), std::string::npos);
+  EXPECT_NE(good("check --from=graph small.graph").find("every node is supported"), std::string::npos);
+  const Result strict = tcc("verify --from=graph --device cpu --rtol 0 --atol 0 small.graph");
+  if (strict.exit_code != 0) EXPECT_EQ(strict.exit_code, 3) << strict.err;
+}
+
+TEST_F(CommandLine, OneProductGoesToStandardOutput) {
+  EXPECT_TRUE(good("--from=graph small.graph --emit=graph").starts_with("graph @small("));
+  EXPECT_TRUE(good("--from=graph small.graph --emit=prims").starts_with("graph @small("));
+  EXPECT_TRUE(good("--from=graph small.graph --emit=header").find("#include") != std::string::npos);
+  EXPECT_TRUE(good("--from=graph --target=cpu small.graph --emit=plan").starts_with("plan @small target x86-64-v3"));
+  EXPECT_TRUE(good("--from=graph small.graph --emit=ptx").find(".target sm_80") != std::string::npos);   // cuda alone has it
+  EXPECT_EQ(new_files(), Files{});
+}
+
+TEST_F(CommandLine, SeveralProductsGoToFiles) {
+  EXPECT_EQ(good("--from=graph small.graph --emit=groups,ptx,asm,manifest"), "");
+  EXPECT_EQ(new_files(), (Files{"small.cpu.asm", "small.cpu.groups", "small.cuda.groups", "small.cuda.ptx", "small.manifest"}));
+}
+
+TEST_F(CommandLine, PathsAndFolders) {
+  EXPECT_EQ(good("--from=graph small.graph --emit=plan=out.txt,graph=- --emit=ptx=only.ptx").find("graph @small("), 0U);
+  EXPECT_EQ(new_files(), (Files{"only.ptx", "out.cpu.txt", "out.cuda.txt"}));
+  EXPECT_EQ(good("--from=graph --target=cpu small.graph --dump-dir=all"), "");
+  std::set<std::string> kinds;
+  for (const std::string& file : new_files()) {
+    if (file.starts_with("all/")) kinds.insert(file.substr(4));
+  }
+  EXPECT_EQ(kinds, (std::set<std::string>{"small.graph", "small.graph.safetensors", "small.prims", "small.prims.safetensors", "small.cpu.groups", "small.cpu.loop",
+                                          "small.cpu.schedule", "small.cpu.kernel", "small.cpu.plan", "small.cpu.llvm", "small.cpu.asm", "small.cpu.obj",
+                                          "small.header", "small.manifest"}));
+}
+
+TEST_F(CommandLine, WeightsGoBesideTheText) {
+  good("--from=graph small.graph --emit=prims=p.prims");
+  EXPECT_EQ(new_files(), (Files{"p.prims", "p.prims.safetensors"}));
+  EXPECT_TRUE(folder_.read("p.prims").starts_with("weights \"p.prims.safetensors\"\n"));
+  EXPECT_FALSE(read_safetensors(folder_ / "p.prims.safetensors").tensors.empty());
+  // From there to the same library, byte for byte, as from the graph.
+  good("--from=prims p.prims -o a.so");
+  good("--from=graph small.graph -o b.so");
+  EXPECT_EQ(shell("cmp a.so b.so").exit_code, 0);
+  const std::string text = good("--from=graph small.graph --emit=graph --emit-weights=w.safetensors");
+  EXPECT_TRUE(text.starts_with("weights \"w.safetensors\"\n")) << text;
+}
+
+TEST_F(CommandLine, LoopsAndKernelsComeBackIn) {
+  folder_.write("u.graph", "graph @u(%x: f32[64, 48]) -> (%y: f32[64, 48]) {\n  %y: f32[64, 48] = softmax(%x) {axis=1}\n}\n");
+  good("--from=graph u.graph --emit=loop=u.loop --target=cpu");
+  good("--from=graph u.graph --emit=kernel=u.kernel --target=cpu");
+  EXPECT_EQ(good("--from=loop u.loop --emit=loop --target=cpu"), folder_.read("u.loop"));
+  EXPECT_EQ(good("--from=loop u.loop --emit=kernel --target=cpu"), folder_.read("u.kernel"));
+  EXPECT_EQ(good("--from=kernel u.kernel --emit=kernel"), folder_.read("u.kernel"));
+  good("--from=loop u.loop -o u.so");
+  EXPECT_NE(good("run u.so --device cpu --random").find("f32[64, 48]"), std::string::npos);
+}
+
+TEST_F(CommandLine, PassesRunAlone) {
+  folder_.write("g.graph", "graph @g(%x: f32[2, 3]) -> (%y: f32[2, 3]) {\n  %a: f32[2, 3] = relu(%x)\n  %dead: f32[2, 3] = exp(%x)\n  %y: f32[2, 3] = relu(%x)\n}\n");
+  const std::string dead = good("--from=graph g.graph --pass=eliminate-dead-code --emit=graph");
+  EXPECT_EQ(dead.find("exp"), std::string::npos);
+  const Result printed = tcc("--from=graph g.graph --emit=prims --print-after=eliminate-dead-code,changed");
+  EXPECT_EQ(printed.exit_code, 0);
+  EXPECT_NE(printed.err.find("// after eliminate-dead-code"), std::string::npos) << printed.err;
+  const Result report = tcc("--from=graph g.graph -o g.so --time-report");
+  EXPECT_NE(report.err.find("make-plan"), std::string::npos) << report.err;
+}
+
+TEST_F(CommandLine, SameInputsGiveTheSameBytes) {
+  for (const char* model : {"$MODELS/mnist_cnn/dynamo.onnx", "$MODELS/bert_tiny/legacy.onnx"}) {
+    good(std::string(model) + " -j 1 -o a.so");
+    good(std::string(model) + " -j 3 -o sub.so");
+    EXPECT_EQ(shell("cmp a.so sub.so").exit_code, 0) << model;
+  }
+}
+
+TEST_F(CommandLine, NeedsOnlyTheCLibrary) {
+  good("--from=graph small.graph -o small.so");
+  const Result result = shell("readelf --dynamic --wide small.so | grep NEEDED | grep -vE '\\[(libc\\.so\\.6|libm\\.so\\.6|libpthread\\.so\\.0|libdl\\.so\\.2)\\]'");
+  EXPECT_EQ(result.out, "");
+}
+
+TEST_F(CommandLine, MakefileRules) {
+  good("--from=graph small.graph -o small.so -MD");
+  EXPECT_EQ(folder_.read("small.so.d"), "small.so: small.graph\n");
+  good("--from=graph small.graph -o small.so -MD -MF rule.d");
+  EXPECT_EQ(folder_.read("rule.d"), "small.so: small.graph\n");
+}
+
+TEST_F(CommandLine, StandardInput) {
+  const Result result = shell("cat \"$MODELS/mnist_mlp/dynamo.onnx\" | \"$TCC\" - -o piped.so");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  good("$MODELS/mnist_mlp/dynamo.onnx -o named.so");
+  EXPECT_EQ(folder_.files(), (Files{"named.so", "piped.so", "small.graph"}));
+}
+
+TEST_F(CommandLine, WeightsInAFileOfTheirOwn) {
+  good("--from=graph --weights=file small.graph -o small.so");
+  EXPECT_EQ(new_files(), (Files{"small.so", "small.so.weights"}));
+  good("--from=graph small.graph -o whole.so");
+  const auto outputs = [&](const std::string& arguments) {
+    const std::string text = good("run " + arguments + " --device cpu --random");
+    return text.substr(text.find('\n'));
+  };
+  EXPECT_EQ(outputs("small.so"), outputs("whole.so"));
+  EXPECT_EQ(outputs("small.so --weights small.so.weights"), outputs("whole.so"));
+}
+
+TEST_F(CommandLine, HelpAndVersion) {
+  EXPECT_TRUE(good("--version").starts_with("tcc "));
+  for (const char* verb : {"", "run ", "bench ", "verify ", "check "}) EXPECT_FALSE(good(std::string(verb) + "--help").empty());
+  EXPECT_NE(good("--help").find("-march"), std::string::npos);
+  EXPECT_EQ(good("--help").find("--march"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tcc::test

@@ -1,0 +1,84 @@
+// parse(print(ir)) is the identity for every printed stage of every model.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "cli/models.h"
+#include "tcc/driver/pipeline.h"
+#include "tcc/frontend/import.h"
+#include "tcc/group/group.h"
+#include "tcc/loop/loop.h"
+#include "tcc/plan/plan.h"
+#include "tcc/schedule/schedule.h"
+
+namespace tcc {
+namespace {
+
+void expect_graph_reads_back(const Graph& graph) {
+  std::map<std::string, Tensor> weights;
+  for (const auto& weight : graph.weights()) weights[weight->name] = weight->tensor;
+  const std::string text = print(graph);
+  const std::unique_ptr<Graph> read = parse_graph(text, graph.file, weights);
+  std::string why;
+  EXPECT_TRUE(equal(graph, *read, &why)) << why;
+  EXPECT_EQ(print(*read), text);
+}
+
+void expect_plan_reads_back(const plan::Plan& plan) {
+  std::string why;
+  const std::string text = plan::print(plan);
+  const plan::Plan read = plan::parse_plan(text, "plan");
+  EXPECT_TRUE(plan::equal(plan, read, &why)) << why;
+  EXPECT_EQ(plan::print(read), text);
+  for (const std::string& form : plan.unit_forms) EXPECT_EQ(loop::print(loop::parse_unit(form, "loop")), form);
+  for (const schedule::Schedule& schedule : plan.schedules) EXPECT_EQ(schedule::parse_schedule(schedule::print(schedule), "schedule"), schedule);
+  for (const loop::Kernel& kernel : plan.kernels) {
+    const std::string kernel_text = loop::print(kernel, "k");
+    std::string name;
+    const loop::Kernel kernel_read = loop::parse_kernel(kernel_text, "kernel", &name);
+    EXPECT_EQ(name, "k");
+    EXPECT_TRUE(loop::equal(kernel, kernel_read, &why)) << why << "\n" << kernel_text;
+    EXPECT_EQ(loop::print(kernel_read, "k"), kernel_text);
+  }
+}
+
+class Identity : public testing::TestWithParam<test::ModelFile> {};
+
+TEST_P(Identity, EveryStageReadsBack) {
+  Diagnostics diagnostics;
+  expect_graph_reads_back(*import_model(GetParam().path, {}, diagnostics));
+
+  driver::Options options;
+  options.model = GetParam().path;
+  options.verify_passes = true;
+  const std::unique_ptr<Graph> prims = driver::compile_to_prims(options, diagnostics);
+  expect_graph_reads_back(*prims);
+
+  const group::Groups groups = group::form_groups(*prims);
+  EXPECT_EQ(group::verify(groups), std::vector<std::string>());
+  std::string why;
+  const std::string text = group::print(groups);
+  const group::Groups read = group::parse_groups(text, "groups", *prims);
+  EXPECT_TRUE(group::equal(groups, read, &why)) << why;
+  EXPECT_EQ(group::print(read), text);
+
+  for (const schedule::Target& target : {schedule::Target::cpu_v3(), schedule::Target::cuda_sm80()}) {
+    const plan::Plan plan = plan::make_plan(*prims, groups, target);
+    EXPECT_EQ(plan::verify(plan), std::vector<std::string>());
+    for (const loop::Kernel& kernel : plan.kernels) EXPECT_EQ(loop::verify_kernel(kernel), std::vector<std::string>()) << loop::print(kernel, "k");
+    expect_plan_reads_back(plan);
+  }
+}
+
+std::string name_of_test(const testing::TestParamInfo<test::ModelFile>& info) {
+  std::string name = info.param.name.substr(0, info.param.name.rfind('.'));
+  for (char& c : name) {
+    if (!isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Identity, testing::ValuesIn(test::model_files()), name_of_test);
+
+}  // namespace
+}  // namespace tcc
