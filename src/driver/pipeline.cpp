@@ -135,10 +135,10 @@ void finish(Session& session, const Graph* prims, const Graph* interface, std::v
   build_library(session, prims, *interface, builds, options.output);
 }
 
-void compile_loops(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter) {
+void compile_units(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter) {
   const Options& options = session.options;
   const bool with_kernels = !options.output.empty() || std::any_of(options.emit.begin(), options.emit.end(), [](const EmitRequest& request) { return request.kind != "loop"; });
-  UnitBuilds units = options.from == "loop" ? plan_units(session, choices, with_kernels) : plan_kernels(session, choices);
+  UnitBuilds units = plan_units(session, choices, with_kernels);
   finish(session, nullptr, units.interface.get(), units.builds, emitter);
 }
 
@@ -177,15 +177,26 @@ void check_passes(const Options& options) {
 void compile(const Options& options, Diagnostics& diagnostics) {
   set_up(options);
   check_passes(options);
-  const std::vector<TargetChoice> choices = choose_targets(options);
-  Emitter emitter(options, choices);
-  if (options.output.empty() && emitter.last_stage() == Stage::nothing && options.print_after.empty()) {
+  if (options.output.empty() && options.emit.empty() && options.dump_dir.empty() && options.print_after.empty()) {
     throw Error(ExitCode::usage, "invalid-argument", "", "nothing is asked for", "name the library to write with -o, or what to print with --emit");
   }
+  std::vector<TargetChoice> choices = choose_targets(options);
+  std::vector<loop::Kernel> kernels;
+  if (options.from == "kernel") {
+    kernels = read_kernels(options);
+    choices = {target_of(kernels, choices, options.model)};
+  }
+  Emitter emitter(options, choices);
   Session session(options, diagnostics);
   std::vector<std::string> files_read;
-  if (options.from == "loop" || options.from == "kernel") compile_loops(session, choices, emitter);
-  else compile_graph(session, choices, emitter, &files_read);
+  if (options.from == "kernel") {
+    UnitBuilds units = plan_kernels(kernels, choices.front());
+    finish(session, nullptr, units.interface.get(), units.builds, emitter);
+  } else if (options.from == "loop") {
+    compile_units(session, choices, emitter);
+  } else {
+    compile_graph(session, choices, emitter, &files_read);
+  }
   write_dependencies(options, files_read);
   session.progress.clear();
   if (options.time_report) std::fputs(session.times.table().c_str(), stderr);

@@ -1,7 +1,5 @@
 #include "driver/units.h"
 
-#include <algorithm>
-
 #include "driver/from.h"
 #include "driver/kernels.h"
 #include "tcc/loop/loop.h"
@@ -41,10 +39,11 @@ class Placement {
     plan->total_bytes = plan->arena_bytes;
   }
 
-  void launch(int kernel, const std::vector<loop::Param>& params, double cost_ns) {
+  void launch(int kernel, const std::vector<loop::Param>& params, int64_t grid, double cost_ns) {
     plan::Launch launch;
     launch.kernel = kernel;
     launch.label = "unit";
+    launch.grid = grid;
     launch.cost_ns = cost_ns;
     for (const loop::Param& param : params) launch.arguments.push_back(find(param.buffer->name));
     plan_->launches.push_back(std::move(launch));
@@ -57,7 +56,10 @@ class Placement {
     row.name = buffer.name;
     row.dtype = buffer.dtype;
     row.shape = buffer.extents;
-    row.size_bytes = storage_bytes(buffer.dtype, buffer.count());
+    int64_t last = 0;   // strides of a temporary may leave gaps
+    const std::vector<int64_t> strides = buffer.element_strides();
+    for (size_t i = 0; i < strides.size(); ++i) last += (buffer.extents[i] - 1) * strides[i];
+    row.size_bytes = storage_bytes(buffer.dtype, buffer.count() == 0 ? 0 : last + 1);
     row.index = index;
     row.offset = offset;
     plan_->buffers.push_back(row);
@@ -102,7 +104,7 @@ UnitBuilds plan_units(Session& session, const std::vector<TargetChoice>& choices
         Placement placement(&build.plan, unit.params, temporaries);
         for (loop::Kernel& kernel : kernels) {
           if (session.verify) require_well_formed("schedule", loop::verify_kernel(kernel));
-          placement.launch(static_cast<int>(build.plan.kernels.size()), kernel.params, schedule::estimate_ns(kernel, choice.target));
+          placement.launch(static_cast<int>(build.plan.kernels.size()), kernel.params, kernel.grid, schedule::estimate_ns(kernel, choice.target));
           build.plan.kernels.push_back(std::move(kernel));
           build.plan.schedules.push_back(schedule);
         }
@@ -113,23 +115,25 @@ UnitBuilds plan_units(Session& session, const std::vector<TargetChoice>& choices
   return result;
 }
 
-UnitBuilds plan_kernels(Session& session, const std::vector<TargetChoice>& choices) {
-  std::vector<loop::Kernel> kernels = read_kernels(session.options);
-  const bool cpu = kernels.front().target.starts_with("x86-64");
-  const auto choice = std::find_if(choices.begin(), choices.end(), [&](const TargetChoice& c) { return (c.target.kind == schedule::Target::Kind::cpu) == cpu; });
-  if (choice == choices.end()) {
-    throw Error(ExitCode::usage, "invalid-argument", session.options.model, "the kernels are for `" + kernels.front().target + "`, which --target leaves out");
+TargetChoice target_of(const std::vector<loop::Kernel>& kernels, const std::vector<TargetChoice>& choices, const std::string& where) {
+  const std::string& name = kernels.front().target;
+  for (const TargetChoice& choice : choices) {
+    if ((choice.target.kind == schedule::Target::Kind::cpu) == name.starts_with("x86-64")) return choice;
   }
+  throw Error(ExitCode::usage, "invalid-argument", where, "the kernels are for `" + name + "`, which --target leaves out");
+}
+
+UnitBuilds plan_kernels(const std::vector<loop::Kernel>& kernels, const TargetChoice& choice) {
   UnitBuilds result;
   TargetBuild& build = result.builds.emplace_back();
-  build.choice = *choice;
+  build.choice = choice;
   build.plan.name = "kernels";
-  build.plan.target = choice->target;
+  build.plan.target = choice.target;
+  build.plan.kernels = kernels;
   if (kernels.size() == 1) {
     result.interface = interface_of(kernels.front().params);
-    Placement(&build.plan, kernels.front().params, {}).launch(0, kernels.front().params, schedule::estimate_ns(kernels.front(), choice->target));
+    Placement(&build.plan, kernels.front().params, {}).launch(0, kernels.front().params, kernels.front().grid, schedule::estimate_ns(kernels.front(), choice.target));
   }
-  build.plan.kernels = std::move(kernels);
   return result;
 }
 
