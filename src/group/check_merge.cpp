@@ -48,20 +48,39 @@ int count_buffers(const Clusters& clusters, const std::vector<Node*>& nodes, int
   return static_cast<int>(buffers.size());
 }
 
+/// Whether the node reads `operand`, at the place of its own result, where the operand has its place.
+bool reads_in_place(const Placement& placement, const Node& node, const Value* operand) {
+  const Indices* from = placement.find(operand);
+  const Indices* to = placement.find(node.result());
+  if (!from || !to) return false;
+  if (is_pointwise(node) || node.op == Op::cumulative_) return *from == *to;
+  if (is_view(node)) return node.op != Op::pad_ && pull_back(node, *to) == *from;
+  if (!is_reduce(node)) return false;
+  Indices kept;
+  for (int axis : kept_axes(node)) kept.push_back((*from)[static_cast<size_t>(axis)]);
+  return kept == *to;
+}
+
 /// The cost of what would be computed again, -1 when the places don't allow the merge.
 int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const std::vector<Node*>& core, const Node* anchor, int a, int b) {
   const Placement placement = place(kind, nodes, anchor, main_value(core));
-  std::unordered_set<const Value*> after_anchor;
+  std::unordered_set<const Value*> after_anchor, after_loop;   // what depends on the anchor, on the anchor or a reduction
   int cost = 0;
   bool has_full = false;
   // What the running state of a scan is stored at: the one inner variable that others may have.
   const std::vector<loop::VarRef> scanned = kind == UnitKind::scan ? placement.inner_vars(*placement.find(anchor->result())) : std::vector<loop::VarRef>();
   int64_t row_length = 1;
   for (const Node* node : nodes) {
+    // What an anchor or a reduction computes is read where it is, or there would be a second one for the other index.
     bool follows = node == anchor;
-    for (const Value* operand : node->operands) follows = follows || after_anchor.count(operand) != 0;
+    for (const Value* operand : node->operands) {
+      if (after_loop.count(operand) != 0 && !reads_in_place(placement, *node, operand)) return -1;
+      follows = follows || after_anchor.count(operand) != 0;
+    }
+    const bool loops = follows || is_reduce(*node) || std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* o) { return after_loop.count(o) != 0; });
     for (const Value* result : node->results) {
       if (follows) after_anchor.insert(result);
+      if (loops) after_loop.insert(result);
       if (!Clusters::is_core(*node)) continue;
       const Indices* at = placement.find(result);
       const bool covers = at && placement.covers_domain(*at) && product_of_extents(vars_of(*at)) == result->type.count();
