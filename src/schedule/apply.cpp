@@ -145,7 +145,7 @@ constexpr std::array kPrimitives = {
           const std::string buffer = a.name("a buffer");
           const loop::Space space = parse_space(a.name("a space"));
           const std::string at = a.word("at", "");
-          Unit result = loop::stage(unit, buffer, space, at, parse_order(a.word("order", "same")));
+          Unit result = loop::stage(unit, buffer, space, at, parse_order(a.word("order", "same")), a.integer("phases", 1));
           const int64_t swizzle_bits = a.integer("swizzle", 0), pad = a.integer("pad", 0);
           return swizzle_bits > 0 || pad > 0 ? loop::lay_out_shared(result, buffer, static_cast<int>(swizzle_bits), pad) : result;
         }},

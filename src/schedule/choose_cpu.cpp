@@ -399,7 +399,130 @@ class CpuNest {
       return;
     }
     if (!vector) vector = &dims.back();
-    register_tile(sum, o, dims, reduced, *vector);
+    if (!staged_tile(sum, o, dims, reduced, *vector)) register_tile(sum, o, dims, reduced, *vector);
+  }
+
+  /// The part of a split of leading dims that goes to the pool, and what stays inside. Remainders are masked.
+  struct Items {
+    std::vector<std::string> parallel, inside;
+  };
+  Items split_items(const std::vector<std::string>& outer, int64_t most_inside) {
+    const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work_ns_ / kItemNs), 1, kMaxItems);
+    Items items;
+    int64_t count = 1;
+    for (size_t i = 0; i < outer.size(); i++) {
+      const int64_t extent = c_.extent(outer[i]), need = (wanted + count - 1) / count;
+      const bool last = i + 1 == outer.size();
+      if (!last || extent <= need) {
+        items.parallel.push_back(outer[i]);
+        count *= extent;
+        continue;
+      }
+      c_.split(outer[i], std::min(nice_chunk(extent, need), most_inside));
+      items.parallel.push_back(outer[i] + "_0");
+      items.inside.push_back(outer[i] + "_1");
+    }
+    return items;
+  }
+
+  /// A convolution: what an item reads of the image is copied first, with its padding, so that the inner loops load whole vectors without a mask.
+  bool staged_tile(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const std::vector<loop::Dim>& reduced, const loop::Dim& vector) {
+    const bool a_moves = moves(o.a, vector.var.get());
+    const Access& moving = a_moves ? o.a : o.b;
+    const Access& other = a_moves ? o.b : o.a;
+    const std::optional<int64_t> stride = stride_of(moving, vector.var.get());
+    if (moves(other, vector.var.get()) || moving.buffer == other.buffer || !stride || *stride < 1) return false;
+    if (!moving.guarded && *stride == 1) return false;
+    const size_t last = moving.indices.size() - 1;
+    if (moving.indices[last].coefficient_of(vector.var.get()) != *stride) return false;
+    for (const Index& index : moving.indices) {
+      for (const Term& term : index.terms()) {
+        if (term.atom.kind != Atom::Kind::var || term.coefficient < 0) return false;
+      }
+    }
+    const loop::Dim* rows = rows_dim(dims, moving, other, vector.var.get());
+    if (!rows) return false;
+    const std::string v = vector.var->name, u = rows->var->name;
+
+    // The dims that an item covers: all but rows and vector, those that walk over the image last.
+    std::vector<std::string> outer;
+    const loop::Dim* walk_dim = nullptr;
+    for (const loop::Dim& dim : dims) {
+      const std::string& name = dim.var->name;
+      if (name == v || name == u) continue;
+      const bool batch = !moves(moving, dim.var.get()) || moves(other, dim.var.get());
+      if (!batch && dim.var->extent > 1) walk_dim = &dim;
+      outer.push_back(name);
+    }
+    if (walk_dim) {
+      std::erase(outer, walk_dim->var->name);
+      outer.push_back(walk_dim->var->name);
+    }
+    if (outer.empty()) return false;
+    // How many steps of the last one fit the copy into the second-level cache's half.
+    const TileSize size = best_tile(rows->var->extent, vector.var->extent, lanes_);
+    const int64_t columns = std::min(size.vectors * lanes_, vector.var->extent);
+    const auto copy_bytes = [&](int64_t steps) {
+      int64_t elements = 1;
+      for (const Index& index : moving.indices) {
+        int64_t length = 1;
+        for (const Term& term : index.terms()) {
+          int64_t extent = 1;
+          for (const loop::Dim& dim : reduced) {
+            if (dim.var == term.atom.var) extent = dim.var->extent;
+          }
+          if (term.atom.var == vector.var) extent = (vector.var->extent + columns - 1) / columns * columns;
+          if (walk_dim && term.atom.var == walk_dim->var) extent = steps;
+          length += term.coefficient * (extent - 1);
+        }
+        elements *= length;
+      }
+      return elements * size_bytes(moving.buffer->dtype);
+    };
+    int64_t steps = walk_dim ? walk_dim->var->extent : 1;
+    while (steps > 1 && copy_bytes(steps) > c_.target().l2_bytes / 2) steps = (steps + 1) / 2;
+    if (copy_bytes(steps) > c_.target().l2_bytes / 2) return false;
+
+    const Items items = split_items(outer, steps);
+    c_.split(v, columns);
+    c_.split(u, size.rows);
+    std::vector<std::string> order = items.parallel;
+    order.push_back(u + "_0");
+    order.insert(order.end(), items.inside.begin(), items.inside.end());
+    order.insert(order.end(), {v + "_0", u + "_1", v + "_1"});
+    c_.reorder(order);
+    for (const std::string& name : items.parallel) c_.bind(name, "threads");
+    if (rows->var->extent % size.rows != 0) c_.peel(u + "_1");
+    unroll_steps(reduced);
+    c_.add("tile", {Chooser::arg(sum), Chooser::arg(u + "_1"), Chooser::arg(v + "_1")});
+    c_.unroll(u + "_1");
+    c_.vectorize(v + "_1");
+    std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string("scratch")), Chooser::key("at", items.parallel.back())};
+    if (*stride > 1) arguments.push_back({"phases", *stride});
+    c_.add("stage", std::move(arguments));
+    if (*stride == 1) {
+      const std::string copied = moving.buffer->name + "_" + static_cast<char>('a' + last);
+      const int64_t extent = c_.extent(copied);
+      c_.split(copied, std::min<int64_t>(extent, extent % 16 == 0 ? 16 : lanes_));
+      c_.vectorize(copied + "_1");
+      c_.peel(copied + "_1");
+    }
+    return true;
+  }
+
+  /// Unrolls all steps of a small window, or a few of a long sum.
+  void unroll_steps(const std::vector<loop::Dim>& reduced) {
+    int64_t steps = 1;
+    for (size_t i = reduced.size(); i-- > 0;) {
+      const int64_t extent = reduced[i].var->extent;
+      if (steps * extent > 9) break;
+      c_.unroll(reduced[i].var->name);
+      steps *= extent;
+    }
+    if (steps == 1 && reduced.back().var->extent % 4 == 0) {
+      c_.split(reduced.back().var->name, 4);
+      c_.unroll(reduced.back().var->name + "_1");
+    }
   }
 
   /// The dim to unroll: the longest along which the operand that moves with `vector` stands still.
@@ -442,18 +565,7 @@ class CpuNest {
     parallelize(outer);
     if (rows && rows->var->extent % size.rows != 0) c_.peel(u + "_1");
 
-    // Unrolled steps: all of a small window, or a few of a long sum.
-    int64_t steps = 1;
-    for (size_t i = reduced.size(); i-- > 0;) {
-      const int64_t extent = reduced[i].var->extent;
-      if (steps * extent > 9) break;
-      c_.unroll(reduced[i].var->name);
-      steps *= extent;
-    }
-    if (steps == 1 && reduced.back().var->extent % 4 == 0) {
-      c_.split(reduced.back().var->name, 4);
-      c_.unroll(reduced.back().var->name + "_1");
-    }
+    unroll_steps(reduced);
     std::vector<Argument> arguments{Chooser::arg(sum)};
     if (rows) arguments.push_back(Chooser::arg(u + "_1"));
     arguments.push_back(Chooser::arg(v + "_1"));

@@ -9,7 +9,8 @@
 //   }
 //
 // The region is a box: per axis, what comes from outside the dim is its corner, the range of the rest its extent. `order=ba` stores the axes in another
-// order (letters: axes of the buffer, slowest first): packing. In shared memory the box belongs to the block, so dims bound to threads count as inside
+// order (letters: axes of the buffer, slowest first): packing. `phases=2` stores the last axis as [2, half]: %a[2 * %i + %k] becomes
+// %a.staged[%k mod 2, %i + %k / 2], contiguous along %i. In shared memory the box belongs to the block, so dims bound to threads count as inside
 // wherever they stand; the copy is a Copy statement when the order is kept, and barriers stand around it.
 #include <algorithm>
 #include <numeric>
@@ -40,8 +41,8 @@ int64_t alignment(const Index& index, int64_t limit) {
 
 class Stager {
  public:
-  Stager(const Unit& unit, const std::string& buffer, Space space, std::string at, std::vector<int64_t> order)
-      : names_(unit), buffer_(find_buffer(unit, buffer)), space_(space), at_(std::move(at)), order_(std::move(order)) {
+  Stager(const Unit& unit, const std::string& buffer, Space space, std::string at, std::vector<int64_t> order, int64_t phases)
+      : names_(unit), buffer_(find_buffer(unit, buffer)), space_(space), at_(std::move(at)), order_(std::move(order)), phases_(phases) {
     if (!buffer_) internal_error("there is no buffer `" + buffer + "`");
     if (order_.empty()) {
       order_.resize(buffer_->extents.size());
@@ -117,6 +118,11 @@ class Stager {
     prototype.dtype = buffer_->dtype;
     prototype.space = space_;
     for (const int64_t axis : order_) prototype.extents.push_back(region.high[axis] - region.low[axis] + 1);
+    if (phases_ > 1) {
+      const int64_t length = prototype.extents.back();
+      prototype.extents.back() = phases_;
+      prototype.extents.push_back((length + phases_ - 1) / phases_);
+    }
     const BufferRef staged = make_buffer(std::move(prototype));
 
     Block body;
@@ -128,6 +134,11 @@ class Stager {
       if (expr->kind != Expr::Kind::load || expr->buffer != buffer_) return expr;
       std::vector<Index> indices;
       for (const int64_t axis : order_) indices.push_back(expr->indices[axis] - region.corner[axis]);
+      if (phases_ > 1) {
+        const Index last = indices.back();
+        indices.back() = mod(last, phases_);
+        indices.push_back(floor_div(last, phases_));
+      }
       return load(staged, indices);
     });
     for (Stmt& stmt : loop.body) body.push_back(std::move(stmt));
@@ -181,7 +192,7 @@ class Stager {
 
   Stmt copy(const Region& region, const BufferRef& staged) {
     const bool zero = !region.otherwise || (region.otherwise->kind == Expr::Kind::constant && region.otherwise->float_value == 0 && region.otherwise->int_value == 0);
-    if (space_ == Space::shared && keeps_order_ && zero) {
+    if (space_ == Space::shared && keeps_order_ && zero && phases_ == 1) {
       Copy copy;
       copy.source = buffer_;
       copy.destination = staged;
@@ -192,13 +203,19 @@ class Stager {
       return {std::move(copy)};
     }
     Loop loop;
-    std::vector<Index> from(region.corner.size()), to(region.corner.size());
+    std::vector<Index> from(region.corner.size()), to(staged->extents.size());
     for (size_t i = 0; i < order_.size(); i++) {
       const int64_t axis = order_[i];
       const VarRef var = make_var(names_.fresh(buffer_->name + "_" + static_cast<char>('a' + axis)), staged->extents[i]);
       loop.dims.push_back({var, Bind::none});
       from[axis] = region.corner[axis] + Index(var);
       to[i] = Index(var);
+      if (phases_ > 1 && i + 1 == order_.size()) {   // this one was the phase
+        const VarRef step = make_var(names_.fresh(buffer_->name + "_" + static_cast<char>('a' + axis) + "_step"), staged->extents.back());
+        loop.dims.push_back({step, Bind::none});
+        from[axis] = from[axis] + Index(step) * phases_;
+        to[i + 1] = Index(step);
+      }
     }
     std::vector<VarRef> all;
     for (const Dim& dim : loop.dims) all.push_back(dim.var);
@@ -225,15 +242,16 @@ class Stager {
   Space space_;
   std::string at_;
   std::vector<int64_t> order_;
+  int64_t phases_ = 1;
   bool keeps_order_ = true;
   bool found_ = false;
 };
 
 }  // namespace
 
-Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order) {
+Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order, int64_t phases) {
   Unit result = unit;
-  Stager stager(unit, buffer, space, at, order);
+  Stager stager(unit, buffer, space, at, order, phases);
   stager.edit(result.body, {});
   if (!stager.found()) internal_error("there is no loop `" + at + "`");
   return result;
