@@ -62,13 +62,15 @@ bool reads_in_place(const Placement& placement, const Node& node, const Value* o
 }
 
 /// The cost of what would be computed again, -1 when the places don't allow the merge.
-int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const std::vector<Node*>& core, const Node* anchor, int a, int b) {
+int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const std::vector<Node*>& core,
+                    const Node* anchor, int a, int b) {
   const Placement placement = place(kind, nodes, anchor, main_value(core));
-  std::unordered_set<const Value*> after_anchor, after_loop;   // what depends on the anchor, on the anchor or a reduction
+  std::unordered_set<const Value*> after_anchor, after_loop;  // what depends on the anchor, on the anchor or a reduction
   int cost = 0;
   bool has_full = false;
   // What the running state of a scan is stored at: the one inner variable that others may have.
-  const std::vector<loop::VarRef> scanned = kind == UnitKind::scan ? placement.inner_vars(*placement.find(anchor->result())) : std::vector<loop::VarRef>();
+  const std::vector<loop::VarRef> scanned =
+      kind == UnitKind::scan ? placement.inner_vars(*placement.find(anchor->result())) : std::vector<loop::VarRef>();
   int64_t row_length = 1;
   for (const Node* node : nodes) {
     // What an anchor or a reduction computes is read where it is, or there would be a second one for the other index.
@@ -77,7 +79,8 @@ int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<N
       if (after_loop.count(operand) != 0 && !reads_in_place(placement, *node, operand)) return -1;
       follows = follows || after_anchor.count(operand) != 0;
     }
-    const bool loops = follows || is_reduce(*node) || std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* o) { return after_loop.count(o) != 0; });
+    const bool loops = follows || is_reduce(*node) ||
+                       std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* o) { return after_loop.count(o) != 0; });
     for (const Value* result : node->results) {
       if (follows) after_anchor.insert(result);
       if (loops) after_loop.insert(result);
@@ -136,10 +139,33 @@ int op_cost(const Node& node) {
     default: return 1000;
   }
   switch (node.op) {
-    case Op::exp_: case Op::exp2_: case Op::expm1_: case Op::log_: case Op::log2_: case Op::log1p_: case Op::sin_: case Op::cos_: case Op::tan_:
-    case Op::asin_: case Op::acos_: case Op::atan_: case Op::sinh_: case Op::cosh_: case Op::tanh_: case Op::asinh_: case Op::acosh_: case Op::atanh_:
-    case Op::erf_: case Op::pow_: case Op::atan2_: case Op::rem_: case Op::mod_: return 16;
-    case Op::div_: case Op::sqrt_: case Op::rsqrt_: case Op::recip_: return 4;
+    case Op::exp_:
+    case Op::exp2_:
+    case Op::expm1_:
+    case Op::log_:
+    case Op::log2_:
+    case Op::log1p_:
+    case Op::sin_:
+    case Op::cos_:
+    case Op::tan_:
+    case Op::asin_:
+    case Op::acos_:
+    case Op::atan_:
+    case Op::sinh_:
+    case Op::cosh_:
+    case Op::tanh_:
+    case Op::asinh_:
+    case Op::acosh_:
+    case Op::atanh_:
+    case Op::erf_:
+    case Op::pow_:
+    case Op::atan2_:
+    case Op::rem_:
+    case Op::mod_: return 16;
+    case Op::div_:
+    case Op::sqrt_:
+    case Op::rsqrt_:
+    case Op::recip_: return 4;
     default: return 1;
   }
 }
@@ -171,7 +197,8 @@ bool try_merge(Clusters& clusters, int a, int b) {
   if (a == b) return true;
   const Cluster& x = clusters[a];
   const Cluster& y = clusters[b];
-  if (x.fixed || y.fixed || (is_anchored(x.kind) && y.kind != UnitKind::map) || (is_anchored(y.kind) && x.kind != UnitKind::map)) return false;
+  if (x.fixed || y.fixed || (is_anchored(x.kind) && y.kind != UnitKind::map) || (is_anchored(y.kind) && x.kind != UnitKind::map))
+    return false;
   if (x.kind == UnitKind::sort || y.kind == UnitKind::sort || x.kind == UnitKind::scatter || y.kind == UnitKind::scatter) return false;
   const UnitKind kind = is_anchored(x.kind) || y.kind == UnitKind::map ? x.kind : y.kind;
   if (static_cast<int>(x.nodes.size() + y.nodes.size()) > kMaxUnitOps) return false;

@@ -117,7 +117,7 @@ bool Clusters::can_merge(int a, int b) {
     if (forward_.size() > kSearchBudget) return false;
   }
   if (cycle) return false;
-  if (forward_.empty()) return true;   // the merged cluster takes the place of the higher
+  if (forward_.empty()) return true;  // the merged cluster takes the place of the higher
   stack = {high};
   while (!stack.empty()) {
     const int at = stack.back();
@@ -149,7 +149,7 @@ void Clusters::merge(int a, int b) {
     size_t next = 0;
     for (int cluster : backward_) (*this)[cluster].order = places[next++];
     order = places[next];
-    next += 2;   // two clusters had places, one needs one
+    next += 2;  // two clusters had places, one needs one
     for (int cluster : forward_) (*this)[cluster].order = places[next++];
   }
   Cluster& to = (*this)[a];

@@ -10,11 +10,11 @@ namespace tcc::group {
 
 struct Cluster {
   UnitKind kind = UnitKind::map;
-  std::vector<Node*> nodes;         ///< core nodes, in graph order; empty once merged into another
+  std::vector<Node*> nodes;  ///< core nodes, in graph order; empty once merged into another
   Node* anchor = nullptr;
-  int order = 0;                    ///< smaller than that of every cluster that reads from this one
-  int recomputed = 0;               ///< cost of the values that are computed again where they are read
-  bool fixed = false;               ///< merges with nothing (a concat whose pieces are written in place)
+  int order = 0;       ///< smaller than that of every cluster that reads from this one
+  int recomputed = 0;  ///< cost of the values that are computed again where they are read
+  bool fixed = false;  ///< merges with nothing (a concat whose pieces are written in place)
 };
 
 /// The graph as grouping sees it: core nodes, joined through views.
@@ -59,7 +59,7 @@ class Clusters {
   std::vector<std::vector<Value*>> sources_;
   std::vector<std::vector<Node*>> consumers_;
   std::vector<char> read_by_output_;
-  std::vector<int> forward_, backward_;   ///< what the last can_merge found between the two, by order
+  std::vector<int> forward_, backward_;  ///< what the last can_merge found between the two, by order
 };
 
 }  // namespace tcc::group

@@ -67,7 +67,8 @@ Indices pull_back(const Node& view, const Indices& at) {
     }
     case Op::reverse_: {
       to = at;
-      for (int64_t axis : view.attrs.get_ints("axes")) to[static_cast<size_t>(axis)] = Index(operand[static_cast<size_t>(axis)] - 1) - at[static_cast<size_t>(axis)];
+      for (int64_t axis : view.attrs.get_ints("axes"))
+        to[static_cast<size_t>(axis)] = Index(operand[static_cast<size_t>(axis)] - 1) - at[static_cast<size_t>(axis)];
       return to;
     }
     default: internal_error("no index map for " + std::string(name_of(view.op)));

@@ -19,9 +19,7 @@ inline bool is_create(const Node& node) { return info(node.op).lowering == Lower
 inline bool is_pointwise(const Node& node) { return info(node.op).lowering == Lowering::pointwise; }
 inline bool is_reduce(const Node& node) { return info(node.op).lowering == Lowering::reduce; }
 /// Whether the view only renames elements: every element of the operand is exactly one of the result.
-inline bool is_bijective_view(const Node& node) {
-  return node.op == Op::reshape_ || node.op == Op::transpose_ || node.op == Op::reverse_;
-}
+inline bool is_bijective_view(const Node& node) { return node.op == Op::reshape_ || node.op == Op::transpose_ || node.op == Op::reverse_; }
 
 /// The index of the same element in another shape of the same count; each run of dimensions that match is mapped on its own.
 Indices reshape_indices(const Indices& at, const Shape& from, const Shape& to);

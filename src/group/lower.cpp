@@ -65,7 +65,8 @@ void lower_nests(const Unit& unit, Puller& puller) {
     if (value->type.count() > 0) outputs.push_back(value);
   }
   if (outputs.empty()) return;
-  const Value* main = *std::max_element(outputs.begin(), outputs.end(), [](const Value* a, const Value* b) { return a->type.count() < b->type.count(); });
+  const Value* main =
+      *std::max_element(outputs.begin(), outputs.end(), [](const Value* a, const Value* b) { return a->type.count() < b->type.count(); });
   const Placement placement = place(unit.kind, unit.nodes, unit.anchor, main);
   for (const VarRef& var : placement.domain) puller.take_name(var->name);
 
@@ -82,8 +83,9 @@ void lower_nests(const Unit& unit, Puller& puller) {
       direct.push_back(value);
       continue;
     }
-    const auto same = std::find_if(inner.begin(), inner.end(),
-                                   [&](const Inner& one) { return std::is_permutation(one.vars.begin(), one.vars.end(), vars.begin(), vars.end()); });
+    const auto same = std::find_if(inner.begin(), inner.end(), [&](const Inner& one) {
+      return std::is_permutation(one.vars.begin(), one.vars.end(), vars.begin(), vars.end());
+    });
     if (same != inner.end()) same->values.push_back(value);
     else inner.push_back({std::move(vars), {value}});
   }
@@ -93,14 +95,16 @@ void lower_nests(const Unit& unit, Puller& puller) {
       for (const Value* value : direct) puller.store(value, *placement.find(value));
       for (const Inner& one : inner) {
         std::vector<VarRef> vars;
-        for (const VarRef& var : one.vars) vars.push_back(puller.fresh_var(puller.current()->depth + static_cast<int>(vars.size()), var->extent));
+        for (const VarRef& var : one.vars)
+          vars.push_back(puller.fresh_var(puller.current()->depth + static_cast<int>(vars.size()), var->extent));
         puller.map(vars, [&] {
           for (const Value* value : one.values) {
             Indices at;
             for (const Index& index : *placement.find(value)) {
               at.push_back(substitute(index, [&](const VarRef& var) {
                 const auto found = std::find(one.vars.begin(), one.vars.end(), var);
-                return found == one.vars.end() ? std::optional<Index>() : std::optional<Index>(vars[static_cast<size_t>(found - one.vars.begin())]);
+                return found == one.vars.end() ? std::optional<Index>()
+                                               : std::optional<Index>(vars[static_cast<size_t>(found - one.vars.begin())]);
               }));
             }
             puller.store(value, at);

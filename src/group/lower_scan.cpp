@@ -39,7 +39,8 @@ void lower_scan(const Unit& unit, Puller& puller) {
       }
       Indices to;
       for (const Index& index : *at) {
-        to.push_back(substitute(index, [&](const VarRef& var) { return !inner.empty() && var == inner[0] ? std::optional(along) : std::nullopt; }));
+        to.push_back(
+            substitute(index, [&](const VarRef& var) { return !inner.empty() && var == inner[0] ? std::optional(along) : std::nullopt; }));
       }
       puller.store(value, to);
     }
@@ -61,22 +62,24 @@ void lower_scan(const Unit& unit, Puller& puller) {
     loop::State state;
     state.result = puller.fresh_scalar(dtype);
     state.combiner = combiner;
-    puller.in_scope({var}, [&] { state.value = cast_to(puller.pull(node.operand(0), at), dtype); },
-                    [&](loop::Block block) {
-                      scan.body = std::move(block);
-                      return loop::Stmt{loop::Scan{}};
-                    });
-    puller.current()->block.pop_back();   // the scan itself comes when `after` is known
-    puller.in_scope({var},
-                    [&] {
-                      puller.define(state.result, result, at);
-                      store_all(along);
-                    },
-                    [&](loop::Block block) {
-                      scan.states.push_back(state);
-                      scan.after = std::move(block);
-                      return loop::Stmt{std::move(scan)};
-                    });
+    puller.in_scope(
+        {var}, [&] { state.value = cast_to(puller.pull(node.operand(0), at), dtype); },
+        [&](loop::Block block) {
+          scan.body = std::move(block);
+          return loop::Stmt{loop::Scan{}};
+        });
+    puller.current()->block.pop_back();  // the scan itself comes when `after` is known
+    puller.in_scope(
+        {var},
+        [&] {
+          puller.define(state.result, result, at);
+          store_all(along);
+        },
+        [&](loop::Block block) {
+          scan.states.push_back(state);
+          scan.after = std::move(block);
+          return loop::Stmt{std::move(scan)};
+        });
   });
   check(apart.empty(), "an output of a scan has no place beside its running state");
 }

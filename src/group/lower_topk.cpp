@@ -51,22 +51,23 @@ void lower_topk(const Unit& unit, Puller& puller) {
       loop::State state;
       state.result = puller.fresh_scalar(DType::i64);
       state.combiner = Op::reduce_sum_;
-      puller.in_scope({var},
-                      [&] {
-                        Indices other_at = at;
-                        other_at[axis] = Index(var);
-                        const ExprPtr other = puller.pull(x, other_at);
-                        const ExprPtr& low = largest ? mine : other;
-                        const ExprPtr& high = largest ? other : mine;
-                        const ExprPtr earlier = apply(Op::lt_, {index_value(Index(var)), index_value(at[axis])});
-                        const ExprPtr tie = apply(Op::and_, {apply(Op::not_, {less(high, low)}), earlier});
-                        state.value = apply(Op::select_, {apply(Op::or_, {less(low, high), tie}), one, zero});
-                      },
-                      [&](loop::Block block) {
-                        count.body = std::move(block);
-                        count.states.push_back(state);
-                        return loop::Stmt{count};
-                      });
+      puller.in_scope(
+          {var},
+          [&] {
+            Indices other_at = at;
+            other_at[axis] = Index(var);
+            const ExprPtr other = puller.pull(x, other_at);
+            const ExprPtr& low = largest ? mine : other;
+            const ExprPtr& high = largest ? other : mine;
+            const ExprPtr earlier = apply(Op::lt_, {index_value(Index(var)), index_value(at[axis])});
+            const ExprPtr tie = apply(Op::and_, {apply(Op::not_, {less(high, low)}), earlier});
+            state.value = apply(Op::select_, {apply(Op::or_, {less(low, high), tie}), one, zero});
+          },
+          [&](loop::Block block) {
+            count.body = std::move(block);
+            count.states.push_back(state);
+            return loop::Stmt{count};
+          });
       puller.define(state.result, nullptr, {});
       rank = Index::of_scalar(state.result);
     }

@@ -81,7 +81,8 @@ class Materializer {
     if (!base->producer || !Clusters::is_core(*base->producer)) return false;
     const int cluster = clusters_.cluster_of(base->producer);
     const Cluster& c = clusters_[cluster];
-    if (c.fixed || c.kind == UnitKind::scatter || c.kind == UnitKind::sort || c.kind == UnitKind::scan || c.kind == UnitKind::map) return false;
+    if (c.fixed || c.kind == UnitKind::scatter || c.kind == UnitKind::sort || c.kind == UnitKind::scan || c.kind == UnitKind::map)
+      return false;
     const Placement placement = place(c.kind, with_views(clusters_, c.nodes), c.anchor, main_value(c.nodes));
     const Indices* at = placement.find(base);
     if (!at || !placement.covers_domain(*at)) return false;
@@ -98,7 +99,8 @@ class Materializer {
         Value* operand = node->operands[i];
         if (is_view_value(operand)) cut(operand, batch_axes(*node, i));
         // A cast that the unit took in stands between.
-        const bool has_cast = operand->producer && operand->producer->op == Op::cast_ && clusters_.cluster_of(operand->producer) == clusters_.cluster_of(node);
+        const bool has_cast = operand->producer && operand->producer->op == Op::cast_ &&
+                              clusters_.cluster_of(operand->producer) == clusters_.cluster_of(node);
         if (has_cast && is_view_value(operand->producer->operand(0))) cut(operand->producer->operand(0), batch_axes(*node, i));
       }
     }
@@ -122,7 +124,7 @@ class Materializer {
     }
     Value* value = operand;
     while (is_view_value(value)) {
-      if (only_reshapes_below(value)) return;   // an alias
+      if (only_reshapes_below(value)) return;  // an alias
       const Node& view = *value->producer;
       if (view.op == Op::pad_) {
         materialize(value);
@@ -186,7 +188,8 @@ class Materializer {
 
   bool reaches_cluster(const Value* value, int cluster) const {
     const auto& sources = clusters_.sources(value);
-    return std::any_of(sources.begin(), sources.end(), [&](const Value* source) { return clusters_.cluster_of(source->producer) == cluster; });
+    return std::any_of(sources.begin(), sources.end(),
+                       [&](const Value* source) { return clusters_.cluster_of(source->producer) == cluster; });
   }
 
   static void add_input(Unit& unit, Value* value) {
@@ -195,7 +198,8 @@ class Materializer {
 
   void set_nodes(Unit& unit, const std::unordered_set<const Node*>& nodes) {
     for (const Node* node : nodes) unit.nodes.push_back(const_cast<Node*>(node));
-    std::sort(unit.nodes.begin(), unit.nodes.end(), [&](const Node* a, const Node* b) { return clusters_.position(a) < clusters_.position(b); });
+    std::sort(unit.nodes.begin(), unit.nodes.end(),
+              [&](const Node* a, const Node* b) { return clusters_.position(a) < clusters_.position(b); });
   }
 
   void build(int cluster) {
@@ -273,7 +277,7 @@ class Materializer {
     for (size_t i = 0; i < groups_.units.size(); ++i) {
       for (const Value* output : groups_.units[i].outputs) writer[output] = i;
     }
-    std::unordered_map<const Value*, std::vector<const Value*>> below;   // alias -> base, base -> its pieces
+    std::unordered_map<const Value*, std::vector<const Value*>> below;  // alias -> base, base -> its pieces
     for (const Alias& alias : groups_.aliases) {
       if (writer.count(alias.value)) below[alias.base].push_back(alias.value);
       else below[alias.value].push_back(alias.base);
@@ -336,8 +340,8 @@ class Materializer {
   const Clusters& clusters_;
   Groups groups_;
   std::unordered_set<const Value*> materialized_;
-  std::unordered_set<const Value*> needed_;                    ///< core results that their units store
-  std::map<int, std::vector<Value*>> stored_views_;            ///< cluster -> views of its results that it stores
+  std::unordered_set<const Value*> needed_;          ///< core results that their units store
+  std::map<int, std::vector<Value*>> stored_views_;  ///< cluster -> views of its results that it stores
   std::map<int, size_t> unit_of_cluster_;
   std::vector<Value*> own_views_;
 };

@@ -17,7 +17,9 @@ Value* stored_piece(Value* piece) {
   while (piece->producer && piece->producer->op == Op::reshape_) piece = piece->producer->operand(0);
   if (!piece->producer || !Clusters::is_core(*piece->producer)) return nullptr;
   const Lowering lowering = info(piece->producer->op).lowering;
-  return lowering == Lowering::contract || lowering == Lowering::window || lowering == Lowering::pointwise || lowering == Lowering::reduce ? piece : nullptr;
+  return lowering == Lowering::contract || lowering == Lowering::window || lowering == Lowering::pointwise || lowering == Lowering::reduce
+             ? piece
+             : nullptr;
 }
 
 }  // namespace

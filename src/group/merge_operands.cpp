@@ -11,8 +11,8 @@ namespace tcc::group {
 namespace {
 
 bool is_cast_only(const Cluster& cluster) {
-  return cluster.kind == UnitKind::map &&
-         std::all_of(cluster.nodes.begin(), cluster.nodes.end(), [](const Node* node) { return node->op == Op::cast_ || node->op == Op::bitcast_; });
+  return cluster.kind == UnitKind::map && std::all_of(cluster.nodes.begin(), cluster.nodes.end(),
+                                                      [](const Node* node) { return node->op == Op::cast_ || node->op == Op::bitcast_; });
 }
 
 bool read_by_node_alone(const Clusters& clusters, int producer, int own) {

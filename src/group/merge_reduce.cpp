@@ -38,7 +38,9 @@ void merge_reduce(Clusters& clusters, Node& node) {
   for (Value* source : clusters.sources(node.operand(0))) {
     for (const Node* reader : clusters.consumers(source)) {
       if (reader == &node) break;
-      if (is_reduce(*reader) && reduced_axes(*reader) == reduced_axes(node) && try_merge(clusters, clusters.cluster_of(reader), clusters.cluster_of(&node))) return;
+      if (is_reduce(*reader) && reduced_axes(*reader) == reduced_axes(node) &&
+          try_merge(clusters, clusters.cluster_of(reader), clusters.cluster_of(&node)))
+        return;
     }
   }
 }

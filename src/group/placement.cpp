@@ -38,7 +38,8 @@ std::vector<VarRef> Placement::inner_vars(const Indices& index) const {
 
 bool Placement::covers_domain(const Indices& index) const {
   const auto vars = vars_of(index);
-  return std::all_of(domain.begin(), domain.end(), [&](const VarRef& var) { return std::find(vars.begin(), vars.end(), var) != vars.end(); });
+  return std::all_of(domain.begin(), domain.end(),
+                     [&](const VarRef& var) { return std::find(vars.begin(), vars.end(), var) != vars.end(); });
 }
 
 namespace {
@@ -49,8 +50,7 @@ class Spreader {
 
   void run() {
     while (true) {
-      while (sweep()) {
-      }
+      while (sweep()) {}
       if (!make_up()) return;
     }
   }
@@ -93,11 +93,12 @@ class Spreader {
     if (!at) return false;
     if (is_elementwise(node)) {
       bool changed = false;
-      const Indices copy = *at;   // set() may move what `at` points to
+      const Indices copy = *at;  // set() may move what `at` points to
       for (const Value* operand : node.operands) changed |= set(operand, Indices(copy));
       return changed;
     }
-    if ((is_bijective_view(node) || node.op == Op::broadcast_in_dim_) && !placed(node.operand(0))) return set(node.operand(0), pull_back(node, *at));
+    if ((is_bijective_view(node) || node.op == Op::broadcast_in_dim_) && !placed(node.operand(0)))
+      return set(node.operand(0), pull_back(node, *at));
     return false;
   }
 

@@ -17,8 +17,8 @@
 namespace tcc::group {
 
 struct Placement {
-  std::vector<loop::VarRef> domain;                      ///< outer loops, slowest first; extents above 1 only
-  std::unordered_map<const Value*, Indices> at;          ///< of members' operands and results
+  std::vector<loop::VarRef> domain;              ///< outer loops, slowest first; extents above 1 only
+  std::unordered_map<const Value*, Indices> at;  ///< of members' operands and results
 
   const Indices* find(const Value* value) const;
   /// The variables beside the domain's that the index of a placed value has, in order of appearance.

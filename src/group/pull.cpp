@@ -59,7 +59,8 @@ VarRef Puller::fresh_var(int depth, int64_t extent) {
   const std::string letter = loop_letter(depth);
   // i, ib, ic, ...: no underscores, which are what schedules append when they split a loop.
   std::string name = letter;
-  for (int i = 1; !names_.insert(name).second; ++i) name = letter + (i < 26 ? std::string(1, static_cast<char>('a' + i)) : "x" + std::to_string(i));
+  for (int i = 1; !names_.insert(name).second; ++i)
+    name = letter + (i < 26 ? std::string(1, static_cast<char>('a' + i)) : "x" + std::to_string(i));
   return loop::make_var(name, extent);
 }
 
@@ -137,7 +138,9 @@ ExprPtr Puller::pull_here(const Value* value, const Indices& at) {
     case Lowering::contract: return node.op == Op::dot_general_ ? pull_dot(node, at) : pull_conv(node, at);
     case Lowering::window: return pull_window(node, at);
     case Lowering::indexed:
-      return node.op == Op::gather_ ? pull_gather(node, at) : node.op == Op::gather_elements_ ? pull_gather_elements(node, at) : pull_gather_nd(node, at);
+      return node.op == Op::gather_            ? pull_gather(node, at)
+             : node.op == Op::gather_elements_ ? pull_gather_elements(node, at)
+                                               : pull_gather_nd(node, at);
     default: internal_error(std::string(name_of(node.op)) + " can't be computed element by element");
   }
 }
@@ -150,7 +153,8 @@ ExprPtr Puller::pull_or(const Value* value, const Indices& at, const ExprPtr& fa
   if (inputs_.count(value) && fallback->kind == loop::Expr::Kind::constant) {
     // The load itself knows what is outside. Not remembered: the same index has another value with another fallback.
     const DType dtype = value->type.dtype;
-    const ExprPtr otherwise = is_float(dtype) ? loop::constant_float(dtype, fallback->float_value) : loop::constant_int(dtype, fallback->int_value);
+    const ExprPtr otherwise =
+        is_float(dtype) ? loop::constant_float(dtype, fallback->float_value) : loop::constant_int(dtype, fallback->int_value);
     return cast_to(bind(load_from(buffers_.at(value), at, otherwise)), compute_dtype(dtype));
   }
   return bind(apply(Op::select_, {condition, pull(value, at), fallback}));
@@ -202,7 +206,7 @@ ExprPtr Puller::pull_pad(const Node& node, const Indices& at) {
   const auto& interior = node.attrs.get_ints("interior");
   const ExprPtr fallback = pull(node.operand(1), {});
   Indices to(at.size());
-  ExprPtr on_element;   // false in the gaps that interior padding makes
+  ExprPtr on_element;  // false in the gaps that interior padding makes
   for (size_t i = 0; i < at.size(); ++i) {
     to[i] = at[i] - Index(low[i]);
     const int64_t step = interior.empty() ? 1 : interior[i] + 1;

@@ -25,13 +25,18 @@ namespace tcc::group {
 
 /// A block under construction.
 struct Scope {
-  Scope* parent = nullptr;          ///< null: the outermost of a nest
+  Scope* parent = nullptr;  ///< null: the outermost of a nest
   loop::Block block;
-  std::vector<loop::VarRef> vars;   ///< of the loop whose body this is
+  std::vector<loop::VarRef> vars;  ///< of the loop whose body this is
   std::unordered_map<const Value*, std::vector<std::pair<Indices, loop::ExprPtr>>> memo;
-  struct ReadIndex { const Value* indices; Indices at; int64_t extent; loop::Index index; };
+  struct ReadIndex {
+    const Value* indices;
+    Indices at;
+    int64_t extent;
+    loop::Index index;
+  };
   std::vector<ReadIndex> read_indices;
-  int depth = 0;                    ///< loops around a statement of this block
+  int depth = 0;  ///< loops around a statement of this block
 };
 
 class Puller {
@@ -121,7 +126,7 @@ class Puller {
   std::vector<loop::Param> params_;
   std::unordered_map<const Value*, loop::BufferRef> buffers_;
   std::unordered_set<const Value*> inputs_;
-  std::unordered_map<const Value*, int> reduce_level_;     ///< reductions on the longest way from the inputs
+  std::unordered_map<const Value*, int> reduce_level_;  ///< reductions on the longest way from the inputs
   loop::Block unit_;
   Scope* current_ = nullptr;
   std::unordered_map<const loop::Scalar*, const Scope*> scalar_scope_;
@@ -131,7 +136,7 @@ class Puller {
 
 /// The identity of a reduction in a dtype.
 loop::ExprPtr identity_of(Op combiner, DType dtype);
-Op combiner_of(const std::string& name);   ///< "sum" -> reduce_sum
+Op combiner_of(const std::string& name);  ///< "sum" -> reduce_sum
 
 /// Puts lets that are used once, in their own block, where they are used; then numbers the scalars in order.
 void tidy(loop::Block& block);

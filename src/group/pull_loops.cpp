@@ -59,14 +59,15 @@ template <class F> ExprPtr Puller::reduce(Op combiner, DType dtype, const std::v
   loop::State state;
   state.result = fresh_scalar(dtype);
   state.combiner = combiner;
-  in_scope(vars, [&] { state.value = cast_to(value(), dtype); },
-           [&](loop::Block block) {
-             loop::Reduce reduce;
-             for (const VarRef& var : vars) reduce.dims.push_back({var, loop::Bind::none});
-             reduce.body = std::move(block);
-             reduce.states.push_back(state);
-             return loop::Stmt{std::move(reduce)};
-           });
+  in_scope(
+      vars, [&] { state.value = cast_to(value(), dtype); },
+      [&](loop::Block block) {
+        loop::Reduce reduce;
+        for (const VarRef& var : vars) reduce.dims.push_back({var, loop::Bind::none});
+        reduce.body = std::move(block);
+        reduce.states.push_back(state);
+        return loop::Stmt{std::move(reduce)};
+      });
   scalar_scope_[state.result.get()] = current_;
   return scalar_value(state.result);
 }
@@ -115,14 +116,16 @@ ExprPtr Puller::pull_reduce(const Node& node, const Indices& at) {
     state.combiner = one->op;
     statement.states.push_back(state);
   }
-  in_scope(vars,
-           [&] {
-             for (size_t i = 0; i < all.size(); ++i) statement.states[i].value = cast_to(pull(all[i]->operand(0), to), statement.states[i].result->dtype);
-           },
-           [&](loop::Block block) {
-             statement.body = std::move(block);
-             return loop::Stmt{statement};
-           });
+  in_scope(
+      vars,
+      [&] {
+        for (size_t i = 0; i < all.size(); ++i)
+          statement.states[i].value = cast_to(pull(all[i]->operand(0), to), statement.states[i].result->dtype);
+      },
+      [&](loop::Block block) {
+        statement.body = std::move(block);
+        return loop::Stmt{statement};
+      });
   ExprPtr result;
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i] == &node) {
@@ -156,33 +159,35 @@ ExprPtr Puller::pull_arg_reduce(const Node& node, const Indices& at) {
   value.init = identity_of(value.combiner, dtype);
   position.result = fresh_scalar(DType::i64);
   position.init = loop::constant_int(DType::i64, last ? -1 : extent);
-  in_scope(vars,
-           [&] {
-             value.value = pull(node.operand(0), to);
-             position.value = index_value(along[0]);
-           },
-           [&](loop::Block block) {
-             auto combine = std::make_shared<loop::Combine>();
-             combine->left = {fresh_scalar(dtype), fresh_scalar(DType::i64)};
-             combine->right = {fresh_scalar(dtype), fresh_scalar(DType::i64)};
-             const ExprPtr left = scalar_value(combine->left[0]), right = scalar_value(combine->right[0]);
-             const ExprPtr left_at = scalar_value(combine->left[1]), right_at = scalar_value(combine->right[1]);
-             ExprPtr better = apply(largest ? Op::gt_ : Op::lt_, {right, left});
-             ExprPtr same = apply(Op::eq_, {right, left});
-             if (is_float(dtype)) {
-               const ExprPtr left_nan = apply(Op::isnan_, {left}), right_nan = apply(Op::isnan_, {right});
-               better = apply(Op::or_, {better, apply(Op::and_, {right_nan, apply(Op::not_, {left_nan})})});
-               same = apply(Op::or_, {same, apply(Op::and_, {right_nan, left_nan})});
-             }
-             const ExprPtr earlier = apply(last ? Op::gt_ : Op::lt_, {right_at, left_at});
-             const loop::ScalarRef take = fresh_scalar(DType::boolean);
-             combine->body.push_back({loop::Let{take, apply(Op::or_, {better, apply(Op::and_, {same, earlier})})}});
-             combine->results = {apply(Op::select_, {scalar_value(take), right, left}), apply(Op::select_, {scalar_value(take), right_at, left_at})};
-             statement.combine = combine;
-             statement.states = {value, position};
-             statement.body = std::move(block);
-             return loop::Stmt{statement};
-           });
+  in_scope(
+      vars,
+      [&] {
+        value.value = pull(node.operand(0), to);
+        position.value = index_value(along[0]);
+      },
+      [&](loop::Block block) {
+        auto combine = std::make_shared<loop::Combine>();
+        combine->left = {fresh_scalar(dtype), fresh_scalar(DType::i64)};
+        combine->right = {fresh_scalar(dtype), fresh_scalar(DType::i64)};
+        const ExprPtr left = scalar_value(combine->left[0]), right = scalar_value(combine->right[0]);
+        const ExprPtr left_at = scalar_value(combine->left[1]), right_at = scalar_value(combine->right[1]);
+        ExprPtr better = apply(largest ? Op::gt_ : Op::lt_, {right, left});
+        ExprPtr same = apply(Op::eq_, {right, left});
+        if (is_float(dtype)) {
+          const ExprPtr left_nan = apply(Op::isnan_, {left}), right_nan = apply(Op::isnan_, {right});
+          better = apply(Op::or_, {better, apply(Op::and_, {right_nan, apply(Op::not_, {left_nan})})});
+          same = apply(Op::or_, {same, apply(Op::and_, {right_nan, left_nan})});
+        }
+        const ExprPtr earlier = apply(last ? Op::gt_ : Op::lt_, {right_at, left_at});
+        const loop::ScalarRef take = fresh_scalar(DType::boolean);
+        combine->body.push_back({loop::Let{take, apply(Op::or_, {better, apply(Op::and_, {same, earlier})})}});
+        combine->results = {apply(Op::select_, {scalar_value(take), right, left}),
+                            apply(Op::select_, {scalar_value(take), right_at, left_at})};
+        statement.combine = combine;
+        statement.states = {value, position};
+        statement.body = std::move(block);
+        return loop::Stmt{statement};
+      });
   scalar_scope_[value.result.get()] = current_;
   scalar_scope_[position.result.get()] = current_;
   return scalar_value(position.result);
@@ -222,7 +227,8 @@ ExprPtr Puller::pull_dot(const Node& node, const Indices& at) {
     if (!b_used[i]) b_at[i] = at[next++];
   }
   const DType dtype = compute_dtype(node.result()->type.dtype);
-  return reduce(Op::reduce_sum_, dtype, vars, [&] { return bind(apply(Op::mul_, {cast_to(pull(a, a_at), dtype), cast_to(pull(b, b_at), dtype)})); });
+  return reduce(Op::reduce_sum_, dtype, vars,
+                [&] { return bind(apply(Op::mul_, {cast_to(pull(a, a_at), dtype), cast_to(pull(b, b_at), dtype)})); });
 }
 
 ExprPtr Puller::pull_conv(const Node& node, const Indices& at) {
@@ -236,9 +242,10 @@ ExprPtr Puller::pull_conv(const Node& node, const Indices& at) {
   const DType dtype = compute_dtype(node.result()->type.dtype);
   return reduce(Op::reduce_sum_, dtype, vars, [&] {
     Indices x_at{at[0], groups == 1 ? reduced[0] : floor_div(at[1], outputs) * w_shape[1] + reduced[0]};
-    ExprPtr on_element;   // false in the gaps of a dilated input
+    ExprPtr on_element;  // false in the gaps of a dilated input
     for (size_t i = 2; i < at.size(); ++i) {
-      Index position = at[i] * attrs.get_ints("strides")[i - 2] + reduced[i - 1] * attrs.get_ints("rhs_dilation")[i - 2] - Index(attrs.get_ints("low")[i - 2]);
+      Index position = at[i] * attrs.get_ints("strides")[i - 2] + reduced[i - 1] * attrs.get_ints("rhs_dilation")[i - 2] -
+                       Index(attrs.get_ints("low")[i - 2]);
       const int64_t step = attrs.get_ints("lhs_dilation")[i - 2];
       if (step != 1) {
         on_element = logical_and(on_element, in_range(mod(position, step), 0, 1));

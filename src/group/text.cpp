@@ -153,7 +153,8 @@ bool equal(const Groups& a, const Groups& b, std::string* why) {
     if (!same_names(x.inputs, y.inputs)) return differ(where + "the inputs differ");
     if (!same_names(x.outputs, y.outputs)) return differ(where + "the outputs differ");
   }
-  if (a.aliases.size() != b.aliases.size()) return differ(std::to_string(a.aliases.size()) + " aliases and " + std::to_string(b.aliases.size()));
+  if (a.aliases.size() != b.aliases.size())
+    return differ(std::to_string(a.aliases.size()) + " aliases and " + std::to_string(b.aliases.size()));
   for (size_t i = 0; i < a.aliases.size(); ++i) {
     const Alias &x = a.aliases[i], &y = b.aliases[i];
     if (name_of(x.value) != name_of(y.value) || name_of(x.base) != name_of(y.base) || x.byte_offset != y.byte_offset) {

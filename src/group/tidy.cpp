@@ -29,7 +29,7 @@ constexpr int kMaxExpressionOps = 12;
 struct Use {
   int count = 0;
   bool in_index = false;
-  const Block* block = nullptr;   ///< of the last use seen
+  const Block* block = nullptr;  ///< of the last use seen
 };
 
 /// Counts the uses of scalars by what is not dead. Blocks are visited backwards, so that a dead let does not count as a user.
@@ -130,7 +130,7 @@ class Tidier {
  private:
   struct Replacement {
     ExprPtr expr;
-    int ops = 0;   ///< of an expression that moves to its use
+    int ops = 0;  ///< of an expression that moves to its use
   };
 
   ScalarRef rename(const ScalarRef& scalar) {
@@ -140,7 +140,8 @@ class Tidier {
   }
   Index index(const Index& index) {
     if (!index.uses_scalars()) return index;
-    return substitute_scalars(index, [&](const ScalarRef& scalar) { return std::optional(Index::of_scalar(replacements_.at(scalar.get()).expr->scalar)); });
+    return substitute_scalars(
+        index, [&](const ScalarRef& scalar) { return std::optional(Index::of_scalar(replacements_.at(scalar.get()).expr->scalar)); });
   }
   std::vector<Index> indices(const std::vector<Index>& list) {
     std::vector<Index> result;
@@ -213,7 +214,7 @@ class Tidier {
   void visit(const loop::Reduce& reduce, const Block&, Block& out) {
     loop::Reduce copy = reduce;
     copy.where = expr(reduce.where);
-    std::vector<ScalarRef> results;   // numbered before what is inside: they are seen first by who reads the text
+    std::vector<ScalarRef> results;  // numbered before what is inside: they are seen first by who reads the text
     for (loop::State& state : copy.states) {
       state.init = expr(state.init);
       results.push_back(rename(state.result));

@@ -50,7 +50,7 @@ class Verifier {
   bool present(const Value* value) {
     if (!value->producer) return true;
     if (done_.count(value)) return true;
-    if (writers_.count(value)) return false;   // by a later unit
+    if (writers_.count(value)) return false;  // by a later unit
     if (const auto it = pieces_.find(value); it != pieces_.end()) {
       int64_t bytes = 0;
       for (const Value* piece : it->second) {
@@ -83,7 +83,8 @@ class Verifier {
       }
       if (Clusters::is_core(*node) && !owners_.emplace(node, &unit).second) fault("two units compute", node->result());
       const Lowering lowering = info(node->op).lowering;
-      anchors += lowering == Lowering::scan || lowering == Lowering::window || lowering == Lowering::contract || lowering == Lowering::scatter || lowering == Lowering::sort;
+      anchors += lowering == Lowering::scan || lowering == Lowering::window || lowering == Lowering::contract ||
+                 lowering == Lowering::scatter || lowering == Lowering::sort;
       reductions += is_reduce(*node);
     }
     for (const Value* output : unit.outputs) {
@@ -92,7 +93,8 @@ class Verifier {
     }
     const bool anchored = unit.kind != UnitKind::map && unit.kind != UnitKind::rows;
     if (anchored != (unit.anchor != nullptr)) fault(where + (anchored ? " has no anchor" : " has an anchor"));
-    if (unit.anchor && std::find(unit.nodes.begin(), unit.nodes.end(), unit.anchor) == unit.nodes.end()) fault(where + " does not have its anchor among its nodes");
+    if (unit.anchor && std::find(unit.nodes.begin(), unit.nodes.end(), unit.anchor) == unit.nodes.end())
+      fault(where + " does not have its anchor among its nodes");
     if (anchors != (anchored ? 1 : 0)) fault(where + " has " + std::to_string(anchors) + " nodes of anchored kinds");
     if ((reductions > 0) != (unit.kind == UnitKind::rows)) fault(where + " has " + std::to_string(reductions) + " reductions");
   }

@@ -19,7 +19,7 @@ int64_t lifetime(const Interval& interval) { return interval.last - interval.fir
 
 /// Offsets in the given order; the bytes they need.
 int64_t place_in_order(const std::vector<Interval>& intervals, const std::vector<size_t>& order, std::vector<int64_t>& offsets) {
-  std::vector<size_t> placed;   // by offset
+  std::vector<size_t> placed;  // by offset
   int64_t total = 0;
   for (size_t number : order) {
     const Interval& interval = intervals[number];
@@ -41,7 +41,8 @@ int64_t place_in_order(const std::vector<Interval>& intervals, const std::vector
     }
     offsets[number] = best >= 0 ? best : end;
     total = std::max(total, offsets[number] + size);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), number, [&](size_t a, size_t b) { return offsets[a] < offsets[b]; }), number);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), number, [&](size_t a, size_t b) { return offsets[a] < offsets[b]; }),
+                  number);
   }
   return total;
 }

@@ -12,7 +12,7 @@ inline constexpr int64_t kArenaAlignment = 256;
 struct Interval {
   int64_t size_bytes = 0;
   int first = 0, last = 0;
-  int64_t offset = 0;              ///< set by place_intervals
+  int64_t offset = 0;  ///< set by place_intervals
 };
 
 /// Gives each interval an offset so that no two that live at the same time overlap; returns the bytes of the arena.

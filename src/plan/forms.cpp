@@ -23,7 +23,7 @@ Forms make_forms(const Graph& graph, const group::Groups& groups, const schedule
 
   Forms result;
   std::unordered_map<std::string, int> number_of;
-  std::vector<const loop::Unit*> first;   // a unit of each form
+  std::vector<const loop::Unit*> first;  // a unit of each form
   for (size_t i = 0; i < units.size(); ++i) {
     const auto [at, is_new] = number_of.emplace(texts[i], static_cast<int>(first.size()));
     if (is_new) first.push_back(&units[i]);
@@ -36,7 +36,7 @@ Forms make_forms(const Graph& graph, const group::Groups& groups, const schedule
       Form& form = result.forms[static_cast<size_t>(i)];
       const loop::Unit& unit = *first[static_cast<size_t>(i)];
       form.params = unit.params;
-      if (unit.body.empty()) continue;   // all its results are empty
+      if (unit.body.empty()) continue;  // all its results are empty
       form.schedule = schedule::choose(unit, target);
       form.kernels = schedule::split_kernels(schedule::apply(unit, form.schedule, target), target, &form.temporaries);
       for (const loop::Kernel& kernel : form.kernels) form.costs_ns.push_back(schedule::estimate_ns(kernel, target));

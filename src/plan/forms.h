@@ -11,17 +11,17 @@
 namespace tcc::plan {
 
 struct Form {
-  std::string text;                                 ///< of the first form
-  std::vector<loop::Param> params;                  ///< of the unit
+  std::string text;                 ///< of the first form
+  std::vector<loop::Param> params;  ///< of the unit
   schedule::Schedule schedule;
   std::vector<loop::Kernel> kernels;
-  std::vector<double> costs_ns;                     ///< of each kernel
-  std::vector<loop::BufferRef> temporaries;         ///< pass between the kernels
+  std::vector<double> costs_ns;              ///< of each kernel
+  std::vector<loop::BufferRef> temporaries;  ///< pass between the kernels
 };
 
 struct Forms {
   std::vector<Form> forms;
-  std::vector<int> of_unit;                         ///< for each unit, its form
+  std::vector<int> of_unit;  ///< for each unit, its form
 };
 
 /// Lowers all units, on all threads; equal texts become one form.

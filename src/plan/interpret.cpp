@@ -11,7 +11,8 @@ namespace {
 
 class Runner {
  public:
-  Runner(const Plan& plan, const std::vector<Tensor>& inputs) : plan_(plan), inputs_(inputs), arena_(static_cast<size_t>(plan.arena_bytes), kFill) {
+  Runner(const Plan& plan, const std::vector<Tensor>& inputs)
+      : plan_(plan), inputs_(inputs), arena_(static_cast<size_t>(plan.arena_bytes), kFill) {
     for (const Buffer& buffer : plan.buffers) {
       if (buffer.kind != Buffer::Kind::output) continue;
       if (outputs_.size() <= static_cast<size_t>(buffer.index)) outputs_.resize(static_cast<size_t>(buffer.index) + 1);
@@ -22,7 +23,8 @@ class Runner {
   std::vector<Tensor> run() {
     for (const Launch& launch : plan_.launches) {
       if (launch.kind == Launch::Kind::copy) {
-        std::memcpy(bytes_of(launch.arguments[1]), read_from(launch.arguments[0]), static_cast<size_t>(buffer(launch.arguments[1]).size_bytes));
+        std::memcpy(bytes_of(launch.arguments[1]), read_from(launch.arguments[0]),
+                    static_cast<size_t>(buffer(launch.arguments[1]).size_bytes));
       } else {
         run_kernel(launch);
       }
@@ -61,13 +63,14 @@ class Runner {
     std::vector<Tensor> tensors;
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       const Buffer& b = buffer(launch.arguments[i]);
-      Tensor tensor(b.dtype, b.shape);   // a copy: what a kernel is given may not change while it runs
+      Tensor tensor(b.dtype, b.shape);  // a copy: what a kernel is given may not change while it runs
       std::memcpy(tensor.mutable_bytes(), read_from(launch.arguments[i]), static_cast<size_t>(tensor.size_bytes()));
       tensors.push_back(std::move(tensor));
     }
     loop::interpret(kernel, tensors);
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
-      if (kernel.params[i].written) std::memcpy(bytes_of(launch.arguments[i]), tensors[i].bytes(), static_cast<size_t>(tensors[i].size_bytes()));
+      if (kernel.params[i].written)
+        std::memcpy(bytes_of(launch.arguments[i]), tensors[i].bytes(), static_cast<size_t>(tensors[i].size_bytes()));
     }
   }
 

@@ -116,7 +116,7 @@ class Planner {
   }
 
   void add_launches(const group::Unit& unit, const Form& form, const std::vector<int>& kernels) {
-    std::unordered_map<std::string, int> arguments;   // by the name of the unit's parameter
+    std::unordered_map<std::string, int> arguments;  // by the name of the unit's parameter
     size_t next = 0;
     for (const auto* values : {&unit.inputs, &unit.outputs}) {
       for (const Value* value : *values) arguments[form.params.at(next++).buffer->name] = buffer_of(value);
@@ -141,7 +141,8 @@ class Planner {
       launch.cost_ns = form.costs_ns[i];
       for (const loop::Param& param : form.kernels[i].params) {
         const auto it = arguments.find(param.buffer->name);
-        if (it == arguments.end()) internal_error("kernel parameter `" + param.buffer->name + "` of \"" + unit.label + "\" belongs to nothing");
+        if (it == arguments.end())
+          internal_error("kernel parameter `" + param.buffer->name + "` of \"" + unit.label + "\" belongs to nothing");
         launch.arguments.push_back(it->second);
       }
       plan_.launches.push_back(std::move(launch));
@@ -156,7 +157,8 @@ class Planner {
       Launch launch;
       launch.kind = Launch::Kind::copy;
       launch.label = graph_.output_names[static_cast<size_t>(output)];
-      launch.arguments = {source, add_buffer(Buffer::Kind::output, "output" + std::to_string(output), value->type.dtype, value->type.shape(), output)};
+      launch.arguments = {
+          source, add_buffer(Buffer::Kind::output, "output" + std::to_string(output), value->type.dtype, value->type.shape(), output)};
       launch.cost_ns = 2.0 * static_cast<double>(value->type.size_bytes()) / plan_.target.bytes_per_ns;
       plan_.launches.push_back(std::move(launch));
     }
@@ -167,7 +169,8 @@ class Planner {
     std::vector<Interval> intervals;
     for (size_t i = 0; i < plan_.launches.size(); ++i) {
       for (int argument : plan_.launches[i].arguments) {
-        while (plan_.buffers[static_cast<size_t>(argument)].kind == Buffer::Kind::alias) argument = plan_.buffers[static_cast<size_t>(argument)].index;
+        while (plan_.buffers[static_cast<size_t>(argument)].kind == Buffer::Kind::alias)
+          argument = plan_.buffers[static_cast<size_t>(argument)].index;
         const Buffer& buffer = plan_.buffers[static_cast<size_t>(argument)];
         if (buffer.kind != Buffer::Kind::arena) continue;
         int& number = interval_of[static_cast<size_t>(argument)];
@@ -192,14 +195,16 @@ class Planner {
   Plan plan_;
   std::unordered_map<const Value*, const group::Alias*> aliases_;
   std::unordered_map<const Value*, int> buffers_;
-  std::unordered_map<const Value*, int> output_of_;          ///< what is computed into which output
+  std::unordered_map<const Value*, int> output_of_;  ///< what is computed into which output
   std::vector<int> copied_outputs_;
-  std::unordered_map<std::string, int> kernel_numbers_;      ///< by text
+  std::unordered_map<std::string, int> kernel_numbers_;  ///< by text
   std::vector<std::vector<int>> kernels_of_form_;
 };
 
 }  // namespace
 
-Plan make_plan(const Graph& graph, const group::Groups& groups, const schedule::Target& target) { return Planner(graph, groups, target).run(); }
+Plan make_plan(const Graph& graph, const group::Groups& groups, const schedule::Target& target) {
+  return Planner(graph, groups, target).run();
+}
 
 }  // namespace tcc::plan

@@ -29,7 +29,9 @@ std::string print(const Plan& plan, const Buffer& buffer) {
     case Buffer::Kind::input: text += " input " + std::to_string(buffer.index); break;
     case Buffer::Kind::output: text += " output " + std::to_string(buffer.index); break;
     case Buffer::Kind::weight: text += " weight " + std::to_string(buffer.index); break;
-    case Buffer::Kind::arena: text += " arena offset " + std::to_string(buffer.offset) + " bytes " + std::to_string(buffer.size_bytes); break;
+    case Buffer::Kind::arena:
+      text += " arena offset " + std::to_string(buffer.offset) + " bytes " + std::to_string(buffer.size_bytes);
+      break;
     case Buffer::Kind::alias:
       text += " alias of " + name_of(plan.buffers.at(static_cast<size_t>(buffer.index))) + " offset " + std::to_string(buffer.offset);
       break;
@@ -161,15 +163,15 @@ class Parser {
   Lexer lexer_;
   Plan plan_;
   std::unordered_map<std::string, int> numbers_;
-  std::vector<std::vector<std::string>> arguments_;   ///< of each launch
-  std::vector<std::string> bases_;                    ///< of each buffer; empty where it is no alias
+  std::vector<std::vector<std::string>> arguments_;  ///< of each launch
+  std::vector<std::string> bases_;                   ///< of each buffer; empty where it is no alias
 };
 
 }  // namespace
 
 std::string print(const Plan& plan) {
-  std::string text = "plan " + print_global_name(plan.name) + " target " + plan.target.name + " peak " + std::to_string(plan.arena_bytes) + " total " +
-                     std::to_string(plan.total_bytes) + " {\n";
+  std::string text = "plan " + print_global_name(plan.name) + " target " + plan.target.name + " peak " + std::to_string(plan.arena_bytes) +
+                     " total " + std::to_string(plan.total_bytes) + " {\n";
   for (const Launch& launch : plan.launches) {
     if (launch.kind == Launch::Kind::copy) text += "  copy " + print_quoted(launch.label);
     else text += "  launch k" + std::to_string(launch.kernel) + " " + print_quoted(launch.label) + " grid " + std::to_string(launch.grid);
@@ -192,18 +194,21 @@ bool equal(const Plan& a, const Plan& b, std::string* why) {
   };
   if (a.name != b.name || a.target.name != b.target.name) return differ("the names or targets differ");
   if (a.arena_bytes != b.arena_bytes || a.total_bytes != b.total_bytes) return differ("the sizes of the arenas differ");
-  if (a.launches.size() != b.launches.size()) return differ(std::to_string(a.launches.size()) + " launches and " + std::to_string(b.launches.size()));
-  if (a.buffers.size() != b.buffers.size()) return differ(std::to_string(a.buffers.size()) + " buffers and " + std::to_string(b.buffers.size()));
+  if (a.launches.size() != b.launches.size())
+    return differ(std::to_string(a.launches.size()) + " launches and " + std::to_string(b.launches.size()));
+  if (a.buffers.size() != b.buffers.size())
+    return differ(std::to_string(a.buffers.size()) + " buffers and " + std::to_string(b.buffers.size()));
   for (size_t i = 0; i < a.launches.size(); ++i) {
     const Launch &x = a.launches[i], &y = b.launches[i];
-    if (x.kind != y.kind || x.kernel != y.kernel || x.label != y.label || x.grid != y.grid || x.arguments != y.arguments || x.cost_ns != y.cost_ns) {
+    if (x.kind != y.kind || x.kernel != y.kernel || x.label != y.label || x.grid != y.grid || x.arguments != y.arguments ||
+        x.cost_ns != y.cost_ns) {
       return differ("launch " + std::to_string(i) + " differs");
     }
   }
   for (size_t i = 0; i < a.buffers.size(); ++i) {
     const Buffer &x = a.buffers[i], &y = b.buffers[i];
-    if (x.kind != y.kind || x.name != y.name || x.dtype != y.dtype || x.shape != y.shape || x.size_bytes != y.size_bytes || x.index != y.index ||
-        x.offset != y.offset || x.scratch != y.scratch) {
+    if (x.kind != y.kind || x.name != y.name || x.dtype != y.dtype || x.shape != y.shape || x.size_bytes != y.size_bytes ||
+        x.index != y.index || x.offset != y.offset || x.scratch != y.scratch) {
       return differ("buffer " + std::to_string(i) + " differs");
     }
   }

@@ -40,7 +40,8 @@ class Written {
 
 class Verifier {
  public:
-  explicit Verifier(const Plan& plan) : plan_(plan), written_(plan.buffers.size()), first_(plan.buffers.size(), -1), last_(plan.buffers.size(), -1) {}
+  explicit Verifier(const Plan& plan)
+      : plan_(plan), written_(plan.buffers.size()), first_(plan.buffers.size(), -1), last_(plan.buffers.size(), -1) {}
 
   std::vector<std::string> run() {
     for (size_t i = 0; i < plan_.buffers.size(); ++i) check_buffer(i);
@@ -57,8 +58,10 @@ class Verifier {
   void check_buffer(size_t number) {
     const Buffer& b = plan_.buffers[number];
     if (b.kind == Buffer::Kind::arena) {
-      if (b.offset % kArenaAlignment != 0) faults_.push_back("buffer " + quoted(b) + " is at " + std::to_string(b.offset) + ", which is not aligned");
-      if (b.offset < 0 || b.offset + b.size_bytes > plan_.arena_bytes) faults_.push_back("buffer " + quoted(b) + " reaches beyond the arena");
+      if (b.offset % kArenaAlignment != 0)
+        faults_.push_back("buffer " + quoted(b) + " is at " + std::to_string(b.offset) + ", which is not aligned");
+      if (b.offset < 0 || b.offset + b.size_bytes > plan_.arena_bytes)
+        faults_.push_back("buffer " + quoted(b) + " reaches beyond the arena");
     }
     if (b.kind != Buffer::Kind::alias) return;
     // A chain longer than the number of buffers is a cycle.
@@ -109,7 +112,8 @@ class Verifier {
         faults_.push_back(where + " copies with " + std::to_string(launch.arguments.size()) + " arguments, expected 2");
         return;
       }
-      if (buffer(launch.arguments[0]).size_bytes != buffer(launch.arguments[1]).size_bytes) faults_.push_back(where + " copies between buffers of different sizes");
+      if (buffer(launch.arguments[0]).size_bytes != buffer(launch.arguments[1]).size_bytes)
+        faults_.push_back(where + " copies between buffers of different sizes");
       writes[1] = true;
     } else {
       if (launch.kernel < 0 || launch.kernel >= static_cast<int>(plan_.kernels.size())) {
@@ -118,7 +122,8 @@ class Verifier {
       }
       const loop::Kernel& kernel = plan_.kernels[static_cast<size_t>(launch.kernel)];
       if (kernel.params.size() != launch.arguments.size()) {
-        faults_.push_back(where + " has " + std::to_string(launch.arguments.size()) + " arguments, the kernel " + std::to_string(kernel.params.size()) + " parameters");
+        faults_.push_back(where + " has " + std::to_string(launch.arguments.size()) + " arguments, the kernel " +
+                          std::to_string(kernel.params.size()) + " parameters");
         return;
       }
       if (kernel.grid != launch.grid) faults_.push_back(where + " has another grid than its kernel");
@@ -155,14 +160,16 @@ class Verifier {
   void check_overlaps() {
     std::vector<int> order;
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-      if (plan_.buffers[i].kind == Buffer::Kind::arena && first_[i] >= 0 && plan_.buffers[i].size_bytes > 0) order.push_back(static_cast<int>(i));
+      if (plan_.buffers[i].kind == Buffer::Kind::arena && first_[i] >= 0 && plan_.buffers[i].size_bytes > 0)
+        order.push_back(static_cast<int>(i));
     }
     std::sort(order.begin(), order.end(), [&](int a, int b) { return buffer(a).offset < buffer(b).offset; });
     for (size_t i = 0; i < order.size(); ++i) {
       const int a = order[i];
       for (size_t k = i + 1; k < order.size() && buffer(order[k]).offset < buffer(a).offset + buffer(a).size_bytes; ++k) {
         const int b = order[k];
-        if (first_[static_cast<size_t>(a)] <= last_[static_cast<size_t>(b)] && first_[static_cast<size_t>(b)] <= last_[static_cast<size_t>(a)]) {
+        if (first_[static_cast<size_t>(a)] <= last_[static_cast<size_t>(b)] &&
+            first_[static_cast<size_t>(b)] <= last_[static_cast<size_t>(a)]) {
           faults_.push_back("buffers " + quoted(buffer(a)) + " and " + quoted(buffer(b)) + " overlap while both are in use");
         }
       }
@@ -172,7 +179,7 @@ class Verifier {
   const Plan& plan_;
   std::vector<std::string> faults_;
   std::vector<Written> written_;
-  std::vector<int> first_, last_;   ///< launches that use a buffer, -1 for none
+  std::vector<int> first_, last_;  ///< launches that use a buffer, -1 for none
 };
 
 }  // namespace

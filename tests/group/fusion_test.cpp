@@ -113,7 +113,7 @@ graph @net(%x: f32[1, 4, 8, 8], %w: f32[4, 4, 3, 3], %b: f32[4], %u: f32[64, 10]
 )");
   ASSERT_EQ(formed.groups.units.size(), 2u) << print(formed.groups);
   EXPECT_EQ(formed.groups.units[0].kind, UnitKind::contract);
-  EXPECT_EQ(formed.groups.aliases.size(), 1u);   // the reshape between them
+  EXPECT_EQ(formed.groups.aliases.size(), 1u);  // the reshape between them
 }
 
 TEST(Fusion, AConcatOfContiguousPiecesCostsNothing) {

@@ -15,7 +15,7 @@ namespace {
 
 struct Model {
   std::unique_ptr<Graph> graph;
-  size_t graph_ops = 0;   ///< before decomposition
+  size_t graph_ops = 0;  ///< before decomposition
 };
 
 Model read_model(const std::string& name) {
@@ -70,7 +70,7 @@ TEST(Models, FirstFormsVerifyAndGroupsReadBack) {
   for (const auto& folder : std::filesystem::directory_iterator(TCC_MODELS_DIR)) {
     if (!std::filesystem::exists(folder.path() / "dynamo.onnx")) continue;
     const std::string name = folder.path().filename().string();
-    if (name == "cond_branch" || name == "lstm_tagger" || name == "gru_classifier") continue;   // control flow and recurrent ops
+    if (name == "cond_branch" || name == "lstm_tagger" || name == "gru_classifier") continue;  // control flow and recurrent ops
     const Model model = read_model(name + "/dynamo.onnx");
     const Groups groups = form_groups(*model.graph);
     EXPECT_EQ(verify(groups), std::vector<std::string>()) << name;
@@ -91,8 +91,8 @@ TEST_P(SmallModels, UnitsComputeWhatTheGraphDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SmallModels,
-                         testing::Values("mnist_mlp/dynamo.onnx", "mnist_cnn/dynamo.onnx", "where_instead_of_branch/dynamo.onnx", "t5_encoder_tiny/legacy.onnx",
-                                         "bert_tiny/dynamo.onnx"),
+                         testing::Values("mnist_mlp/dynamo.onnx", "mnist_cnn/dynamo.onnx", "where_instead_of_branch/dynamo.onnx",
+                                         "t5_encoder_tiny/legacy.onnx", "bert_tiny/dynamo.onnx"),
                          [](const auto& info) {
                            const std::string name = info.param;
                            return name.substr(0, name.find('/'));

@@ -10,7 +10,8 @@ namespace tcc::group {
 
 class RandomGraph {
  public:
-  explicit RandomGraph(uint32_t seed) : random_(seed), graph_(std::make_unique<Graph>("random")), builder_(*graph_, graph_->body, Location{}) {}
+  explicit RandomGraph(uint32_t seed)
+      : random_(seed), graph_(std::make_unique<Graph>("random")), builder_(*graph_, graph_->body, Location{}) {}
 
   std::unique_ptr<Graph> make(int num_nodes) {
     for (int i = 0; i < 3; ++i) values_.push_back(graph_->add_input("x" + std::to_string(i), Type(DType::f32, shape())));
@@ -72,10 +73,14 @@ class RandomGraph {
     const Shape s = x->type.shape();
     const size_t rank = s.size();
     switch (pick(0, 21)) {
-      case 0: case 1: case 2: values_.push_back(small(builder_.emit(pick(0, 1) ? Op::add_ : Op::mul_, {x, like(x)}))); return;
+      case 0:
+      case 1:
+      case 2: values_.push_back(small(builder_.emit(pick(0, 1) ? Op::add_ : Op::mul_, {x, like(x)}))); return;
       case 3: values_.push_back(builder_.emit(Op::abs_, {x})); return;
       case 4: values_.push_back(builder_.select(builder_.emit(Op::gt_, {x, like(x)}), x, like(x))); return;
-      case 5: case 6: case 7: {
+      case 5:
+      case 6:
+      case 7: {
         if (rank == 0) return;
         static const Op ops[] = {Op::reduce_sum_, Op::reduce_max_, Op::reduce_min_};
         std::vector<int64_t> axes;
@@ -148,15 +153,21 @@ class RandomGraph {
         values_.push_back(builder_.concat(pieces, axis));
         return;
       }
-      case 13: if (rank > 0) values_.push_back(builder_.emit(Op::gather_, {x, indices_}, {{"axis", pick(0, static_cast<int64_t>(rank) - 1)}})); return;
+      case 13:
+        if (rank > 0) values_.push_back(builder_.emit(Op::gather_, {x, indices_}, {{"axis", pick(0, static_cast<int64_t>(rank) - 1)}}));
+        return;
       case 14: {
         if (rank == 0) return;
         // With itself: [.., k] x [.., k] over the last axis.
         const int64_t last = static_cast<int64_t>(rank) - 1;
         std::vector<int64_t> batch;
         if (rank >= 2 && rank <= 3) batch.push_back(0);
-        Value* d = builder_.emit(Op::dot_general_, {x, x}, {{"lhs_batch", batch}, {"rhs_batch", batch}, {"lhs_contract", std::vector<int64_t>{last}},
-                                                            {"rhs_contract", std::vector<int64_t>{last}}, {"dtype", DType::f32}});
+        Value* d = builder_.emit(Op::dot_general_, {x, x},
+                                 {{"lhs_batch", batch},
+                                  {"rhs_batch", batch},
+                                  {"lhs_contract", std::vector<int64_t>{last}},
+                                  {"rhs_contract", std::vector<int64_t>{last}},
+                                  {"dtype", DType::f32}});
         if (d->type.count() <= 4096) values_.push_back(small(d));
         return;
       }
@@ -166,11 +177,13 @@ class RandomGraph {
         const int64_t groups = pick(0, 1) ? s[1] : 1, outputs = groups * pick(1, 2);
         Shape w{outputs, s[1] / groups};
         w.insert(w.end(), spatial, 2);
-        std::vector<int64_t> ones(spatial, 1), strides(spatial, pick(1, 2)), low(spatial, 1), high(spatial, pick(0, 1)), lhs(spatial, pick(1, 2));
+        std::vector<int64_t> ones(spatial, 1), strides(spatial, pick(1, 2)), low(spatial, 1), high(spatial, pick(0, 1)),
+            lhs(spatial, pick(1, 2));
         Value* weight = builder_.iota(DType::f32, w, static_cast<int64_t>(rank) - 1);
         Value* kernel = builder_.sub(weight, builder_.full(DType::f32, w, 1));
-        values_.push_back(small(builder_.emit(Op::conv_general_, {x, kernel}, {{"strides", strides}, {"low", low}, {"high", high}, {"lhs_dilation", lhs},
-                                                                              {"rhs_dilation", ones}, {"groups", groups}})));
+        values_.push_back(small(builder_.emit(
+            Op::conv_general_, {x, kernel},
+            {{"strides", strides}, {"low", low}, {"high", high}, {"lhs_dilation", lhs}, {"rhs_dilation", ones}, {"groups", groups}})));
         return;
       }
       case 16: {
@@ -182,15 +195,23 @@ class RandomGraph {
         high[axis] = 1;
         strides[axis] = pick(1, 2);
         static const char* ops[] = {"max", "min", "sum"};
-        values_.push_back(small(builder_.emit(Op::reduce_window_, {x}, {{"op", std::string(ops[pick(0, 2)])}, {"window", window}, {"strides", strides}, {"low", low},
-                                                                       {"high", high}, {"dilations", ones}})));
+        values_.push_back(small(builder_.emit(Op::reduce_window_, {x},
+                                              {{"op", std::string(ops[pick(0, 2)])},
+                                               {"window", window},
+                                               {"strides", strides},
+                                               {"low", low},
+                                               {"high", high},
+                                               {"dilations", ones}})));
         return;
       }
       case 17: {
         if (rank == 0) return;
         static const char* ops[] = {"sum", "max", "min"};
-        values_.push_back(small(builder_.emit(Op::cumulative_, {x}, {{"op", std::string(ops[pick(0, 2)])}, {"axis", pick(0, static_cast<int64_t>(rank) - 1)},
-                                                                    {"reverse", pick(0, 1) == 1}, {"exclusive", false}})));
+        values_.push_back(small(builder_.emit(Op::cumulative_, {x},
+                                              {{"op", std::string(ops[pick(0, 2)])},
+                                               {"axis", pick(0, static_cast<int64_t>(rank) - 1)},
+                                               {"reverse", pick(0, 1) == 1},
+                                               {"exclusive", false}})));
         return;
       }
       case 18: {
@@ -203,7 +224,8 @@ class RandomGraph {
       case 19: {
         if (rank == 0) return;
         const int64_t axis = pick(0, static_cast<int64_t>(rank) - 1);
-        Node* node = builder_.emit_node(Op::topk_, {x}, {{"k", pick(1, s[static_cast<size_t>(axis)])}, {"axis", axis}, {"largest", pick(0, 1) == 1}});
+        Node* node = builder_.emit_node(Op::topk_, {x},
+                                        {{"k", pick(1, s[static_cast<size_t>(axis)])}, {"axis", axis}, {"largest", pick(0, 1) == 1}});
         values_.push_back(node->result(0));
         values_.push_back(builder_.cast(node->result(1), DType::f32));
         return;
@@ -219,7 +241,8 @@ class RandomGraph {
         const int64_t axis = pick(0, static_cast<int64_t>(rank) - 1);
         // Each element where it is: no two updates meet, except that negative ones wrap.
         Value* at = builder_.iota(DType::i64, s, axis);
-        values_.push_back(small(builder_.emit(Op::scatter_elements_, {like(x), at, x}, {{"axis", axis}, {"combiner", std::string(pick(0, 1) ? "add" : "max")}})));
+        values_.push_back(small(builder_.emit(Op::scatter_elements_, {like(x), at, x},
+                                              {{"axis", axis}, {"combiner", std::string(pick(0, 1) ? "add" : "max")}})));
         return;
       }
     }

@@ -17,7 +17,9 @@ inline Unit whole_unit(const Graph& graph) {
       unit.anchor = node;
     };
     switch (info(node->op).lowering) {
-      case Lowering::reduce: if (!unit.anchor) unit.kind = UnitKind::rows; break;
+      case Lowering::reduce:
+        if (!unit.anchor) unit.kind = UnitKind::rows;
+        break;
       case Lowering::contract: anchored(UnitKind::contract); break;
       case Lowering::window: anchored(UnitKind::window); break;
       case Lowering::scan: anchored(UnitKind::scan); break;

@@ -42,7 +42,8 @@ TEST(Plan, ReusesMemoryAlongAChain) {
   std::string value = "x";
   for (int i = 0; i < 8; ++i) {
     const std::string next = i == 7 ? "y" : "v" + std::to_string(i);
-    text += "  %" + next + ": f32[64, 64] = dot_general(%" + value + ", %w) {dtype=f32, lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]}\n";
+    text += "  %" + next + ": f32[64, 64] = dot_general(%" + value +
+            ", %w) {dtype=f32, lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]}\n";
     value = next;
   }
   const auto graph = parse(text + "  return %y\n}\n");
@@ -51,10 +52,10 @@ TEST(Plan, ReusesMemoryAlongAChain) {
   for (const Buffer& buffer : plan.buffers) {
     if (buffer.kind == Buffer::Kind::arena) (buffer.scratch ? scratch : values) += buffer.size_bytes;
   }
-  EXPECT_EQ(values, 7 * 64 * 64 * 4);                                  // the eighth is the output
-  EXPECT_LE(plan.arena_bytes, 2 * 64 * 64 * 4 + scratch);              // two of them live at a time
+  EXPECT_EQ(values, 7 * 64 * 64 * 4);                      // the eighth is the output
+  EXPECT_LE(plan.arena_bytes, 2 * 64 * 64 * 4 + scratch);  // two of them live at a time
   EXPECT_LT(plan.arena_bytes, plan.total_bytes);
-  EXPECT_EQ(plan.unit_forms.size(), 1u);                               // eight equal units
+  EXPECT_EQ(plan.unit_forms.size(), 1u);  // eight equal units
   EXPECT_LT(plan.kernels.size(), plan.launches.size());
 }
 
@@ -160,7 +161,8 @@ TEST_P(RandomPlans, RunLikeTheirGraphs) {
     const std::vector<Tensor> found = interpret(plan, inputs);
     ASSERT_EQ(found.size(), expected.size()) << "seed " << seed;
     for (size_t i = 0; i < found.size(); ++i) {
-      ASSERT_EQ(group::differences(found[i], expected[i], {}), "") << "seed " << seed << " output " << i << "\n" << print(*graph) << print(plan);
+      ASSERT_EQ(group::differences(found[i], expected[i], {}), "") << "seed " << seed << " output " << i << "\n"
+                                                                   << print(*graph) << print(plan);
     }
   }
 }
