@@ -92,12 +92,15 @@ Index Emitter::flat_index(const loop::Buffer& buffer, const std::vector<Index>& 
   return flat;
 }
 
-// The largest power of two that divides the offset for all values of its variables.
-static int64_t alignment_of(const Index& index, const loop::Var* lane_var) {
+// The largest power of two that divides the offset, as far as is known of its variables here: LLVM loses it in long sums, and with it wide accesses.
+int64_t Emitter::alignment_of(const Index& index) const {
   int64_t g = index.constant();
   for (const loop::Term& term : index.terms()) {
-    if (term.atom.kind == Atom::Kind::var && term.atom.var.get() == lane_var) continue;
-    g = std::gcd(g, term.coefficient);
+    int64_t multiple = 1;
+    if (term.atom.kind == Atom::Kind::var) {
+      if (auto it = multiples_.find(term.atom.var.get()); it != multiples_.end()) multiple = it->second;
+    }
+    g = std::gcd(g, term.coefficient * multiple);
   }
   if (g == 0) return int64_t{1} << 20;
   return g & -g;
@@ -141,7 +144,7 @@ Emitter::Address Emitter::address_of(const loop::Buffer& buffer, const std::vect
     if (stride != 0) flat = flat - Index(lane) * stride;
   }
   address.base = emit_index(flat);
-  address.alignment = alignment_of(flat, nullptr);
+  address.alignment = alignment_of(flat);
   return address;
 }
 
@@ -199,7 +202,8 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
   llvm::Value* active = mask;
   if (active && varies(active)) active = builder_.CreateOrReduce(active);
   if (active) offset = builder_.CreateSelect(active, offset, zero_of(offset));
-  llvm::Value* value = builder_.CreateAlignedLoad(element, element_pointer(buffer, offset), llvm::Align(element_size));
+  uint64_t align = std::min<uint64_t>(static_cast<uint64_t>(address.alignment) * element_size, 16);
+  llvm::Value* value = builder_.CreateAlignedLoad(element, element_pointer(buffer, offset), llvm::Align(align));
   return with_passthrough(from_memory(value, buffer.dtype));
 }
 

@@ -202,6 +202,7 @@ void Emitter::emit_dims(const std::vector<Dim>& dims, size_t first, const Body& 
     case Bind::unroll:
       for (int64_t i = 0; i < var->extent; ++i) {
         vars_[var] = llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(i));
+        multiples_[var] = i;
         emit_dims(dims, first + 1, body);
       }
       return;
@@ -254,7 +255,8 @@ void Emitter::emit_store(const loop::Store& store) {
   Address address = address_of(buffer, store.indices);
   if (!address.offsets && address.lane_stride == 0) {   // one element; under a varying mask, of any active lane
     if (varies(value)) fail("lanes store different values to one element of %" + buffer.name);
-    auto put = [&] { builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), llvm::Align(align)); };
+    uint64_t known = std::min<uint64_t>(static_cast<uint64_t>(address.alignment) * align, 16);
+    auto put = [&] { builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), llvm::Align(known)); };
     if (mask_ && varies(mask_)) emit_if(builder_.CreateOrReduce(mask_), put, nullptr);
     else put();
     return;

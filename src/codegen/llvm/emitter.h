@@ -37,6 +37,7 @@ class Emitter {
   /// The register slot of a tile buffer inside a tile loop.
   virtual llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
   virtual bool has_masked_memory() const = 0;
+  virtual bool has_nan_extremes() const = 0;                          ///< one instruction for the larger of two that keeps NaN
   virtual bool has_bf16_conversions() const = 0;                      ///< else bf16 is rounded by integer arithmetic
 
   // ---- statements
@@ -81,6 +82,7 @@ class Emitter {
     int64_t alignment = 1;             ///< of the base, in elements (a power of two)
   };
   Address address_of(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
+  int64_t alignment_of(const loop::Index& index) const;
   virtual llvm::Value* element_pointer(const loop::Buffer& buffer, llvm::Value* offset);
   llvm::Value* load_from(const loop::Buffer& buffer, const Address& address, llvm::Value* mask, llvm::Value* passthrough);
 
@@ -105,6 +107,7 @@ class Emitter {
   unsigned loop_depth_ = 0;                    ///< serial loops around this point
 
   std::unordered_map<const loop::Var*, llvm::Value*> vars_;
+  std::unordered_map<const loop::Var*, int64_t> multiples_;   ///< what the value of a variable is a multiple of, where that is known here (0: it is 0)
   std::unordered_map<const loop::Scalar*, llvm::Value*> scalars_;
   std::unordered_map<int, llvm::Value*> buffers_;          ///< by Buffer::id: base pointer
   const loop::Var* lane_var_ = nullptr;

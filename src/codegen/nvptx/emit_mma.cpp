@@ -5,6 +5,8 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include <numeric>
+
 #include "codegen/nvptx/emitter.h"
 #include "tcc/support/diagnostics.h"
 
@@ -49,6 +51,11 @@ void NvptxEmitter::emit_tile_loop(const loop::Loop& loop) {
       base.push_back(builder_.CreateNUWAdd(digit_sum(layout, TileDigit::Level::warp, static_cast<int>(axis), this_warp),
                                            digit_sum(layout, TileDigit::Level::lane, static_cast<int>(axis), this_lane)));
     }
+    std::vector<int64_t> thread_multiple(loop.dims.size(), 0);   // of what lane and warp add to a coordinate
+    for (const TileDigit& digit : layout.digits) {
+      auto& multiple = thread_multiple[static_cast<size_t>(digit.axis)];
+      if (digit.level != TileDigit::Level::reg && digit.extent > 1) multiple = std::gcd(multiple, digit.stride);
+    }
     const loop::TileLayout* outer = tile_layout_;
     tile_layout_ = &layout;
     for (int64_t r = 0; r < registers; ++r) {
@@ -61,6 +68,7 @@ void NvptxEmitter::emit_tile_loop(const loop::Loop& loop) {
         rest /= digit.extent;
       }
       for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
+        multiples_[loop.dims[axis].var.get()] = std::gcd(thread_multiple[axis], offset[axis]);
         vars_[loop.dims[axis].var.get()] = builder_.CreateNUWAdd(base[axis], llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(offset[axis])));
       }
       tile_register_ = r;
