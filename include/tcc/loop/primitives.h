@@ -29,6 +29,8 @@ Unit bind(const Unit& unit, const std::string& dim, Bind kind);
 Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<std::string>& dims, Space space);
 /// The let `scalar`, computed alike in several loops over a row, is computed once, into a buffer.
 Unit keep(const Unit& unit, const std::string& scalar, Space space);
+/// The let `scalar` is computed for all iterations that it depends on before its nest (`where`: top), into a temporary.
+Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& where);
 /// Merges the reduce `second`, a sum of exp(x - first) * y, into the reduce `first`, a maximum.
 Unit online(const Unit& unit, const std::string& first, const std::string& second);
 /// Copies what the code inside the dim `at` reads of `buffer` into a scratch or shared buffer first. `order`: its axes, slowest first; empty: as they are.
@@ -38,7 +40,7 @@ Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::
 Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad);
 /// The register tile of `accumulator`, a sum of products of two shared buffers, is computed by tensor cores and spread over warps_m x warps_n warps.
 Unit tensorize(const Unit& unit, const std::string& accumulator, const std::string& shape, int64_t warps_m, int64_t warps_n);
-/// The copies to shared memory in the body of the `for` dim run up to stages - 1 iterations ahead.
+/// The copies to shared memory in the body of the `for` dim run up to stages - 1 iterations ahead; its last iterations become a loop of their own.
 Unit pipeline(const Unit& unit, const std::string& dim, int stages);
 /// Spreads a reduce dim over the lanes of a warp, or the threads of a block; every one of them has the result.
 Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind);

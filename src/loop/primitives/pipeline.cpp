@@ -4,14 +4,11 @@
 // becomes
 //   pipe %p stages 4 (%x: f32[32] shared)
 //   for %k.ahead in 3 { acquire %p;  copy.async %a[%k.ahead * 32] -> %x[0] extents(32) bytes 16;  commit %p }
-//   for %k in 16 {
-//     wait %p
-//     if lt(index(%k), 13) { acquire %p;  copy.async %a[%k * 32 + 96] -> %x[0] extents(32) bytes 16;  commit %p }
-//     ... reads %x ...
-//     release %p
-//   }
+//   for %k in 13 { wait %p;  acquire %p;  copy.async %a[%k * 32 + 96] -> %x[0] extents(32) bytes 16;  commit %p;  ... reads %x ...;  release %p }
+//   for %k.drain in 3 { wait %p;  ... reads %x ...;  release %p }
 //
-// The wait is a barrier, after which all threads have done with the stage of the iteration before: the next copies go there.
+// The wait is a barrier, after which all threads have done with the stage of the iteration before: the next copies go there. The last iterations, which copy
+// nothing, are a loop of their own: the others then need no test, and their copies are known to be inside.
 #include <utility>
 
 #include "loop/primitives/edit.h"
@@ -74,18 +71,28 @@ class Pipeliner {
     first.dims = {{early, Bind::unroll}};
     first.body = fill(Index(early));
 
-    Loop steady = loop;
-    steady.body.clear();
-    steady.body.push_back({PipeOp{PipeOp::Kind::wait, pipe}});
-    if (k->extent > ahead) {
-      If more;
-      more.condition = in_range(Index(k), 0, k->extent - ahead);
-      more.then = fill(Index(k) + Index(ahead));
-      steady.body.push_back({std::move(more)});
+    Block result{Stmt{PipeDecl{pipe}}, Stmt{std::move(first)}};
+    const int64_t steady = k->extent - ahead;
+    if (steady > 0) {
+      const VarRef step = make_var(k->name, steady);
+      Block body{Stmt{PipeOp{PipeOp::Kind::wait, pipe}}};
+      for (Stmt& stmt : fill(Index(step) + Index(ahead))) body.push_back(std::move(stmt));
+      for (Stmt& stmt : substitute_var(compute, k, Index(step))) body.push_back(std::move(stmt));
+      body.push_back({PipeOp{PipeOp::Kind::release, pipe}});
+      Loop main = loop;
+      main.dims = {{step, loop.dims[0].bind}};
+      main.body = std::move(body);
+      result.push_back({std::move(main)});
+      compute = clone_fresh(compute, [&](const std::string& name) { return names_.fresh(name + ".drain"); });
     }
-    for (Stmt& stmt : compute) steady.body.push_back(std::move(stmt));
-    steady.body.push_back({PipeOp{PipeOp::Kind::release, pipe}});
-    return {Stmt{PipeDecl{pipe}}, Stmt{std::move(first)}, Stmt{std::move(steady)}};
+    const VarRef last = make_var(names_.fresh(k->name + ".drain"), ahead);
+    Loop drain = loop;
+    drain.dims = {{last, loop.dims[0].bind}};
+    drain.body = {Stmt{PipeOp{PipeOp::Kind::wait, pipe}}};
+    for (Stmt& stmt : substitute_var(compute, k, Index(last) + Index(steady))) drain.body.push_back(std::move(stmt));
+    drain.body.push_back({PipeOp{PipeOp::Kind::release, pipe}});
+    result.push_back({std::move(drain)});
+    return result;
   }
 
   NameTable names_;
