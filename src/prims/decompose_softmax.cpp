@@ -16,8 +16,9 @@ Results decompose_softmax(Builder& b, const Node& node) {
   const std::vector<int64_t> axes{prims::normal_axis(node.attrs.get_int("axis"), x->type.rank())};
   Value* m = prims::spread(b, b.reduce(Op::reduce_max_, x, axes), shape, axes);
   Value* e = b.unary(Op::exp_, b.sub(x, m));
-  Value* sum = prims::spread(b, b.reduce(Op::reduce_sum_, e, axes), shape, axes);
-  return {b.cast(b.div(e, sum), prims::dtype_of(node.operand(0)))};
+  // One division a row; the product rounds once more than the quotient would, half a unit in the last place at most.
+  Value* scale = prims::spread(b, b.unary(Op::recip_, b.reduce(Op::reduce_sum_, e, axes)), shape, axes);
+  return {b.cast(b.mul(e, scale), prims::dtype_of(node.operand(0)))};
 }
 
 Results decompose_log_softmax(Builder& b, const Node& node) {

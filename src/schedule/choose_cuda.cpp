@@ -135,7 +135,7 @@ class CudaNest {
     const int64_t count = c_.extent(row);
     const bool warps = longest <= 1024;
     int64_t threads = 32;
-    while (!warps && threads < 1024 && threads * v * 8 < longest) threads *= 2;
+    while (!warps && threads < 1024 && threads * 16 < longest) threads *= 2;
     if (!warps) threads = std::max<int64_t>(threads, 128);
     if (warps) {
       const int64_t per_block = count >= 132 * 8 ? 8 : count >= 132 * 4 ? 4 : 1;

@@ -75,7 +75,10 @@ llvm::Value* Emitter::emit_float_arithmetic(Op op, const std::vector<llvm::Value
     return make();
   };
   // NaN of either operand is kept: the comparison is false for NaN in `a`, and NaN in `b` is chosen apart.
-  auto extreme = [&](bool largest, llvm::Value* p, llvm::Value* q) {
+  auto extreme = [&](bool largest, llvm::Value* p, llvm::Value* q) -> llvm::Value* {
+    if (has_nan_extremes() && !p->getType()->getScalarType()->isDoubleTy()) {
+      return builder_.CreateBinaryIntrinsic(largest ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, p, q);
+    }
     llvm::Value* t = builder_.CreateSelect(largest ? builder_.CreateFCmpOGT(q, p) : builder_.CreateFCmpOLT(q, p), q, p);
     if (llvm::isa<llvm::Constant>(q)) return t;
     return builder_.CreateSelect(builder_.CreateFCmpUNO(q, q), q, t);

@@ -20,10 +20,18 @@ Lane scale(Lane p, Lane n) {
   return p * power_of_two(half) * power_of_two(isub(n, half));
 }
 
-// Nearest integer for |x| < 2^22: the sum's rounding does it.
-Lane round_small(Lane x) { return (x + 12582912.0) - 12582912.0; }
+// Nearest integer for |x| < 2^22: the sum's rounding does it, and leaves the integer in its low bits, where a NaN gives some integer and no trap.
+struct Rounded { Lane value, integer; };
+Rounded round_small(Lane x) {
+  Lane sum = x + 12582912.0;
+  return {sum - 12582912.0, isub(sum.as_int(), 0x4b400000)};
+}
 
-Lane clamp(Lane x, double low, double high) { return select(x < low, low, select(x > high, high, x)); }
+// NaN stays: both comparisons are false for it.
+Lane clamp(Lane x, double low, double high) {
+  Lane raised = select(x < low, low, x);
+  return select(raised > high, high, raised);
+}
 
 // e^r - 1, |r| <= ln(2)/2
 Lane exp_minus_one(Lane r) { return fma(r * r, polynomial(r, {0x1.fffffcp-2, 0x1.555490p-3, 0x1.5558f4p-5, 0x1.123a6ap-7, 0x1.6a2368p-10}), r); }
@@ -69,9 +77,9 @@ Lane cos_polynomial(Lane s) {
 struct Reduced { Lane quadrant, r; };   // x = quadrant * pi/2 + r, |r| <= pi/4; the quadrant is right modulo 4
 
 Reduced reduce_small(Lane x) {          // |x| < 32768
-  Lane n = round_small(x * 0x1.45f306p-1);
-  Lane r = fma(n, -0x1.846988p-48, fma(n, -0x1.4442d0p-24, fma(n, -0x1.921fb4p+0, x)));
-  return {n.to_int(), r};
+  Rounded n = round_small(x * 0x1.45f306p-1);
+  Lane r = fma(n.value, -0x1.846988p-48, fma(n.value, -0x1.4442d0p-24, fma(n.value, -0x1.921fb4p+0, x)));
+  return {n.integer, r};
 }
 
 // Any finite x, after Payne and Hanek ("Radian reduction for trigonometric functions", 1983): 24 mantissa bits times the 96 bits of 2/pi that matter.
@@ -142,26 +150,25 @@ Lane atan_of_ratio(Lane z, Lane one_minus_square) { return atan(z / sqrt(one_min
 
 }  // namespace
 
+// At the upper bound of the clamp the two-step scaling overflows to infinity, at the lower it rounds to 0; NaN goes through the polynomial.
 Lane exp(Lane x) {
   Lane c = clamp(x, -104.0, 89.0);
-  Lane n = round_small(c * 0x1.715476p+0);
-  Lane y = scale(1.0 + exp_minus_one(reduce_by_ln2(c, n)), n.to_int());
-  return select(is_nan(x), x, select(x > 88.8, x.like(kInf), y));
+  Rounded n = round_small(c * 0x1.715476p+0);
+  return scale(1.0 + exp_minus_one(reduce_by_ln2(c, n.value)), n.integer);
 }
 
 Lane exp2(Lane x) {
   Lane c = clamp(x, -151.0, 129.0);
-  Lane n = round_small(c);
-  Lane r = c - n;
-  Lane y = scale(fma(exp2_tail(r), r, 1.0), n.to_int());
-  return select(is_nan(x), x, select(x >= 128.0, x.like(kInf), y));
+  Rounded n = round_small(c);
+  Lane r = c - n.value;
+  return scale(fma(exp2_tail(r), r, 1.0), n.integer);
 }
 
 Lane expm1(Lane x) {
   Lane c = clamp(x, -18.0, 89.0);
-  Lane n = round_small(c * 0x1.715476p+0);
-  Lane p = exp_minus_one(reduce_by_ln2(c, n));
-  Lane i = n.to_int();
+  Rounded n = round_small(c * 0x1.715476p+0);
+  Lane p = exp_minus_one(reduce_by_ln2(c, n.value));
+  Lane i = n.integer;
   Lane huge = igt(i, 127);
   Lane s = power_of_two(iselect(huge, isub(i, 1), i));
   Lane y = select(huge, fma(p, s, s) * 2.0, fma(p, s, s - 1.0));
@@ -299,9 +306,9 @@ Lane pow(Lane x, Lane y) {
   Lane wl = fma(rl, y, fma(rh, y, -wh));
   Lane c = clamp(wh, -160.0, 130.0);
   wl = select(c == wh, wl, 0.0);
-  Lane n = round_small(c);
-  Lane r = (c - n) + wl;
-  Lane v = scale(fma(exp2_tail(r), r, 1.0), n.to_int());
+  Rounded n = round_small(c);
+  Lane r = (c - n.value) + wl;
+  Lane v = scale(fma(exp2_tail(r), r, 1.0), n.integer);
   v = select(wh >= 129.0, x.like(kInf), v);
   // y an integer, odd? Above 2^24 every float is even.
   Lane whole = trunc(y) == y;

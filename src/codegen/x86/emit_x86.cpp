@@ -64,6 +64,7 @@ class X86Emitter final : public Emitter {
 
  protected:
   bool has_masked_memory() const override { return true; }
+  bool has_nan_extremes() const override { return false; }
   bool has_bf16_conversions() const override { return false; }
 
   void emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) override {
