@@ -154,6 +154,7 @@ constexpr std::array kPrimitives = {
           const int64_t warps_m = a.number("of warps along the rows");
           return loop::tensorize(unit, accumulator, shape, warps_m, a.number("of warps along the columns"));
         }},
+    Row{"epilogue", [](const Unit& unit, Arguments& a) { return loop::epilogue(unit, a.name("a reduce")); }},
     Row{"pipeline", [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");
           return loop::pipeline(unit, dim, static_cast<int>(a.number("of stages")));

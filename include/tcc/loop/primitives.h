@@ -42,6 +42,8 @@ Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bit
 Unit tensorize(const Unit& unit, const std::string& accumulator, const std::string& shape, int64_t warps_m, int64_t warps_n);
 /// The copies to shared memory in the body of the `for` dim run up to stages - 1 iterations ahead; its last iterations become a loop of their own.
 Unit pipeline(const Unit& unit, const std::string& dim, int stages);
+/// The finished register tile of `accumulator` leaves through shared memory, so that warps write whole rows in 16-byte pieces.
+Unit epilogue(const Unit& unit, const std::string& accumulator);
 /// Spreads a reduce dim over the lanes of a warp, or the threads of a block; every one of them has the result.
 Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind);
 /// A reduce over one long dim -> partial results of `parts` pieces in a temporary, then a nest that combines them.
