@@ -29,7 +29,7 @@ Arg keyed(std::string name, int64_t value) { return {std::move(name), value}; }
 struct Matmul {
   VarRef m, n, k;
   std::vector<VarRef> batch;
-  int a_rows = 0, a_sum = 0, b_columns = 0, b_sum = 0;   ///< axes of the factors
+  int a_rows = 0, a_sum = 0, b_columns = 0, b_sum = 0;  ///< axes of the factors
 };
 
 std::optional<Matmul> as_matmul(const Contraction& c) {
@@ -85,8 +85,7 @@ int64_t copy_bytes(const Factor& factor, int64_t last_tile) {
 }
 
 /// The tile with the least waves of blocks, weighted by what a block does and how fast.
-template <class Tile, size_t count>
-const Tile* best_tile(const Tile (&tiles)[count], const Matmul& mm, const Target& target) {
+template <class Tile, size_t count> const Tile* best_tile(const Tile (&tiles)[count], const Matmul& mm, const Target& target) {
   const Tile* best = nullptr;
   double best_time = 0;
   for (const Tile& tile : tiles) {
@@ -133,11 +132,12 @@ void bind_tiles(Chooser& chooser, const Matmul& mm, const std::vector<std::strin
 
 struct MmaTile {
   int64_t m, n, warps_m, warps_n;
-  double efficiency;                ///< share of the multiprocessor's rate that the tile reaches
+  double efficiency;  ///< share of the multiprocessor's rate that the tile reaches
 };
 constexpr MmaTile kMmaTiles[] = {
-    {128, 256, 2, 4, 1.00}, {256, 128, 4, 2, 0.95}, {128, 128, 2, 2, 0.80}, {64, 128, 2, 2, 0.55}, {128, 64, 2, 2, 0.55}, {64, 64, 2, 2, 0.40},
-    {32, 128, 1, 4, 0.35},  {32, 64, 1, 2, 0.25},   {16, 128, 1, 4, 0.20},  {16, 64, 1, 2, 0.15},  {16, 32, 1, 1, 0.08},
+    {128, 256, 2, 4, 1.00}, {256, 128, 4, 2, 0.95}, {128, 128, 2, 2, 0.80}, {64, 128, 2, 2, 0.55},
+    {128, 64, 2, 2, 0.55},  {64, 64, 2, 2, 0.40},   {32, 128, 1, 4, 0.35},  {32, 64, 1, 2, 0.25},
+    {16, 128, 1, 4, 0.20},  {16, 64, 1, 2, 0.15},   {16, 32, 1, 1, 0.08},
 };
 
 /// Swizzle bits for rows of a staged matrix that ldmatrix reads: 16-byte pieces of eight rows in different banks.
@@ -222,7 +222,8 @@ bool choose_tiles(Chooser& chooser, const Contraction& c, const Matmul& mm) {
   const std::string& row = mm.m->name;
   const std::string& column = mm.n->name;
   const std::string& sum = mm.k->name;
-  const bool a_neighbours = mm.a_rows == static_cast<int>(c.a.indices.size()) - 1, b_neighbours = mm.b_columns == static_cast<int>(c.b.indices.size()) - 1;
+  const bool a_neighbours = mm.a_rows == static_cast<int>(c.a.indices.size()) - 1,
+             b_neighbours = mm.b_columns == static_cast<int>(c.b.indices.size()) - 1;
   chooser.split(row, tile->m);
   chooser.split(column, tile->n);
   const ThreadSplit rows = split_for_threads(chooser, row + "_1", tile->m, tile->threads_m, a_neighbours);

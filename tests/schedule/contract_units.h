@@ -10,10 +10,11 @@ inline std::string matmul(const std::string& dtype, int m, int n, int k, bool tu
   const auto shape = [](int x, int y) { return "[" + std::to_string(x) + ", " + std::to_string(y) + "]"; };
   const bool half = dtype != "f32";
   const auto widened = [&](const std::string& value) { return half ? "cast<f32>(" + value + ")" : value; };
-  return "unit (%a0: " + dtype + (turned_a ? shape(k, m) : shape(m, k)) + ", %a1: " + dtype + (turned_b ? shape(n, k) : shape(k, n)) + ") -> (%r0: " + dtype +
-         shape(m, n) + ") {\n  map %i in " + std::to_string(m) + ", %j in " + std::to_string(n) + " {\n    %v0: f32 = reduce sum %k in " + std::to_string(k) +
-         " {\n      %v1: " + dtype + " = load %a0" + (turned_a ? "[%k, %i]" : "[%i, %k]") + "\n      %v2: " + dtype + " = load %a1" +
-         (turned_b ? "[%j, %k]" : "[%k, %j]") + "\n      yield mul(" + widened("%v1") + ", " + widened("%v2") + ")\n    }\n    store " +
+  return "unit (%a0: " + dtype + (turned_a ? shape(k, m) : shape(m, k)) + ", %a1: " + dtype + (turned_b ? shape(n, k) : shape(k, n)) +
+         ") -> (%r0: " + dtype + shape(m, n) + ") {\n  map %i in " + std::to_string(m) + ", %j in " + std::to_string(n) +
+         " {\n    %v0: f32 = reduce sum %k in " + std::to_string(k) + " {\n      %v1: " + dtype + " = load %a0" +
+         (turned_a ? "[%k, %i]" : "[%i, %k]") + "\n      %v2: " + dtype + " = load %a1" + (turned_b ? "[%j, %k]" : "[%k, %j]") +
+         "\n      yield mul(" + widened("%v1") + ", " + widened("%v2") + ")\n    }\n    store " +
          (half ? "cast<" + dtype + ">(%v0)" : "%v0") + ", %r0[%i, %j]\n  }\n}\n";
 }
 

@@ -88,19 +88,23 @@ TEST(CudaContract, TheLargeTile) {
 }
 
 TEST(CudaContract, ManyRowsOfTilesRunInGroupsDownTheColumns) {
-  const std::string schedule = check(examples::matmul("f16", 152, 64, 32, false, false), Target::cuda_sm80(),
-                                     "split(i, 16) split(j, 32) split(i_0, 8) reorder(i_0_0, j_0, i_0_1, i_1, j_1) bind(i_0_0, block) bind(j_0, block) bind(i_0_1, block) "
-                                     "split(k, 32) tile(v0, i_1, j_1) stage(a1, shared, at=k_0, swizzle=2) stage(a0, shared, at=k_0, swizzle=2) "
-                                     "tensorize(v0, m16n8k16, 1, 1) pipeline(k_0, 4)");
+  const std::string schedule = check(
+      examples::matmul("f16", 152, 64, 32, false, false), Target::cuda_sm80(),
+      "split(i, 16) split(j, 32) split(i_0, 8) reorder(i_0_0, j_0, i_0_1, i_1, j_1) bind(i_0_0, block) bind(j_0, block) bind(i_0_1, block) "
+      "split(k, 32) tile(v0, i_1, j_1) stage(a1, shared, at=k_0, swizzle=2) stage(a0, shared, at=k_0, swizzle=2) "
+      "tensorize(v0, m16n8k16, 1, 1) pipeline(k_0, 4)");
   const loop::Unit large = loop::parse_unit(examples::matmul("f16", 4096, 4096, 4096, false, false), "test");
-  EXPECT_TRUE(has(print(choose(large, Target::cuda_sm80())), "split(i, 128) split(j, 256) split(i_0, 8) reorder(i_0_0, j_0, i_0_1, i_1, j_1)"));
+  EXPECT_TRUE(
+      has(print(choose(large, Target::cuda_sm80())), "split(i, 128) split(j, 256) split(i_0, 8) reorder(i_0_0, j_0, i_0_1, i_1, j_1)"));
 }
 
 TEST(CudaContract, FinishedTilesLeaveThroughSharedMemory) {
-  const std::string begin = "split(i, 32) split(j, 64) reorder(i_0, j_0, i_1, j_1) bind(i_0, block) bind(j_0, block) split(k, 32) tile(v0, i_1, j_1) "
-                            "stage(a1, shared, at=k_0, swizzle=2) stage(a0, shared, at=k_0, swizzle=2) tensorize(v0, m16n8k16, 2, 2) ";
+  const std::string begin =
+      "split(i, 32) split(j, 64) reorder(i_0, j_0, i_1, j_1) bind(i_0, block) bind(j_0, block) split(k, 32) tile(v0, i_1, j_1) "
+      "stage(a1, shared, at=k_0, swizzle=2) stage(a0, shared, at=k_0, swizzle=2) tensorize(v0, m16n8k16, 2, 2) ";
   check(examples::matmul("bf16", 64, 128, 64, false, true), Target::cuda_sm80(), (begin + "pipeline(k_0, 3) epilogue(v0)").c_str());
-  check(examples::matmul("f16", 72, 72, 40, false, true), Target::cuda_sm80(), (begin + "epilogue(v0)").c_str());   // tails of rows and columns
+  check(examples::matmul("f16", 72, 72, 40, false, true), Target::cuda_sm80(),
+        (begin + "epilogue(v0)").c_str());  // tails of rows and columns
 }
 
 TEST(CudaContract, TensorCoresWithoutAsynchronousCopies) {

@@ -27,7 +27,8 @@ class Pipeliner {
     auto* loop = std::get_if<Loop>(&stmt.node);
     if (!loop || find_dim(loop->dims, dim_) < 0) return std::nullopt;
     found_ = true;
-    if (loop->kind != Loop::Kind::for_ || loop->dims.size() != 1 || loop->where) internal_error("`" + dim_ + "` is no `for` of its own without a mask");
+    if (loop->kind != Loop::Kind::for_ || loop->dims.size() != 1 || loop->where)
+      internal_error("`" + dim_ + "` is no `for` of its own without a mask");
     return pipe(*loop);
   }
   bool found() const { return found_; }
@@ -48,12 +49,15 @@ class Pipeliner {
         continue;
       }
       if (!compute.empty()) internal_error("a copy comes after what reads the others");
-      if (copy->vector_bytes < 4) internal_error("a copy of `" + copy->source->name + "` in steps of " + std::to_string(copy->vector_bytes) + " bytes can't run ahead");
+      if (copy->vector_bytes < 4)
+        internal_error("a copy of `" + copy->source->name + "` in steps of " + std::to_string(copy->vector_bytes) +
+                       " bytes can't run ahead");
       Copy async = *copy;
       async.kind = Copy::Kind::async;
       copies.push_back({std::move(async)});
     }
-    if (copies.size() != buffers.size() || buffers.empty()) internal_error("the body of `" + dim_ + "` does not start with copies to shared buffers of its own");
+    if (copies.size() != buffers.size() || buffers.empty())
+      internal_error("the body of `" + dim_ + "` does not start with copies to shared buffers of its own");
 
     const VarRef k = loop.dims[0].var;
     const int64_t ahead = std::min<int64_t>(stages_ - 1, k->extent);

@@ -26,7 +26,7 @@ Swizzle swizzle_of(const Buffer& buffer, int bits) {
   Swizzle swizzle;
   swizzle.bits = bits;
   swizzle.base = 4;
-  swizzle.shift = std::max(std::countr_zero(static_cast<uint64_t>(row_bytes)), 7) - 4;   // eight rows of 16 bytes meet all 32 banks
+  swizzle.shift = std::max(std::countr_zero(static_cast<uint64_t>(row_bytes)), 7) - 4;  // eight rows of 16 bytes meet all 32 banks
   return swizzle;
 }
 

@@ -34,7 +34,7 @@ namespace {
 struct Operand {
   BufferRef buffer;
   std::vector<Index> from;
-  bool k_first = false;            ///< stored [k, row]
+  bool k_first = false;  ///< stored [k, row]
 };
 
 class Tensorizer {
@@ -50,8 +50,8 @@ class Tensorizer {
     }
     const int64_t m = plain_->extents[0], n = plain_->extents[1];
     if (m % (16 * warps_m) != 0 || n % (16 * warps_n) != 0) {
-      internal_error("a tile of " + std::to_string(m) + " x " + std::to_string(n) + " is no whole number of 16 x 16 blocks for each of " + std::to_string(warps_m) + " x " +
-                     std::to_string(warps_n) + " warps");
+      internal_error("a tile of " + std::to_string(m) + " x " + std::to_string(n) + " is no whole number of 16 x 16 blocks for each of " +
+                     std::to_string(warps_m) + " x " + std::to_string(warps_n) + " warps");
     }
     Buffer prototype = *plain_;
     prototype.tile = std::make_shared<TileLayout>(mma_accumulator_layout(m, n, warps_m, warps_n));
@@ -135,7 +135,8 @@ class Tensorizer {
   }
 
   static std::optional<Operand> as_operand(const ExprPtr& expr, const Var* row, const Var* k) {
-    if (expr->kind != Expr::Kind::load || expr->buffer->space != Space::shared || expr->otherwise || expr->indices.size() < 2) return std::nullopt;
+    if (expr->kind != Expr::Kind::load || expr->buffer->space != Space::shared || expr->otherwise || expr->indices.size() < 2)
+      return std::nullopt;
     Operand operand;
     operand.buffer = expr->buffer;
     int row_axis = -1, k_axis = -1;
@@ -153,7 +154,7 @@ class Tensorizer {
       }));
     }
     const int rank = static_cast<int>(expr->indices.size());
-    if (row_axis < 0 || k_axis < 0 || row_axis + k_axis != 2 * rank - 3) return std::nullopt;   // the last two axes
+    if (row_axis < 0 || k_axis < 0 || row_axis + k_axis != 2 * rank - 3) return std::nullopt;  // the last two axes
     operand.k_first = k_axis < row_axis;
     return operand;
   }

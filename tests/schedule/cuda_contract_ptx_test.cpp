@@ -1,0 +1,55 @@
+// The chosen kernels as PTX: a tensor-core tile's inner loop is loads and products alone, neighbours move in 16 bytes, and nothing spills (where there is a ptxas).
+#include <gtest/gtest.h>
+
+#include "contract_units.h"
+#include "tcc/codegen/codegen.h"
+#include "tcc/schedule/schedule.h"
+
+namespace tcc::schedule {
+namespace {
+
+std::string ptx_of(const std::string& text) {
+  const Target target = Target::cuda_sm80();
+  const loop::Unit unit = loop::parse_unit(text, "test");
+  const std::vector<loop::Kernel> kernels = split_kernels(apply(unit, choose(unit, target), target), target, nullptr);
+  codegen::Options options;
+  options.target = target.name;
+  const std::string ptx = codegen::emit_nvptx({{"k", &kernels.at(0)}}, options).assembly;
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    if (codegen::find_ptxas().empty()) break;
+    std::string report;
+    codegen::assemble_ptx(ptx, arch, &report);
+    EXPECT_NE(report.find("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"), std::string::npos) << report;
+  }
+  return ptx;
+}
+
+int count(const std::string& text, const std::string& what) {
+  int n = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+TEST(CudaContractPtx, LargeProductsOfEitherOrderDontSpill) {
+  for (const bool turned_a : {false, true}) {
+    for (const bool turned_b : {false, true}) {
+      const std::string ptx = ptx_of(examples::matmul("bf16", 4096, 4096, 4096, turned_a, turned_b));
+      EXPECT_EQ(count(ptx, "mma.sync.aligned.m16n8k16"), 128);  // of 128 x 256 x 32, once in the loop and once after it
+      EXPECT_EQ(count(ptx, "ldmatrix.sync"), 32);
+      EXPECT_GE(count(ptx, "st.global.b32"), 60);  // pairs of 16-bit results
+    }
+  }
+}
+
+TEST(CudaContractPtx, TilesOfExactProductsMoveSixteenBytes) {
+  for (const bool turned_a : {false, true}) {
+    for (const bool turned_b : {false, true}) {
+      const std::string ptx = ptx_of(examples::matmul("f32", 2048, 2048, 512, turned_a, turned_b));
+      EXPECT_GT(count(ptx, "ld.shared.v4"), 0);
+      EXPECT_EQ(count(ptx, "ld.shared.b32"), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tcc::schedule
