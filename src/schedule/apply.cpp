@@ -137,6 +137,10 @@ constexpr std::array kPrimitives = {
           const std::string scalar = a.name("a let");
           return loop::keep(unit, scalar, parse_space(a.name("a space")));
         }},
+    Row{"compute_at", [](const Unit& unit, Arguments& a) {
+          const std::string scalar = a.name("a let");
+          return loop::compute_at(unit, scalar, a.name("a place"));
+        }},
     Row{"online", [](const Unit& unit, Arguments& a) {
           const std::string first = a.name("a reduce");
           return loop::online(unit, first, a.name("a reduce"));

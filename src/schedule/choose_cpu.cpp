@@ -21,8 +21,8 @@ using namespace tcc::loop;
 namespace {
 
 /// What an item of the pool should take, so that handing it out costs little.
-constexpr double kItemNs = 4000;
-constexpr int64_t kMaxItems = 64;
+constexpr double kItemNs = 6000;
+constexpr int64_t kMaxItems = 32;
 /// A row kept between loops must fit on the stack with room to spare.
 constexpr int64_t kKeptBytes = 16 << 10;
 
@@ -30,9 +30,10 @@ class CpuNest {
  public:
   CpuNest(Chooser& chooser, std::string first) : c_(chooser), first_(std::move(first)) {}
 
-  void run() {
+  void run(bool may_spread = true) {
     const Loop& loop = std::get<Loop>(c_.find(first_).node);
     const NestKind kind = kind_of(loop);
+    if (kind == NestKind::contraction && may_spread && spread_window(loop)) return;
     work_ns_ = single_core_ns();
     dims_ = c_.fuse_all(first_);
     lanes_ = widest_lanes();
@@ -329,6 +330,49 @@ class CpuNest {
     Access a, b, c;
   };
 
+  /// A convolution whose rows of results are shorter than a vector: its input is spread out (im2col), what is left is a product along contiguous memory.
+  bool spread_window(const Loop& loop) {
+    if (loop.dims.size() < 2 || loop.dims.back().var->extent >= 8 || loop.where) return false;
+    const Reduce* reduce = nullptr;
+    for (const Stmt& stmt : loop.body) {
+      if (const auto* found = std::get_if<Reduce>(&stmt.node)) reduce = found;
+    }
+    if (!reduce || reduce->dims.size() < 2 || iterations(reduce->dims) < 64) return false;
+    const Let* window = nullptr;
+    bool contiguous = false;
+    int64_t reuse = 1;
+    for (const Stmt& stmt : reduce->body) {
+      const auto* let = std::get_if<Let>(&stmt.node);
+      if (!let || let->value->kind != Expr::Kind::load) continue;
+      const Access access = accesses_of(let->value)[0];
+      if (access.flat.uses_scalars()) return false;
+      if (access.flat.uses(loop.dims.back().var.get())) {
+        if (window) return false;
+        window = let;
+        for (const loop::Dim& dim : loop.dims) {
+          if (!moves(access, dim.var.get())) reuse *= dim.var->extent;
+        }
+      } else {   // the weights: contiguous along the whole sum
+        int64_t stride = 1;
+        contiguous = true;
+        for (size_t i = reduce->dims.size(); i-- > 0;) {
+          contiguous = contiguous && (reduce->dims[i].var->extent == 1 || stride_of(access, reduce->dims[i].var.get()) == stride);
+          stride *= reduce->dims[i].var->extent;
+        }
+      }
+    }
+    if (!window || !contiguous || reuse < 8) return false;
+    const std::string name = window->scalar->name, spread = loop.dims[0].var->name;
+    std::string copied;
+    for (const loop::Dim& dim : loop.dims) {
+      if (copied.empty() && accesses_of(window->value)[0].flat.uses(dim.var.get())) copied = dim.var->name + "_at";
+    }
+    c_.add("compute_at", {Chooser::arg(name), Chooser::arg(std::string("top"))});
+    CpuNest(c_, copied).run();
+    CpuNest(c_, spread).run(false);
+    return true;
+  }
+
   const Reduce& reduce() const {
     for (const Stmt& stmt : nest().body) {
       if (const auto* found = std::get_if<Reduce>(&stmt.node)) return *found;
@@ -413,12 +457,14 @@ class CpuNest {
     for (size_t i = 0; i < outer.size(); i++) {
       const int64_t extent = c_.extent(outer[i]), need = (wanted + count - 1) / count;
       const bool last = i + 1 == outer.size();
-      if (!last || extent <= need) {
+      if (!last || extent == 1) {
         items.parallel.push_back(outer[i]);
         count *= extent;
         continue;
       }
-      c_.split(outer[i], std::min(nice_chunk(extent, need), most_inside));
+      // A few steps at once: neighbours share most of what they read.
+      const int64_t chunk = std::max(nice_chunk(extent, need), std::min<int64_t>(extent, 4));
+      c_.split(outer[i], std::min(chunk, most_inside));
       items.parallel.push_back(outer[i] + "_0");
       items.inside.push_back(outer[i] + "_1");
     }
