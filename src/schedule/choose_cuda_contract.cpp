@@ -158,6 +158,11 @@ bool choose_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul& m
   if (tf32 && (a_turned || b_turned)) return false;
   if (mm.k->extent < 16) return false;
   const int64_t step = mm.k->extent < 32 ? 16 : 32;
+  // The last step may run past the sum only where the buffers end, too: there the copies give zeros.
+  const auto ends_with_buffer = [&](const Factor& factor, int axis) {
+    return factor.indices[static_cast<size_t>(axis)] == Index(mm.k) && factor.buffer->extents[static_cast<size_t>(axis)] == mm.k->extent;
+  };
+  if (mm.k->extent % step != 0 && !(ends_with_buffer(c.a, mm.a_sum) && ends_with_buffer(c.b, mm.b_sum))) return false;
   const MmaTile* tile = best_tile(kMmaTiles, mm, chooser.target());
   if (!tile) return false;
 

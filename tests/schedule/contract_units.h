@@ -48,6 +48,19 @@ unit (%a0: f16[2, 50, 48], %a1: f16[72, 48], %a2: f16[72], %a3: f16[2, 50, 72]) 
   }
 })";
 
+/// The sum runs over a part of the operands: what follows the part is not zero.
+inline constexpr const char* kPart = R"(
+unit (%a0: f16[32, 96], %a1: f16[32, 96]) -> (%r0: f16[32, 32]) {
+  map %i in 32, %j in 32 {
+    %v0: f32 = reduce sum %k in 40 {
+      %v1: f16 = load %a0[%i, %k + 8]
+      %v2: f16 = load %a1[%j, %k]
+      yield mul(cast<f32>(%v1), cast<f32>(%v2))
+    }
+    store cast<f16>(%v0), %r0[%i, %j]
+  }
+})";
+
 /// Few results of long sums.
 inline constexpr const char* kVector = R"(
 unit (%a0: f32[1, 300], %a1: f32[20, 300], %a2: f32[20]) -> (%r0: f32[1, 20]) {

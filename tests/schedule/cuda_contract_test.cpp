@@ -114,6 +114,15 @@ TEST(CudaContract, TensorCoresWithoutAsynchronousCopies) {
   EXPECT_FALSE(has(schedule, "pipeline")) << schedule;
 }
 
+TEST(CudaContract, AStepPastTheSumReadsNothingElse) {
+  EXPECT_FALSE(has(check(examples::kPart, Target::cuda_sm80()), "tensorize"));
+  const loop::Unit unit = loop::parse_unit(examples::kPart, "test");
+  const std::string schedule =
+      "split(i, 16) split(j, 32) reorder(i_0, j_0, i_1, j_1) bind(i_0, block) bind(j_0, block) split(k, 16) tile(v0, i_1, j_1) "
+      "stage(a1, shared, at=k_0) stage(a0, shared, at=k_0) tensorize(v0, m16n8k16, 1, 1)";
+  EXPECT_ANY_THROW(apply(unit, parse_schedule(schedule, "test"), Target::cuda_sm80()));
+}
+
 TEST(CudaContract, Tf32OnlyWhereAllowed) {
   const std::string text = examples::matmul("f32", 72, 72, 40, false, true);
   EXPECT_FALSE(has(check(text, Target::cuda_sm80()), "tensorize"));

@@ -17,7 +17,7 @@
 //   for %k_0 in 16 { ...;  mma %s.tile, %a.staged[0, 0], %b.staged[0, 0] size(128, 256, 32) shape m16n8k16 }
 //   map %s.tile: %i_1.out in 128 bind(tile), %j_1.out in 256 bind(tile) { ... }
 //
-// A mask on the reduced dim goes away: what lies outside was copied as zeros on both sides. Either operand may be stored with its axes the other way round.
+// A mask on the reduced dim goes away where it ends with both buffers: what lies outside was copied as zeros. Either operand may be stored with its axes the other way round.
 #include <map>
 #include <optional>
 #include <utility>
@@ -35,6 +35,7 @@ struct Operand {
   BufferRef buffer;
   std::vector<Index> from;
   bool k_first = false;  ///< stored [k, row]
+  int k_axis = 0;
 };
 
 class Tensorizer {
@@ -44,6 +45,7 @@ class Tensorizer {
     walk(unit.body, [&](const Stmt& stmt) {
       const auto* alloc = std::get_if<Alloc>(&stmt.node);
       if (alloc && is_copy(alloc->buffer->name, accumulator_ + ".tile")) plain_ = alloc->buffer;
+      if (const auto* copy = std::get_if<Copy>(&stmt.node)) copies_.emplace(copy->destination.get(), *copy);
     });
     if (!plain_ || plain_->extents.size() != 2 || plain_->space != Space::registers) {
       internal_error("`" + accumulator_ + "` has no register tile of two axes: tile it first");
@@ -117,6 +119,10 @@ class Tensorizer {
       b = as_operand(x, columns, k);
     }
     if (!a || !b || a->buffer == b->buffer) return std::nullopt;
+    if (steps->where &&
+        !(ends_with_buffer(steps->where, *a, steps->dims[0].var) && ends_with_buffer(steps->where, *b, steps->dims[0].var))) {
+      internal_error("the sum of `" + accumulator_ + "` ends inside a buffer, in the middle of a step: what follows is not zero");
+    }
 
     found_ = true;
     Mma mma;
@@ -156,7 +162,19 @@ class Tensorizer {
     const int rank = static_cast<int>(expr->indices.size());
     if (row_axis < 0 || k_axis < 0 || row_axis + k_axis != 2 * rank - 3) return std::nullopt;  // the last two axes
     operand.k_first = k_axis < row_axis;
+    operand.k_axis = k_axis;
     return operand;
+  }
+
+  /// Whether what the mask leaves out is beyond the last element of the operand's source, and so was copied as zeros.
+  bool ends_with_buffer(const ExprPtr& mask, const Operand& operand, const VarRef& k) const {
+    const std::vector<ExprPtr> conditions = conjuncts(mask);
+    const auto copy = copies_.find(operand.buffer.get());
+    if (conditions.size() != 1 || copy == copies_.end()) return false;
+    const std::optional<UpperBound> bound = as_upper_bound(conditions[0]);
+    const auto axis = static_cast<size_t>(operand.k_axis);
+    return bound && copy->second.from.size() == operand.from.size() && copy->second.from[axis] + Index(k) == bound->index &&
+           copy->second.source->extents[axis] == bound->high;
   }
 
   /// The maps that fill and read the tile run over its layout.
@@ -173,6 +191,7 @@ class Tensorizer {
   std::string accumulator_, shape_;
   int64_t warps_m_, warps_n_;
   BufferRef plain_, tile_;
+  std::map<const Buffer*, Copy> copies_;  ///< by destination
   bool found_ = false;
 };
 
