@@ -60,7 +60,7 @@ std::optional<int64_t> stride_of(const Access& access, const Var* var) {
 }
 
 bool fuses(const Stmt& stmt, const loop::Dim& outer, const loop::Dim& inner) {
-  if (outer.var->extent == 1 || inner.var->extent == 1) return true;   // one of them is no variable at all
+  if (outer.var->extent == 1 || inner.var->extent == 1) return true;  // one of them is no variable at all
   const Block block{stmt};
   for (const Access& access : accesses_of(block)) {
     if (!stays_affine(access.flat, outer, inner)) return false;
@@ -81,10 +81,20 @@ bool is_costly(const ExprPtr& expr) {
   visit(expr, [&](const Expr& e) {
     if (e.kind != Expr::Kind::op) return;
     switch (e.op) {
-      case Op::exp_: case Op::exp2_: case Op::expm1_: case Op::log_: case Op::log2_: case Op::log1p_: case Op::sin_: case Op::cos_: case Op::tanh_:
-      case Op::erf_: case Op::pow_: case Op::sinh_: case Op::cosh_: case Op::atan_:
-        costly = true;
-        break;
+      case Op::exp_:
+      case Op::exp2_:
+      case Op::expm1_:
+      case Op::log_:
+      case Op::log2_:
+      case Op::log1p_:
+      case Op::sin_:
+      case Op::cos_:
+      case Op::tanh_:
+      case Op::erf_:
+      case Op::pow_:
+      case Op::sinh_:
+      case Op::cosh_:
+      case Op::atan_: costly = true; break;
       default: break;
     }
   });

@@ -11,9 +11,9 @@ namespace tcc::schedule {
 struct Access {
   loop::BufferRef buffer;
   std::vector<loop::Index> indices;
-  loop::Index flat;                  ///< offset in elements
+  loop::Index flat;  ///< offset in elements
   bool store = false;
-  bool guarded = false;              ///< load with `else`
+  bool guarded = false;  ///< load with `else`
 };
 std::vector<Access> accesses_of(const loop::Block& block);
 std::vector<Access> accesses_of(const loop::ExprPtr& expr);

@@ -104,48 +104,57 @@ struct Row {
 };
 
 constexpr std::array kPrimitives = {
-    Row{"split", [](const Unit& unit, Arguments& a) {
+    Row{"split",
+        [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");
           const int64_t factor = a.number("the factor");
           const std::string tail = a.word("tail", "mask");
-          if (tail != "mask" && tail != "peel") internal_error("`tail` is mask or peel, not `" + tail + "`");
-          Unit result = loop::split(unit, dim, factor);
+          if (tail != "mask" && tail != "peel" && tail != "pad") internal_error("`tail` is mask, peel or pad, not `" + tail + "`");
+          Unit result = loop::split(unit, dim, factor, tail == "pad");
           return tail == "peel" ? loop::peel(result, dim + "_1") : result;
         }},
     Row{"peel", [](const Unit& unit, Arguments& a) { return loop::peel(unit, a.name("a loop")); }},
-    Row{"fuse", [](const Unit& unit, Arguments& a) {
+    Row{"fuse",
+        [](const Unit& unit, Arguments& a) {
           const std::string outer = a.name("a loop");
           return loop::fuse(unit, outer, a.name("a loop"));
         }},
     Row{"reorder", [](const Unit& unit, Arguments& a) { return loop::reorder(unit, a.names()); }},
-    Row{"bind", [](const Unit& unit, Arguments& a) {
+    Row{"bind",
+        [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");
           return loop::bind(unit, dim, parse_bind(a.name("where it runs")));
         }},
     Row{"vectorize", [](const Unit& unit, Arguments& a) { return loop::bind(unit, a.name("a loop"), loop::Bind::vector); }},
     Row{"unroll", [](const Unit& unit, Arguments& a) { return loop::bind(unit, a.name("a loop"), loop::Bind::unroll); }},
-    Row{"reduce_across", [](const Unit& unit, Arguments& a) {
+    Row{"reduce_across",
+        [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");
           return loop::reduce_across(unit, dim, parse_bind(a.name("lane, warp or thread")));
         }},
-    Row{"tile", [](const Unit& unit, Arguments& a) {
+    Row{"tile",
+        [](const Unit& unit, Arguments& a) {
           const std::string accumulator = a.name("a reduce");
           const std::vector<std::string> dims = a.names();
           return loop::tile(unit, accumulator, dims, parse_space(a.word("space", "registers")));
         }},
-    Row{"keep", [](const Unit& unit, Arguments& a) {
+    Row{"keep",
+        [](const Unit& unit, Arguments& a) {
           const std::string scalar = a.name("a let");
           return loop::keep(unit, scalar, parse_space(a.name("a space")));
         }},
-    Row{"compute_at", [](const Unit& unit, Arguments& a) {
+    Row{"compute_at",
+        [](const Unit& unit, Arguments& a) {
           const std::string scalar = a.name("a let");
           return loop::compute_at(unit, scalar, a.name("a place"));
         }},
-    Row{"online", [](const Unit& unit, Arguments& a) {
+    Row{"online",
+        [](const Unit& unit, Arguments& a) {
           const std::string first = a.name("a reduce");
           return loop::online(unit, first, a.name("a reduce"));
         }},
-    Row{"stage", [](const Unit& unit, Arguments& a) {
+    Row{"stage",
+        [](const Unit& unit, Arguments& a) {
           const std::string buffer = a.name("a buffer");
           const loop::Space space = parse_space(a.name("a space"));
           const std::string at = a.word("at", "");
@@ -153,17 +162,20 @@ constexpr std::array kPrimitives = {
           const int64_t swizzle_bits = a.integer("swizzle", 0), pad = a.integer("pad", 0);
           return swizzle_bits > 0 || pad > 0 ? loop::lay_out_shared(result, buffer, static_cast<int>(swizzle_bits), pad) : result;
         }},
-    Row{"tensorize", [](const Unit& unit, Arguments& a) {
+    Row{"tensorize",
+        [](const Unit& unit, Arguments& a) {
           const std::string accumulator = a.name("a reduce"), shape = a.name("an instruction");
           const int64_t warps_m = a.number("of warps along the rows");
           return loop::tensorize(unit, accumulator, shape, warps_m, a.number("of warps along the columns"));
         }},
     Row{"epilogue", [](const Unit& unit, Arguments& a) { return loop::epilogue(unit, a.name("a reduce")); }},
-    Row{"pipeline", [](const Unit& unit, Arguments& a) {
+    Row{"pipeline",
+        [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");
           return loop::pipeline(unit, dim, static_cast<int>(a.number("of stages")));
         }},
-    Row{"split_reduce", [](const Unit& unit, Arguments& a) {
+    Row{"split_reduce",
+        [](const Unit& unit, Arguments& a) {
           const std::string accumulator = a.name("a reduce");
           return loop::split_reduce(unit, accumulator, a.number("of parts"));
         }},
@@ -181,7 +193,8 @@ loop::Unit apply_one(const loop::Unit& unit, const Primitive& primitive, const S
       return result;
     } catch (const Error& error) {
       throw Error(ExitCode::internal, "internal-error", "",
-                  "the primitive `" + print({primitive}) + "` does not fit: " + error.diagnostics()[0].message + " (schedule: " + print(schedule) + ")");
+                  "the primitive `" + print({primitive}) + "` does not fit: " + error.diagnostics()[0].message +
+                      " (schedule: " + print(schedule) + ")");
     }
   }
   internal_error("there is no primitive `" + primitive.name + "` (schedule: " + print(schedule) + ")");

@@ -142,7 +142,7 @@ class CpuNest {
   void pointwise() {
     const std::string last = dims_.back();
     const int64_t extent = c_.extent(last);
-    if (scatters()) {   // iterations may collide: one after the other, but for loops whose offset does not depend on data
+    if (scatters()) {  // iterations may collide: one after the other, but for loops whose offset does not depend on data
       one_item();
       return;
     }
@@ -189,7 +189,7 @@ class CpuNest {
   }
 
   void rows() {
-    std::vector<std::string> inner;   // one dim of each loop of the row
+    std::vector<std::string> inner;  // one dim of each loop of the row
     int inside = 0;
     for (const Stmt& stmt : nest().body) {
       const auto* dims = dims_of(stmt);
@@ -252,7 +252,8 @@ class CpuNest {
         const auto* reduce = std::get_if<Reduce>(&stmt.node);
         if (!reduce || reduce->combine) return;
         for (const State& state : reduce->states) {
-          if (is_costly(state.value) && iterations(reduce->dims) * size_bytes(state.value->dtype) <= kKeptBytes) result.push_back(state.result->name);
+          if (is_costly(state.value) && iterations(reduce->dims) * size_bytes(state.value->dtype) <= kKeptBytes)
+            result.push_back(state.result->name);
         }
       });
       return result;
@@ -294,7 +295,8 @@ class CpuNest {
     }
     const loop::Dim across = nest().dims.back();
     const int outside = contiguity(accesses_of(nest().body), across.var.get());
-    const bool flat = reduces.size() == 1 || std::all_of(reduces.begin(), reduces.end(), [&](const std::string& name) { return is_plain(c_.find(name)); });
+    const bool flat = reduces.size() == 1 ||
+                      std::all_of(reduces.begin(), reduces.end(), [&](const std::string& name) { return is_plain(c_.find(name)); });
     if (flat && longest >= lanes_ && (inside > outside || across.var->extent < 4)) {
       parallelize(dims_);
       for (const std::string& name : reduces) {
@@ -352,7 +354,7 @@ class CpuNest {
         for (const loop::Dim& dim : loop.dims) {
           if (!moves(access, dim.var.get())) reuse *= dim.var->extent;
         }
-      } else {   // the weights: contiguous along the whole sum
+      } else {  // the weights: contiguous along the whole sum
         int64_t stride = 1;
         contiguous = true;
         for (size_t i = reduce->dims.size(); i-- > 0;) {
@@ -377,7 +379,7 @@ class CpuNest {
     for (const Stmt& stmt : nest().body) {
       if (const auto* found = std::get_if<Reduce>(&stmt.node)) return *found;
     }
-    std::abort();   // kind_of found one
+    std::abort();  // kind_of found one
   }
 
   Operands operands() const {
@@ -407,9 +409,9 @@ class CpuNest {
         if (v > 1 && (v - 1) * lanes >= columns) continue;
         const double padded = static_cast<double>((columns + v * lanes - 1) / (v * lanes) * (v * lanes));
         const double products = static_cast<double>(m * v);
-        double score = static_cast<double>(columns) / padded;                          // lanes that compute nothing
-        score *= products / std::max(products, static_cast<double>(m + v));            // two loads and two products a cycle
-        score *= std::min(1.0, products / 8);                                          // latency 4 x 2 a cycle
+        double score = static_cast<double>(columns) / padded;                // lanes that compute nothing
+        score *= products / std::max(products, static_cast<double>(m + v));  // two loads and two products a cycle
+        score *= std::min(1.0, products / 8);                                // latency 4 x 2 a cycle
         if (rows % m != 0) score *= 0.85 + 0.1 * static_cast<double>(rows / m) / static_cast<double>(rows / m + 1);
         if (score > best_score + 1e-9) {
           best_score = score;
@@ -437,7 +439,8 @@ class CpuNest {
       if (dim.var->extent >= 4 && stride_of(o.c, var) == 1 && unit_or_none(o.a, var) && unit_or_none(o.b, var)) vector = &dim;
     }
     const loop::Dim& last_reduced = reduced.back();
-    const bool along_k = stride_of(o.a, last_reduced.var.get()) == 1 && stride_of(o.b, last_reduced.var.get()) == 1 && last_reduced.var->extent >= 8;
+    const bool along_k =
+        stride_of(o.a, last_reduced.var.get()) == 1 && stride_of(o.b, last_reduced.var.get()) == 1 && last_reduced.var->extent >= 8;
     if (!vector && along_k) {
       partial_sums(sum, o, dims, last_reduced);
       return;
@@ -472,13 +475,15 @@ class CpuNest {
   }
 
   /// A convolution: what an item reads of the image is copied first, with its padding, so that the inner loops load whole vectors without a mask.
-  bool staged_tile(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const std::vector<loop::Dim>& reduced, const loop::Dim& vector) {
+  bool staged_tile(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const std::vector<loop::Dim>& reduced,
+                   const loop::Dim& vector) {
     const bool a_moves = moves(o.a, vector.var.get());
     const Access& moving = a_moves ? o.a : o.b;
     const Access& other = a_moves ? o.b : o.a;
     const std::optional<int64_t> stride = stride_of(moving, vector.var.get());
     if (moves(other, vector.var.get()) || moving.buffer == other.buffer || !stride || *stride < 1) return false;
-    if (!moving.guarded && *stride == 1) return false;
+    const bool odd = vector.var->extent % lanes_ != 0 && reduced.size() > 1;  // part of a vector would load element by element
+    if (!moving.guarded && *stride == 1 && !odd) return false;
     const size_t last = moving.indices.size() - 1;
     if (moving.indices[last].coefficient_of(vector.var.get()) != *stride) return false;
     for (const Index& index : moving.indices) {
@@ -507,7 +512,7 @@ class CpuNest {
     if (outer.empty()) return false;
     // How many steps of the last one fit the copy into the second-level cache's half.
     const TileSize size = best_tile(rows->var->extent, vector.var->extent, lanes_);
-    const int64_t columns = std::min(size.vectors * lanes_, vector.var->extent);
+    const int64_t columns = size.vectors * lanes_;
     const auto copy_bytes = [&](int64_t steps) {
       int64_t elements = 1;
       for (const Index& index : moving.indices) {
@@ -530,7 +535,8 @@ class CpuNest {
     if (copy_bytes(steps) > c_.target().l2_bytes / 2) return false;
 
     const Items items = split_items(outer, steps);
-    c_.split(v, columns);
+    if (columns > vector.var->extent) c_.add("split", {Chooser::arg(v), Chooser::arg(columns), Chooser::key("tail", "pad")});
+    else c_.split(v, columns);
     c_.split(u, size.rows);
     std::vector<std::string> order = items.parallel;
     order.push_back(u + "_0");
@@ -543,7 +549,8 @@ class CpuNest {
     c_.add("tile", {Chooser::arg(sum), Chooser::arg(u + "_1"), Chooser::arg(v + "_1")});
     c_.unroll(u + "_1");
     c_.vectorize(v + "_1");
-    std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string("scratch")), Chooser::key("at", items.parallel.back())};
+    std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string("scratch")),
+                                    Chooser::key("at", items.parallel.back())};
     if (*stride > 1) arguments.push_back({"phases", *stride});
     c_.add("stage", std::move(arguments));
     if (*stride == 1) {
@@ -581,7 +588,8 @@ class CpuNest {
     return rows;
   }
 
-  void register_tile(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const std::vector<loop::Dim>& reduced, const loop::Dim& vector) {
+  void register_tile(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const std::vector<loop::Dim>& reduced,
+                     const loop::Dim& vector) {
     const bool a_moves = moves(o.a, vector.var.get());
     const Access& moving = a_moves ? o.a : o.b;
     const Access& other = a_moves ? o.b : o.a;

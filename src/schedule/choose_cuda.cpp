@@ -75,7 +75,7 @@ class CudaNest {
   /// The dims of one loop of a row as one: a vector part (1 when memory is not contiguous) below everything else.
   struct Inner {
     std::string dim, vector;
-    int64_t steps = 1;      ///< iterations of `dim`
+    int64_t steps = 1;  ///< iterations of `dim`
   };
 
   static int score(const std::vector<Access>& accesses, const Var* var) {
@@ -257,7 +257,9 @@ class CudaNest {
     const std::vector<std::string> names = c_.fuse_all(inner);
     const int64_t first = c_.extent(names[0]);
     const int64_t wanted = std::max<int64_t>(1, along ? 528 / count : 132 * 256 / count);
-    const int64_t parts = std::min({first, wanted, std::max<int64_t>(first / 4, 1)});
+    int64_t chunk = 1;  // a power of two keeps vectors whole
+    while (chunk * wanted < first || chunk < 4) chunk *= 2;
+    const int64_t parts = (first + chunk - 1) / chunk;
     if (parts < 2) {
       one_per_thread(c_.fuse_all(first_), 1);
       return;
@@ -327,7 +329,7 @@ int64_t vector_width(const std::vector<Access>& accesses, const loop::Dim& dim, 
     if (access.guarded) return 1;
     contiguous |= access.store || !need_store;
     v = std::min<int64_t>(v, 16 / size_bytes(access.buffer->dtype));
-    while (v > 1) {   // every other part of the offset must be a multiple
+    while (v > 1) {  // every other part of the offset must be a multiple
       bool multiple = access.flat.constant() % v == 0;
       for (const Term& term : access.flat.terms()) {
         const bool own = term.atom.kind == Atom::Kind::var && term.atom.var == dim.var;

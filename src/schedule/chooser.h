@@ -61,11 +61,11 @@ std::vector<std::string> names_of(const std::vector<loop::Dim>& dims);
 
 /// What a nest is, as far as schedules differ.
 enum class NestKind : uint8_t {
-  pointwise,      ///< no reduce, scan or loop inside the map
-  reduction,      ///< reduces per element of the map
-  contraction,    ///< one reduce, a sum of products of two loads
-  rows,           ///< loops and reduces inside the map
-  ordered,        ///< scans
+  pointwise,    ///< no reduce, scan or loop inside the map
+  reduction,    ///< reduces per element of the map
+  contraction,  ///< one reduce, a sum of products of two loads
+  rows,         ///< loops and reduces inside the map
+  ordered,      ///< scans
 };
 NestKind kind_of(const loop::Loop& nest);
 

@@ -14,14 +14,34 @@ using namespace tcc::loop;
 
 double cost_of(Op op) {
   switch (op) {
-    case Op::exp_: case Op::exp2_: case Op::expm1_: case Op::log_: case Op::log2_: case Op::log1p_: case Op::sin_: case Op::cos_: case Op::tan_:
-    case Op::asin_: case Op::acos_: case Op::atan_: case Op::sinh_: case Op::cosh_: case Op::tanh_: case Op::asinh_: case Op::acosh_: case Op::atanh_:
-    case Op::erf_: case Op::pow_: case Op::atan2_: case Op::rem_: case Op::mod_:
-      return 20;
-    case Op::div_: case Op::sqrt_: case Op::rsqrt_: case Op::recip_:
-      return 4;
-    default:
-      return 1;
+    case Op::exp_:
+    case Op::exp2_:
+    case Op::expm1_:
+    case Op::log_:
+    case Op::log2_:
+    case Op::log1p_:
+    case Op::sin_:
+    case Op::cos_:
+    case Op::tan_:
+    case Op::asin_:
+    case Op::acos_:
+    case Op::atan_:
+    case Op::sinh_:
+    case Op::cosh_:
+    case Op::tanh_:
+    case Op::asinh_:
+    case Op::acosh_:
+    case Op::atanh_:
+    case Op::erf_:
+    case Op::pow_:
+    case Op::atan2_:
+    case Op::rem_:
+    case Op::mod_: return 20;
+    case Op::div_:
+    case Op::sqrt_:
+    case Op::rsqrt_:
+    case Op::recip_: return 4;
+    default: return 1;
   }
 }
 
@@ -72,7 +92,8 @@ class Meter {
       for (const int64_t extent : copy->extents) elements *= static_cast<double>(extent);
       touch(copy->source, elements);
     } else if (const auto* mma = std::get_if<Mma>(&stmt.node)) {
-      add(2.0 * static_cast<double>(mma->m * mma->n * mma->k) * times / 8, true);   // tensor cores: well above the rate of ordinary arithmetic
+      add(2.0 * static_cast<double>(mma->m * mma->n * mma->k) * times / 8,
+          true);  // tensor cores: well above the rate of ordinary arithmetic
     }
     if (const auto* branch = std::get_if<If>(&stmt.node)) {
       // One of the two runs: count the longer one.
@@ -142,7 +163,7 @@ double estimate_ns(const loop::Kernel& kernel, const Target& target) {
   const Work work = measure_work(kernel.body);
   if (target.kind == Target::Kind::cuda) {
     const double threads = static_cast<double>(kernel.grid) * kernel.threads;
-    return 1300 + time_ns(work, target, std::max(1.0, threads / 512));   // an SM is busy from about 512 threads on
+    return 1300 + time_ns(work, target, std::max(1.0, threads / 512));  // an SM is busy from about 512 threads on
   }
   return 100 + time_ns(work, target, static_cast<double>(kernel.grid));
 }

@@ -7,10 +7,10 @@ namespace tcc::schedule {
 
 /// Work of one run of a block, with loops multiplied out.
 struct Work {
-  double ops = 0;             ///< arithmetic, a division counts 4, a transcendental function 20
-  double vector_ops = 0;      ///< the part of it that is inside a vector dim, in lanes
-  double load_bytes = 0;      ///< asked for, whether they hit a cache or not
-  double unique_bytes = 0;    ///< each buffer's elements once
+  double ops = 0;           ///< arithmetic, a division counts 4, a transcendental function 20
+  double vector_ops = 0;    ///< the part of it that is inside a vector dim, in lanes
+  double load_bytes = 0;    ///< asked for, whether they hit a cache or not
+  double unique_bytes = 0;  ///< each buffer's elements once
 };
 Work measure_work(const loop::Block& block);
 

@@ -59,7 +59,7 @@ class Cutter {
 
   std::vector<Kernel> run(std::vector<BufferRef>* temporaries) {
     std::vector<Block> bodies;
-    bool open = false;   // the last body takes more statements that are no loops
+    bool open = false;  // the last body takes more statements that are no loops
     for (const Stmt& stmt : unit_.body) {
       if (const auto* alloc = std::get_if<Alloc>(&stmt.node)) {
         check(alloc->buffer->space == Space::global, "a buffer at the top of a scheduled unit must be global");
@@ -161,7 +161,7 @@ class Cutter {
     kernel.threads = static_cast<int>(sizes.lanes ? sizes.warps * 32 : sizes.threads);
     kernel.body = std::move(body);
     if (target_.kind == Target::Kind::cuda) {
-      kernel.threads = (kernel.threads + 31) / 32 * 32;   // whole warps; what is beyond the loops idles
+      kernel.threads = (kernel.threads + 31) / 32 * 32;  // whole warps; what is beyond the loops idles
       kernel.shared_bytes = shared_bytes(kernel);
     }
     return kernel;

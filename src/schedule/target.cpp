@@ -11,7 +11,7 @@ Target Target::cpu_v3() {
   target.vector_registers = 16;
   target.cores = 2;
   target.bytes_per_ns = 12;
-  target.flops_per_ns = 2 * 3.0 * 32;   // two cores at 3 GHz, two 8-wide fused multiply-adds a cycle
+  target.flops_per_ns = 2 * 3.0 * 32;  // two cores at 3 GHz, two 8-wide fused multiply-adds a cycle
   return target;
 }
 

@@ -1,6 +1,6 @@
 // Schedules as text: `split(i, 4) bind(i_0, threads) tile(s, i_1, j_1, space=registers)`.
-#include "tcc/schedule/schedule.h"
 #include "tcc/support/text.h"
+#include "tcc/schedule/schedule.h"
 
 namespace tcc::schedule {
 

@@ -37,7 +37,8 @@ Tensor data_for(const loop::Buffer& buffer, int seed) {
   uint32_t state = 12345u + static_cast<uint32_t>(seed) * 777u;
   for (int64_t i = 0; i < tensor.count(); i++) {
     state = state * 1664525u + 1013904223u;
-    tensor.set_int64(i, buffer.dtype == DType::boolean ? state >> 31 : static_cast<int64_t>(state >> 29) - (is_unsigned_integer(buffer.dtype) ? 0 : 3));
+    tensor.set_int64(
+        i, buffer.dtype == DType::boolean ? state >> 31 : static_cast<int64_t>(state >> 29) - (is_unsigned_integer(buffer.dtype) ? 0 : 3));
   }
   return tensor;
 }
@@ -51,7 +52,8 @@ std::vector<Tensor> make_params(const loop::Unit& unit) {
   return params;
 }
 
-void run_kernels(const loop::Unit& unit, const std::vector<loop::Kernel>& kernels, std::vector<Tensor>& params, const std::vector<loop::BufferRef>& temporaries) {
+void run_kernels(const loop::Unit& unit, const std::vector<loop::Kernel>& kernels, std::vector<Tensor>& params,
+                 const std::vector<loop::BufferRef>& temporaries) {
   std::map<int, Tensor> tensors;
   for (size_t i = 0; i < unit.params.size(); i++) tensors[unit.params[i].buffer->id] = params[i];
   for (const loop::BufferRef& buffer : temporaries) tensors[buffer->id] = Tensor(buffer->dtype, buffer->extents);
@@ -68,16 +70,15 @@ void expect_close(const Tensor& expected, const Tensor& actual, const std::strin
   for (int64_t i = 0; i < expected.count(); i++) {
     const double e = expected.as_double(i), a = actual.as_double(i);
     const double tolerance = 1e-5 + 1e-5 * std::abs(e);
-    ASSERT_TRUE(e == a || (std::isnan(e) && std::isnan(a)) || std::abs(e - a) <= tolerance) << what << " at " << i << ": " << a << ", expected " << e;
+    ASSERT_TRUE(e == a || (std::isnan(e) && std::isnan(a)) || std::abs(e - a) <= tolerance)
+        << what << " at " << i << ": " << a << ", expected " << e;
   }
 }
 
 void choose_or_fail(const loop::Unit& unit, const Target& target, Schedule& schedule) {
   try {
     schedule = choose(unit, target);
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << error.what();
-  }
+  } catch (const std::exception& error) { ADD_FAILURE() << error.what(); }
 }
 
 class Forms : public testing::TestWithParam<const char*> {};
@@ -101,7 +102,8 @@ TEST_P(Forms, ChoiceVerifies) {
       for (const loop::Kernel& kernel : kernels) std::puts(loop::print(kernel, "k").c_str());
     }
     for (const loop::Kernel& kernel : kernels) {
-      for (const std::string& fault : loop::verify_kernel(kernel)) ADD_FAILURE() << fault << "\n" << print(schedule) << "\n" << loop::print(kernel, "k");
+      for (const std::string& fault : loop::verify_kernel(kernel))
+        ADD_FAILURE() << fault << "\n" << print(schedule) << "\n" << loop::print(kernel, "k");
       EXPECT_GT(estimate_ns(kernel, target), 0);
     }
   }

@@ -17,16 +17,14 @@ struct Case {
 };
 
 const Case kCases[] = {
-    {"SplitMasksTheRemainder",
-     "unit (%a0: f32[20]) -> (%r0: f32[20]) { map %i in 20 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }",
+    {"SplitMasksTheRemainder", "unit (%a0: f32[20]) -> (%r0: f32[20]) { map %i in 20 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }",
      "split(i, 8)",
      R"(unit (%a0: f32[20]) -> (%r0: f32[20]) {
           map %i_0 in 3 bind(serial), %i_1 in 8 bind(serial) where lt(index(%i_0 * 8 + %i_1), 20) {
             %x: f32 = load %a0[%i_0 * 8 + %i_1]
             store %x, %r0[%i_0 * 8 + %i_1]
           } })"},
-    {"SplitExactlyNeedsNoMask",
-     "unit (%a0: f32[16]) -> (%r0: f32[16]) { map %i in 16 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }",
+    {"SplitExactlyNeedsNoMask", "unit (%a0: f32[16]) -> (%r0: f32[16]) { map %i in 16 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }",
      "split(i, 8) vectorize(i_1)",
      R"(unit (%a0: f32[16]) -> (%r0: f32[16]) {
           map %i_0 in 2 bind(serial), %i_1 in 8 bind(vector) {
@@ -60,11 +58,13 @@ const Case kCases[] = {
     {"FuseMakesContiguousDimsOne",
      "unit (%a0: f32[4, 8]) -> (%r0: f32[32]) { map %i in 4, %j in 8 { %x: f32 = load %a0[%i, %j]\n store %x, %r0[%i * 8 + %j] } }",
      "fuse(i, j)",
-     "unit (%a0: f32[4, 8]) -> (%r0: f32[32]) { map %i_j in 32 bind(serial) { %x: f32 = load %a0[%i_j / 8, %i_j mod 8]\n store %x, %r0[%i_j] } }"},
+     "unit (%a0: f32[4, 8]) -> (%r0: f32[32]) { map %i_j in 32 bind(serial) { %x: f32 = load %a0[%i_j / 8, %i_j mod 8]\n store %x, "
+     "%r0[%i_j] } }"},
     {"ReorderMergesAPerfectNest",
      "unit (%a0: f32[4, 8]) -> (%r0: f32[8, 4]) { map %i in 4 { map %j in 8 { %x: f32 = load %a0[%i, %j]\n store %x, %r0[%j, %i] } } }",
      "reorder(j, i) bind(j, threads)",
-     "unit (%a0: f32[4, 8]) -> (%r0: f32[8, 4]) { map %j in 8 bind(threads), %i in 4 bind(serial) { %x: f32 = load %a0[%i, %j]\n store %x, %r0[%j, %i] } }"},
+     "unit (%a0: f32[4, 8]) -> (%r0: f32[8, 4]) { map %j in 8 bind(threads), %i in 4 bind(serial) { %x: f32 = load %a0[%i, %j]\n store %x, "
+     "%r0[%j, %i] } }"},
     {"TileGuardsTheLastMapOnly",
      R"(unit (%a0: f32[5, 7]) -> (%r0: f32[7]) { map %j in 7 {
           %s: f32 = reduce sum %i in 5 { %x: f32 = load %a0[%i, %j]
@@ -124,6 +124,32 @@ const Case kCases[] = {
             %x: f32 = load %a0.staged[%i_1]
             %y: f32 = load %a0.staged[%i_1 + 1]
             store add(%x, %y), %r0[%i_0 * 8 + %i_1] } } })"},
+    {"StageInPhasesMakesStridesContiguous",
+     R"(unit (%a0: f32[16]) -> (%r0: f32[8]) { map %i in 8 {
+          %s: f32 = reduce sum %k in 3 { %x: f32 = load %a0[%i * 2 + %k] else 0.0
+            yield %x }
+          store %s, %r0[%i] } })",
+     "split(i, 4) stage(a0, scratch, at=i_0, phases=2)",
+     R"(unit (%a0: f32[16]) -> (%r0: f32[8]) { map %i_0 in 2 bind(serial) {
+          alloc %a0.staged: f32[2, 5] scratch
+          map %p in 2 bind(serial), %q in 5 bind(serial) { store load %a0[%i_0 * 8 + %p + %q * 2] else 0.0, %a0.staged[%p, %q] }
+          map %i_1 in 4 bind(serial) {
+            %s: f32 = reduce sum %k in 3 bind(serial) { %x: f32 = load %a0.staged[%k mod 2, %i_1 + %k / 2]
+              yield %x }
+            store %s, %r0[%i_0 * 4 + %i_1] } } })"},
+    {"ComputeAtSpreadsAWindow",
+     R"(unit (%a0: f32[4]) -> (%r0: f32[4, 5]) { map %i in 4, %o in 5 {
+          %s: f32 = reduce sum %k in 3 { %x: f32 = load %a0[%i + %k - 1] else 0.0
+            yield mul(%x, %x) }
+          store %s, %r0[%i, %o] } })",
+     "compute_at(x, top)",
+     R"(unit (%a0: f32[4]) -> (%r0: f32[4, 5]) {
+          alloc %x.all: f32[4, 3] global
+          map %i_at in 4 bind(serial), %k_at in 3 bind(serial) { store load %a0[%i_at + %k_at - 1] else 0.0, %x.all[%i_at, %k_at] }
+          map %i in 4 bind(serial), %o in 5 bind(serial) {
+            %s: f32 = reduce sum %k in 3 bind(serial) { %x: f32 = load %x.all[%i, %k]
+              yield mul(%x, %x) }
+            store %s, %r0[%i, %o] } })"},
     {"SplitReduceMakesTwoNests",
      R"(unit (%a0: f32[100]) -> (%r0: f32[1]) { map %i in 1 {
           %s: f32 = reduce sum %k in 100 { %x: f32 = load %a0[%k]
@@ -151,7 +177,8 @@ Tensor counted(const loop::Buffer& buffer) {
 
 std::vector<Tensor> params_of(const loop::Unit& unit) {
   std::vector<Tensor> params;
-  for (const loop::Param& param : unit.params) params.push_back(param.written ? Tensor(param.buffer->dtype, param.buffer->extents) : counted(*param.buffer));
+  for (const loop::Param& param : unit.params)
+    params.push_back(param.written ? Tensor(param.buffer->dtype, param.buffer->extents) : counted(*param.buffer));
   return params;
 }
 
@@ -175,7 +202,8 @@ TEST(Schedule, TextReadsBack) {
 }
 
 TEST(Schedule, WhatDoesNotFitIsNamed) {
-  const loop::Unit unit = loop::parse_unit("unit (%a0: f32[4]) -> (%r0: f32[4]) { map %i in 4 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }", "unit");
+  const loop::Unit unit =
+      loop::parse_unit("unit (%a0: f32[4]) -> (%r0: f32[4]) { map %i in 4 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }", "unit");
   for (const char* text : {"split(j, 4)", "bind(i, nowhere)", "fuse(i, j)", "tile(s, i)", "no_such(i)", "split(i, 4, 5)"}) {
     try {
       apply(unit, parse_schedule(text, "schedule"), Target::cpu_v3());
@@ -193,7 +221,8 @@ TEST(Schedule, OnlineSoftmaxIsOnePass) {
         yield %x }
       %s: f32 = reduce sum %k in 9 { %y: f32 = load %a0[%i, %k]
         yield exp(sub(%y, %m)) }
-      store add(%m, log(%s)), %r0[%i] } })", "unit");
+      store add(%m, log(%s)), %r0[%i] } })",
+                                           "unit");
   const loop::Unit merged = apply(unit, parse_schedule("online(m, s)", "schedule"), Target::cpu_v3());
   int reduces = 0;
   loop::walk(merged.body, [&](const loop::Stmt& stmt) { reduces += std::holds_alternative<loop::Reduce>(stmt.node); });

@@ -15,7 +15,8 @@
 namespace tcc::loop {
 
 /// dim -> dim_0 (outer, ceil(extent / factor)) and dim_1 (inner, factor), side by side. A remainder is masked by `where`.
-Unit split(const Unit& unit, const std::string& dim, int64_t factor);
+/// A factor beyond the extent is the extent; with `pad` it stays, masked.
+Unit split(const Unit& unit, const std::string& dim, int64_t factor, bool pad = false);
 /// Gives the remainder that split left under a mask its own code: another reduce or loop after the first, or an `if` on the outer dims.
 Unit peel(const Unit& unit, const std::string& dim);
 /// Two neighbouring dims of one loop -> one dim `outer_inner`.
@@ -35,7 +36,8 @@ Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& 
 Unit online(const Unit& unit, const std::string& first, const std::string& second);
 /// Copies what the code inside the dim `at` reads of `buffer` into a scratch or shared buffer first. `order`: its axes, slowest first; empty: as they are.
 /// `phases` p: along the last axis of the copy, elements p apart become neighbours (what a strided convolution reads).
-Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order, int64_t phases = 1);
+Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order,
+           int64_t phases = 1);
 /// How the shared copy of `buffer` that stage made lies in the banks: rows padded by `pad` elements, or 16-byte chunks swizzled by `swizzle_bits` bits (0: none).
 Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad);
 /// The register tile of `accumulator`, a sum of products of two shared buffers, is computed by tensor cores and spread over warps_m x warps_n warps.

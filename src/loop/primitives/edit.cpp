@@ -185,7 +185,8 @@ ExprPtr guard_load(const ExprPtr& expr, const std::vector<VarRef>& unmasked) {
   if (expr->kind != Expr::Kind::load || expr->otherwise) return expr;
   for (size_t i = 0; i < expr->indices.size(); i++) {
     const Index& index = expr->indices[i];
-    const bool concerned = index.uses_scalars() || std::any_of(unmasked.begin(), unmasked.end(), [&](const VarRef& var) { return index.uses(var.get()); });
+    const bool concerned =
+        index.uses_scalars() || std::any_of(unmasked.begin(), unmasked.end(), [&](const VarRef& var) { return index.uses(var.get()); });
     if (!concerned) continue;
     const std::optional<int64_t> low = index.min(), high = index.max();
     if (!low || !high || *low < 0 || *high >= expr->buffer->extents[i]) return load(expr->buffer, expr->indices, zero(expr->dtype));

@@ -77,7 +77,8 @@ Unit online(const Unit& unit, const std::string& first, const std::string& secon
     if (max.combiner != Op::reduce_max_ || sum.combiner != Op::reduce_sum_ || m->combine || s->combine || max.init || sum.init) {
       internal_error("`" + first + "` must be a maximum and `" + second + "` a sum, both from their identity");
     }
-    if (m->dims.size() != s->dims.size() || at_second < at_first) internal_error("`" + first + "` and `" + second + "` run over different loops");
+    if (m->dims.size() != s->dims.size() || at_second < at_first)
+      internal_error("`" + first + "` and `" + second + "` run over different loops");
     if (!rescales(sum.value, max.result.get(), s->body)) internal_error("`" + second + "` is no sum of exp(x - " + first + ") * y");
 
     Reduce merged = *m;
@@ -112,7 +113,8 @@ Unit online(const Unit& unit, const std::string& first, const std::string& secon
       const ExprPtr scale = loop::apply(Op::exp_, {loop::apply(Op::sub_, {scalar_value(top), scalar_value(high)})});
       return loop::apply(Op::mul_, {scalar_value(total), loop::apply(Op::select_, {same, constant_float(dtype, 1), scale})});
     };
-    combine->results = {scalar_value(high), loop::apply(Op::add_, {rescaled(combine->left[0], combine->left[1]), rescaled(combine->right[0], combine->right[1])})};
+    combine->results = {scalar_value(high), loop::apply(Op::add_, {rescaled(combine->left[0], combine->left[1]),
+                                                                   rescaled(combine->right[0], combine->right[1])})};
     State state_max = max, state_sum = sum;
     state_max.value = scalar_value(own);
     state_max.init = identity_of(Op::reduce_max_, dtype);

@@ -23,7 +23,7 @@ namespace {
 struct Tail {
   Index outer;
   int64_t high = 0, factor = 1;
-  std::vector<ExprPtr> others;       ///< the rest of the condition
+  std::vector<ExprPtr> others;  ///< the rest of the condition
   int64_t rest() const { return high % factor; }
 };
 
@@ -36,9 +36,9 @@ std::optional<Tail> find_tail(const ExprPtr& where, const VarRef& inner) {
     bool inside = false;
     if (!found && bound && bound->index.coefficient_of(inner.get(), &inside) == 1 && !inside) {
       const Index outer = bound->index - Index(inner);
-      const bool whole = outer.constant() % tail.factor == 0 && std::all_of(outer.terms().begin(), outer.terms().end(), [&](const Term& term) {
-        return term.coefficient % tail.factor == 0;
-      });
+      const bool whole =
+          outer.constant() % tail.factor == 0 &&
+          std::all_of(outer.terms().begin(), outer.terms().end(), [&](const Term& term) { return term.coefficient % tail.factor == 0; });
       if (whole && bound->high % tail.factor != 0) {
         tail.outer = outer;
         tail.high = bound->high;
@@ -67,10 +67,10 @@ class Peeler {
     const auto* reduce = std::get_if<Reduce>(&stmt.node);
     const ExprPtr where = loop ? loop->where : reduce ? reduce->where : nullptr;
     const std::optional<Tail> tail = find_tail(where, (*dims)[at].var);
-    if (!tail) return Block{std::move(stmt)};   // nothing is left over
+    if (!tail) return Block{std::move(stmt)};  // nothing is left over
     const int outer_at = place_of_outer(*dims, *tail);
     if (reduce && outer_at >= 0) return peel_reduce(*reduce, *tail, at, outer_at);
-    if (reduce) return Block{std::move(stmt)};   // its outer part is elsewhere: the mask stays
+    if (reduce) return Block{std::move(stmt)};  // its outer part is elsewhere: the mask stays
     if (outer_at >= 0 && is_serial((*dims)[outer_at].bind) && loop->kind == Loop::Kind::map) {
       return two_loops(*loop, *tail, at, outer_at);
     }
@@ -225,10 +225,12 @@ class Peeler {
     int known = 0;
     for (int i = 0; i < static_cast<int>(loop.dims.size()); i++) {
       const Bind bind = loop.dims[i].bind;
-      const bool parallel = bind == Bind::block || bind == Bind::threads || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
+      const bool parallel =
+          bind == Bind::block || bind == Bind::threads || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
       if (tail.outer.uses(loop.dims[i].var.get()) || (parallel && i < at)) known = i + 1;
     }
-    if (known > at) internal_error("`" + loop.dims[known - 1].var->name + "` decides about the remainder, it must stand outside `" + name_ + "`");
+    if (known > at)
+      internal_error("`" + loop.dims[known - 1].var->name + "` decides about the remainder, it must stand outside `" + name_ + "`");
     Loop outer = loop;
     outer.dims.assign(loop.dims.begin(), loop.dims.begin() + known);
     Loop main = loop;

@@ -11,7 +11,8 @@
 namespace tcc::loop {
 
 Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind) {
-  if (kind != Bind::lane && kind != Bind::warp && kind != Bind::thread) internal_error("a reduce runs across lanes, warps or threads, not " + std::string(name_of(kind)));
+  if (kind != Bind::lane && kind != Bind::warp && kind != Bind::thread)
+    internal_error("a reduce runs across lanes, warps or threads, not " + std::string(name_of(kind)));
   walk(unit.body, [&](const Stmt& stmt) {
     const std::vector<Dim>* dims = dims_of(stmt);
     const int at = dims ? find_dim(*dims, dim) : -1;

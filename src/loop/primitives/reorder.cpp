@@ -53,7 +53,8 @@ Unit reorder(const Unit& unit, const std::vector<std::string>& order) {
         moved.push_back((*dims)[at]);
       }
       const auto* loop = std::get_if<Loop>(&stmt.node);
-      if (std::holds_alternative<Scan>(stmt.node) || (loop && loop->kind == Loop::Kind::for_)) internal_error("`" + order[0] + "` runs in order");
+      if (std::holds_alternative<Scan>(stmt.node) || (loop && loop->kind == Loop::Kind::for_))
+        internal_error("`" + order[0] + "` runs in order");
       std::sort(places.begin(), places.end());
       for (size_t i = 0; i < places.size(); i++) (*dims)[places[i]] = moved[i];
       found = true;

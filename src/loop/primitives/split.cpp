@@ -4,7 +4,8 @@
 // becomes
 //   map %i_0 in 3, %i_1 in 8 where lt(%i_0 * 8 + %i_1, 20) { store load %a[%i_0 * 8 + %i_1], %b[%i_0 * 8 + %i_1] }
 //
-// The two dims stand side by side, so order is kept; `peel` gives the remainder its own code afterwards. A factor beyond the extent is the extent.
+// The two dims stand side by side, so order is kept; `peel` gives the remainder its own code afterwards. A factor beyond the extent is
+// the extent, unless `pad` asks for whole blocks.
 #include <algorithm>
 #include <utility>
 
@@ -21,7 +22,7 @@ void substitute_inside(Stmt& stmt, const VarRef& var, const Index& by) { stmt = 
 
 }  // namespace
 
-Unit split(const Unit& unit, const std::string& dim, int64_t factor) {
+Unit split(const Unit& unit, const std::string& dim, int64_t factor, bool pad) {
   if (factor < 1) internal_error("the factor is " + std::to_string(factor));
   Unit result = unit;
   NameTable names(unit);
@@ -32,12 +33,13 @@ Unit split(const Unit& unit, const std::string& dim, int64_t factor) {
     if (at < 0) return std::nullopt;
     found = true;
     const Dim old = (*dims)[at];
-    const int64_t extent = old.var->extent, inner_extent = std::min(factor, std::max<int64_t>(extent, 1));
+    const int64_t extent = old.var->extent, inner_extent = pad ? factor : std::min(factor, std::max<int64_t>(extent, 1));
     const VarRef outer = make_var(names.fresh(restem(old.var->name, dim, dim + "_0")), (extent + inner_extent - 1) / inner_extent);
     const VarRef inner = make_var(names.fresh(restem(old.var->name, dim, dim + "_1")), inner_extent);
     const Index index = Index(outer) * inner_extent + Index(inner);
     const ExprPtr tail = in_range(index, 0, extent);
-    if (tail && std::holds_alternative<Scan>(stmt.node)) internal_error("the factor must divide the extent of a scan, " + std::to_string(extent));
+    if (tail && std::holds_alternative<Scan>(stmt.node))
+      internal_error("the factor must divide the extent of a scan, " + std::to_string(extent));
     (*dims)[at] = Dim{outer, old.bind};
     dims->insert(dims->begin() + at + 1, Dim{inner, old.bind});
     substitute_inside(stmt, old.var, index);

@@ -28,8 +28,7 @@ class Splitter {
       auto* loop = std::get_if<Loop>(&top[i].node);
       if (loop && loop->kind == Loop::Kind::map) {
         body = &loop->body;
-        for (at = 0; at < body->size() && !defines((*body)[at]); at++) {
-        }
+        for (at = 0; at < body->size() && !defines((*body)[at]); at++) {}
         if (at == body->size()) continue;
       } else if (!defines(top[i])) {
         continue;

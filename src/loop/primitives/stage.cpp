@@ -53,7 +53,8 @@ class Stager {
     std::vector<int64_t> sorted = order_;
     std::sort(sorted.begin(), sorted.end());
     for (size_t i = 0; i < sorted.size(); i++) {
-      if (sorted[i] != static_cast<int64_t>(i) || sorted.size() != buffer_->extents.size()) internal_error("the order must name each axis of `" + buffer + "` once");
+      if (sorted[i] != static_cast<int64_t>(i) || sorted.size() != buffer_->extents.size())
+        internal_error("the order must name each axis of `" + buffer + "` once");
     }
   }
 
@@ -83,7 +84,7 @@ class Stager {
 
  private:
   struct Region {
-    std::vector<Index> corner;            // without constants until all loads are seen
+    std::vector<Index> corner;  // without constants until all loads are seen
     std::vector<int64_t> low, high;
     ExprPtr otherwise;
     bool seen = false;
@@ -127,7 +128,7 @@ class Stager {
 
     Block body;
     body.push_back({Alloc{staged}});
-    if (space_ == Space::shared) body.push_back({Barrier{}});   // the last round's readers are done
+    if (space_ == Space::shared) body.push_back({Barrier{}});  // the last round's readers are done
     body.push_back(copy(region, staged));
     if (space_ == Space::shared) body.push_back({Barrier{}});
     rewrite_exprs(loop.body, [&](const ExprPtr& expr) -> ExprPtr {
@@ -191,7 +192,8 @@ class Stager {
   }
 
   Stmt copy(const Region& region, const BufferRef& staged) {
-    const bool zero = !region.otherwise || (region.otherwise->kind == Expr::Kind::constant && region.otherwise->float_value == 0 && region.otherwise->int_value == 0);
+    const bool zero = !region.otherwise || (region.otherwise->kind == Expr::Kind::constant && region.otherwise->float_value == 0 &&
+                                            region.otherwise->int_value == 0);
     if (space_ == Space::shared && keeps_order_ && zero && phases_ == 1) {
       Copy copy;
       copy.source = buffer_;
@@ -210,7 +212,7 @@ class Stager {
       loop.dims.push_back({var, Bind::none});
       from[axis] = region.corner[axis] + Index(var);
       to[i] = Index(var);
-      if (phases_ > 1 && i + 1 == order_.size()) {   // this one was the phase
+      if (phases_ > 1 && i + 1 == order_.size()) {  // this one was the phase
         const VarRef step = make_var(names_.fresh(buffer_->name + "_" + static_cast<char>('a' + axis) + "_step"), staged->extents.back());
         loop.dims.push_back({step, Bind::none});
         from[axis] = from[axis] + Index(step) * phases_;
@@ -249,7 +251,8 @@ class Stager {
 
 }  // namespace
 
-Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order, int64_t phases) {
+Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order,
+           int64_t phases) {
   Unit result = unit;
   Stager stager(unit, buffer, space, at, order, phases);
   stager.edit(result.body, {});

@@ -82,11 +82,12 @@ class Tiler {
 
   Block interchange(const Loop& loop, size_t position) {
     const Reduce& reduce = std::get<Reduce>(loop.body[position].node);
-    std::vector<Dim> outer, tiled, reduced, kept;   // kept: of the reduce, but accumulated apart
+    std::vector<Dim> outer, tiled, reduced, kept;  // kept: of the reduce, but accumulated apart
     for (const Dim& dim : loop.dims) (is_named(dim) ? tiled : outer).push_back(dim);
     for (const Dim& dim : reduce.dims) (is_named(dim) ? kept : reduced).push_back(dim);
     for (const std::string& name : named_) {
-      if (find_dim(tiled, name) < 0 && find_dim(kept, name) < 0) internal_error("`" + name + "` is neither a dim of the map around `" + accumulator_ + "` nor of its reduce");
+      if (find_dim(tiled, name) < 0 && find_dim(kept, name) < 0)
+        internal_error("`" + name + "` is neither a dim of the map around `" + accumulator_ + "` nor of its reduce");
     }
     if (reduce.combine && !kept.empty()) internal_error("a reduce with a combine of its own can't keep partial results");
     std::vector<Dim> all = tiled;
@@ -97,7 +98,8 @@ class Tiler {
 
     unmasked_.clear();
     for (const Dim& dim : tiled) {
-      if (std::any_of(inside.begin(), inside.end(), [&](const ExprPtr& condition) { return uses(condition, dim.var.get()); })) unmasked_.push_back(dim.var);
+      if (std::any_of(inside.begin(), inside.end(), [&](const ExprPtr& condition) { return uses(condition, dim.var.get()); }))
+        unmasked_.push_back(dim.var);
     }
 
     Block before(loop.body.begin(), loop.body.begin() + static_cast<std::ptrdiff_t>(position));
@@ -136,12 +138,14 @@ class Tiler {
   /// The lets before the reduce that `roots` need, in front of `block`.
   Block with_lets(const Block& before, Block block, const std::set<const Scalar*>& roots) const {
     Block result;
-    if (!needed_lets(before, roots, result)) internal_error("`" + accumulator_ + "` depends on another reduce of the same body: tile that first");
+    if (!needed_lets(before, roots, result))
+      internal_error("`" + accumulator_ + "` depends on another reduce of the same body: tile that first");
     for (Stmt& stmt : block) result.push_back(std::move(stmt));
     return result;
   }
 
-  Stmt init(const Reduce& reduce, const Block& before, const std::vector<Dim>& all, const std::vector<Dim>& kept, const std::vector<BufferRef>& tiles) {
+  Stmt init(const Reduce& reduce, const Block& before, const std::vector<Dim>& all, const std::vector<Dim>& kept,
+            const std::vector<BufferRef>& tiles) {
     Loop loop;
     const Copy copy = copy_dims(all, ".init");
     loop.dims = copy.dims;
@@ -160,8 +164,8 @@ class Tiler {
     return {std::move(loop)};
   }
 
-  Stmt accumulate(const Reduce& reduce, const Block& before, const std::vector<Dim>& all, const std::vector<Dim>& reduced, const std::vector<BufferRef>& tiles,
-                  const std::vector<Index>& indices) {
+  Stmt accumulate(const Reduce& reduce, const Block& before, const std::vector<Dim>& all, const std::vector<Dim>& reduced,
+                  const std::vector<BufferRef>& tiles, const std::vector<Index>& indices) {
     Loop loop;
     loop.dims = all;
     std::vector<ExprPtr> outside, inside;
@@ -183,7 +187,7 @@ class Tiler {
     std::vector<ExprPtr> results;
     if (reduce.combine) {
       const Combine& combine = *reduce.combine;
-      for (size_t i = 0; i < values.size(); i++) {   // the combine may name a value more than once
+      for (size_t i = 0; i < values.size(); i++) {  // the combine may name a value more than once
         const ScalarRef value = make_scalar(names_.fresh(reduce.states[i].result->name + ".value"), tiles[i]->dtype);
         body.push_back({Let{value, values[i]}});
         values[i] = scalar_value(value);
@@ -251,7 +255,7 @@ class Tiler {
   std::string accumulator_;
   std::vector<std::string> named_;
   Space space_;
-  std::vector<VarRef> unmasked_;   ///< tiled dims whose mask guards the last map only
+  std::vector<VarRef> unmasked_;  ///< tiled dims whose mask guards the last map only
   bool found_ = false;
 };
 
