@@ -1,0 +1,71 @@
+// What only shows when something inside goes wrong, and what documents promise.
+#include <gtest/gtest.h>
+
+#include "cli/program.h"
+#include "driver/bindings.h"
+#include "driver/session.h"
+#include "tcc/graph/passes.h"
+#include "tcc/support/files.h"
+#include "tcc/support/safetensors.h"
+
+namespace tcc::driver {
+namespace {
+
+TEST(Session, AnInternalErrorLeavesAReproducer) {
+  const test::Folder folder;
+  ::setenv("TMPDIR", folder.path().c_str(), 1);
+  const auto graph = parse_graph(test::small_graph(), "small.graph", {});
+  Options options;
+  options.model = "small.graph";
+  Diagnostics diagnostics;
+  Session session(options, diagnostics);
+  for (const bool unexpected : {false, true}) {
+    try {
+      run_stage(session, "canonicalize", graph.get(), "--from=graph --pass=canonicalize", [&] {
+        if (unexpected) throw std::runtime_error("nobody catches this");
+        require_well_formed("canonicalize", {"%y is f32[3], expected f32[2]"});
+      });
+      FAIL() << "the fault went unseen";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::internal);
+      const std::string text = error.what();
+      EXPECT_NE(text.find("this happened in `canonicalize`"), std::string::npos) << text;
+      const size_t begin = text.find(folder.path());
+      ASSERT_NE(begin, std::string::npos) << text;
+      const std::string path = text.substr(begin, text.find(',', begin) - begin);
+      const std::string written = read_text_file(path);
+      EXPECT_TRUE(written.starts_with("// tcc --from=graph --pass=canonicalize " + path + "\n")) << written;
+      const auto weights = read_safetensors(path + ".safetensors").tensors;
+      EXPECT_TRUE(equal(*graph, *parse_graph(written, path, weights)));
+    }
+  }
+  // A fault of the model is no bug of ours.
+  try {
+    run_stage(session, "resolve", graph.get(), "", [] { throw Error(ExitCode::model, "type-error", "x", "wrong"); });
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "x: error: wrong [type-error]");
+  }
+}
+
+TEST(Bindings, NamesHoldAnyCharacter) {
+  EXPECT_EQ(parse_shapes({"a:2x3,b:"}), (std::map<std::string, Shape>{{"a", {2, 3}}, {"b", {}}}));
+  EXPECT_EQ(parse_shapes({"net/x:0:2x3,y,z:4", "w:5"}), (std::map<std::string, Shape>{{"net/x:0", {2, 3}}, {"y,z", {4}}, {"w", {5}}}));
+  for (const char* text : {"x", "x:2xx3", "x:2x", ":3", "x:-1", "a:1,b"}) EXPECT_THROW(parse_shapes({text}), Error) << text;
+
+  const auto graph = parse_graph("graph @g(%\"a=b\": f32[], %a: i64[1], %n: f32[batch]) -> (%\"a=b\": f32[]) {\n  return %\"a=b\"\n}\n", "g.graph", {});
+  Options options;
+  options.bind = {"a=b=0.5", "a=7", "batch=3"};
+  const Bindings bindings = resolve_bindings(*graph, options);
+  EXPECT_EQ(bindings.inputs.at("a=b").as_double(0), 0.5);
+  EXPECT_EQ(bindings.inputs.at("a").as_int64(0), 7);
+  EXPECT_EQ(bindings.inputs.at("a").shape(), Shape{1});
+  EXPECT_EQ(bindings.symbols.at("batch"), 3);
+}
+
+TEST(Documents, EveryKindOfDiagnosticIsExplained) {
+  const std::string text = read_text_file(TCC_SOURCE_DIR "/docs/diagnostics.md");
+  for (const DiagnosticKind& kind : diagnostic_kinds()) EXPECT_NE(text.find("\n## " + std::string(kind.name) + "\n"), std::string::npos) << kind.name;
+}
+
+}  // namespace
+}  // namespace tcc::driver
