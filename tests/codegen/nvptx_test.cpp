@@ -59,7 +59,8 @@ TEST(Nvptx, ARowIsReadOnceAndKeptInRegisters) {
 }
 
 TEST(Nvptx, TensorCoresReadAPipeOfAsynchronousCopies) {
-  std::string ptx = ptx_of(R"(kernel #k target sm_80 grid 256 threads 256 shared 98304 (%a: bf16[2048, 512], %b: bf16[4096, 512]) -> (%c: bf16[2048, 4096]) {
+  std::string ptx = ptx_of(
+      R"(kernel #k target sm_80 grid 256 threads 256 shared 98304 (%a: bf16[2048, 512], %b: bf16[4096, 512]) -> (%c: bf16[2048, 4096]) {
     map %i in 16 bind(block), %j in 16 bind(block) {
       pipe %p stages 4 (%sa: bf16[128, 32] shared swizzle(2, 4, 3), %sb: bf16[256, 32] shared swizzle(2, 4, 3))
       alloc %acc: f32[128, 256] registers tile(reg 0 4 16, reg 1 8 8, reg 0 2 8, reg 1 2 1, lane 0 8 1, lane 1 4 2, warp 0 2 64, warp 1 4 64)

@@ -79,13 +79,15 @@ TEST(X86, ReadsPaddingAsTheElseValue) {
 }
 
 TEST(X86, GathersByDataAndReadsZeroOutside) {
-  expect_as_interpreted(R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%t: f32[4, 8], %x: i64[16]) -> (%y: f32[16, 8], %z: f32[16]) {
+  expect_as_interpreted(
+      R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%t: f32[4, 8], %x: i64[16]) -> (%y: f32[16, 8], %z: f32[16]) {
     map %i in 16 bind(serial), %l in 8 bind(vector) { %v: i64 = load %x[%i]; store load %t[%v, %l] else 0.0, %y[%i, %l] }
     map %j in 2 bind(serial), %k in 8 bind(vector) { %w: i64 = load %x[%j * 8 + %k]; store load %t[%w, 3] else 0.0, %z[%j * 8 + %k] } })");
 }
 
 TEST(X86, ScansAndScatters) {
-  expect_as_interpreted(R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%a: f32[2, 5], %x: i64[10]) -> (%b: f32[2, 5], %h: f32[6]) {
+  expect_as_interpreted(
+      R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%a: f32[2, 5], %x: i64[10]) -> (%b: f32[2, 5], %h: f32[6]) {
     map %i in 2 bind(serial) { %s: f32 = scan sum exclusive %j in 5 bind(serial) { yield load %a[%i, -%j + 4] } after { store %s, %b[%i, %j] } }
     map %z in 6 bind(serial) { store 0.0, %h[%z] }
     map %e in 10 bind(serial) { %d: i64 = load %x[%e]; scatter add 1.5, %h[%d] } })");
@@ -94,8 +96,10 @@ TEST(X86, ScansAndScatters) {
 TEST(X86, ConvertsEveryDtype) {
   for (const char* dtype : {"f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"}) {
     std::string d = dtype;
-    expect_as_interpreted("kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: f32[16], %w: " + d + "[16]) -> (%y: " + d + "[16], %v: f32[16]) {"
-        "map %l in 16 bind(vector) { store cast<" + d + ">(mul(load %x[%l], 100.0)), %y[%l]; store cast<f32>(load %w[%l]), %v[%l] } }");
+    expect_as_interpreted("kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: f32[16], %w: " + d + "[16]) -> (%y: " + d +
+                          "[16], %v: f32[16]) {"
+                          "map %l in 16 bind(vector) { store cast<" +
+                          d + ">(mul(load %x[%l], 100.0)), %y[%l]; store cast<f32>(load %w[%l]), %v[%l] } }");
   }
 }
 
@@ -103,8 +107,10 @@ TEST(X86, IntegerDivisionNeverTraps) {
   for (const char* dtype : {"i32", "i64", "u8"}) {
     std::string d = dtype;
     for (const char* op : {"div", "rem", "mod"}) {
-      expect_as_interpreted("kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: " + d + "[64], %w: " + d + "[64]) -> (%y: " + d + "[64]) {"
-          "map %i in 8 bind(serial), %l in 8 bind(vector) { store " + op + "(load %x[%i * 8 + %l], load %w[%i * 8 + %l]), %y[%i * 8 + %l] } }");
+      expect_as_interpreted("kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: " + d + "[64], %w: " + d + "[64]) -> (%y: " + d +
+                            "[64]) {"
+                            "map %i in 8 bind(serial), %l in 8 bind(vector) { store " +
+                            op + "(load %x[%i * 8 + %l], load %w[%i * 8 + %l]), %y[%i * 8 + %l] } }");
     }
   }
 }

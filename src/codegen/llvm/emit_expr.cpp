@@ -42,14 +42,12 @@ llvm::Value* Emitter::emit_op(const loop::Expr& expr) {
       if (varies(args[0])) type = llvm::VectorType::get(type, llvm::cast<llvm::VectorType>(args[0]->getType()));
       return builder_.CreateBitCast(args[0], type);
     }
-    case Op::select_:
-      unify(args);
-      return builder_.CreateSelect(args[0], args[1], args[2]);
+    case Op::select_: unify(args); return builder_.CreateSelect(args[0], args[1], args[2]);
     case Op::not_: return builder_.CreateNot(args[0]);
     default: break;
   }
   unify(args);
-  if (operand == DType::f16 || operand == DType::bf16) {   // computed in f32, rounded to the operands' dtype
+  if (operand == DType::f16 || operand == DType::bf16) {  // computed in f32, rounded to the operands' dtype
     for (llvm::Value*& arg : args) arg = emit_cast(arg, operand, DType::f32);
     llvm::Value* result = emit_arithmetic(expr.op, DType::f32, args);
     return expr.dtype == DType::boolean ? result : emit_cast(result, DType::f32, expr.dtype);
@@ -94,9 +92,25 @@ llvm::Value* Emitter::emit_float_arithmetic(Op op, const std::vector<llvm::Value
     case Op::sqrt_: return sqrt(x).value;
     case Op::rsqrt_: return (1.0 / sqrt(x)).value;
     case Op::recip_: return (1.0 / x).value;
-    case Op::exp_: case Op::exp2_: case Op::expm1_: case Op::log_: case Op::log2_: case Op::log1p_: case Op::sin_: case Op::cos_: case Op::tan_:
-    case Op::asin_: case Op::acos_: case Op::atan_: case Op::sinh_: case Op::cosh_: case Op::tanh_: case Op::asinh_: case Op::acosh_:
-    case Op::atanh_: case Op::erf_: return emit_unary_math(op, x).value;
+    case Op::exp_:
+    case Op::exp2_:
+    case Op::expm1_:
+    case Op::log_:
+    case Op::log2_:
+    case Op::log1p_:
+    case Op::sin_:
+    case Op::cos_:
+    case Op::tan_:
+    case Op::asin_:
+    case Op::acos_:
+    case Op::atan_:
+    case Op::sinh_:
+    case Op::cosh_:
+    case Op::tanh_:
+    case Op::asinh_:
+    case Op::acosh_:
+    case Op::atanh_:
+    case Op::erf_: return emit_unary_math(op, x).value;
     case Op::isnan_: return is_nan(x).value;
     case Op::isinf_: return (fabs(x) == INFINITY).value;
     case Op::isfinite_: return (fabs(x) < INFINITY).value;
@@ -105,7 +119,7 @@ llvm::Value* Emitter::emit_float_arithmetic(Op op, const std::vector<llvm::Value
     case Op::mul_: return contracted([&] { return builder_.CreateFMul(a, b); });
     case Op::div_: return builder_.CreateFDiv(a, b);
     case Op::rem_: return emit_fmod(x, y).value;
-    case Op::mod_: {   // the remainder moved to the divisor's sign
+    case Op::mod_: {  // the remainder moved to the divisor's sign
       Lane r = emit_fmod(x, y);
       Lane differs = (r < 0.0) ^ (y < 0.0);
       return select(r == 0.0, copysign(r, y), select(differs, r + y, r)).value;
@@ -141,15 +155,17 @@ llvm::Value* Emitter::emit_integer_arithmetic(Op op, DType dtype, const std::vec
     llvm::Value* divisor = builder_.CreateSelect(unsafe, constant(1), b);
     llvm::Value* regular = remainder ? (is_signed ? builder_.CreateSRem(a, divisor) : builder_.CreateURem(a, divisor))
                                      : (is_signed ? builder_.CreateSDiv(a, divisor) : builder_.CreateUDiv(a, divisor));
-    if (remainder) return regular;                        // by 0 and by -1: the remainder by 1, which is 0
-    llvm::Value* result = is_signed ? builder_.CreateSelect(builder_.CreateICmpEQ(b, constant(-1)), builder_.CreateNeg(a), regular) : regular;
+    if (remainder) return regular;  // by 0 and by -1: the remainder by 1, which is 0
+    llvm::Value* result =
+        is_signed ? builder_.CreateSelect(builder_.CreateICmpEQ(b, constant(-1)), builder_.CreateNeg(a), regular) : regular;
     return builder_.CreateSelect(zero, constant(0), result);
   };
   switch (op) {
     case Op::neg_: return builder_.CreateNeg(a);
     case Op::abs_: return is_signed ? builder_.CreateSelect(builder_.CreateICmpSLT(a, constant(0)), builder_.CreateNeg(a), a) : a;
     case Op::sign_: {
-      llvm::Value* positive = builder_.CreateZExt(is_signed ? builder_.CreateICmpSGT(a, constant(0)) : builder_.CreateICmpNE(a, constant(0)), type);
+      llvm::Value* positive =
+          builder_.CreateZExt(is_signed ? builder_.CreateICmpSGT(a, constant(0)) : builder_.CreateICmpNE(a, constant(0)), type);
       return is_signed ? builder_.CreateOr(positive, builder_.CreateAShr(a, constant(type->getScalarSizeInBits() - 1))) : positive;
     }
     case Op::add_: return dtype == DType::boolean ? builder_.CreateOr(a, b) : builder_.CreateAdd(a, b);
@@ -164,7 +180,7 @@ llvm::Value* Emitter::emit_integer_arithmetic(Op op, DType dtype, const std::vec
       llvm::Value* nonzero = builder_.CreateICmpNE(r, constant(0));
       return builder_.CreateSelect(builder_.CreateAnd(differs, nonzero), builder_.CreateAdd(r, b), r);
     }
-    case Op::pow_: {   // square and multiply over the exponent's bits; a negative exponent gives 0, or +-1 for base +-1
+    case Op::pow_: {  // square and multiply over the exponent's bits; a negative exponent gives 0, or +-1 for base +-1
       llvm::Value* result = constant(1);
       llvm::Value* base = a;
       llvm::Value* exponent = b;
@@ -177,7 +193,8 @@ llvm::Value* Emitter::emit_integer_arithmetic(Op op, DType dtype, const std::vec
       if (!is_signed) return result;
       llvm::Value* odd = builder_.CreateICmpNE(builder_.CreateAnd(b, constant(1)), constant(0));
       llvm::Value* unit = builder_.CreateSelect(builder_.CreateICmpEQ(a, constant(1)), constant(1),
-                                                builder_.CreateSelect(builder_.CreateICmpEQ(a, constant(-1)), builder_.CreateSelect(odd, constant(-1), constant(1)), constant(0)));
+                                                builder_.CreateSelect(builder_.CreateICmpEQ(a, constant(-1)),
+                                                                      builder_.CreateSelect(odd, constant(-1), constant(1)), constant(0)));
       return builder_.CreateSelect(builder_.CreateICmpSLT(b, constant(0)), unit, result);
     }
     case Op::max_: return builder_.CreateSelect(less(a, b), b, a);
@@ -191,7 +208,7 @@ llvm::Value* Emitter::emit_integer_arithmetic(Op op, DType dtype, const std::vec
     case Op::or_: return builder_.CreateOr(a, b);
     case Op::xor_: return builder_.CreateXor(a, b);
     case Op::shl_:
-    case Op::shr_: {   // a shift by the width or more leaves nothing (or the sign)
+    case Op::shr_: {  // a shift by the width or more leaves nothing (or the sign)
       llvm::Value* width = constant(type->getScalarSizeInBits());
       llvm::Value* fits = builder_.CreateICmpULT(b, width);
       llvm::Value* amount = builder_.CreateSelect(fits, b, constant(type->getScalarSizeInBits() - 1));
@@ -212,7 +229,10 @@ llvm::Value* Emitter::emit_integer_arithmetic(Op op, DType dtype, const std::vec
       if (type->isVectorTy()) flag = llvm::VectorType::get(flag, llvm::cast<llvm::VectorType>(type));
       return op == Op::isfinite_ ? llvm::Constant::getAllOnesValue(flag) : llvm::Constant::getNullValue(flag);
     }
-    case Op::ceil_: case Op::floor_: case Op::trunc_: case Op::round_even_: return a;
+    case Op::ceil_:
+    case Op::floor_:
+    case Op::trunc_:
+    case Op::round_even_: return a;
     default: fail("no code for `" + std::string(name_of(op)) + "` on integers");
   }
 }
@@ -226,13 +246,14 @@ llvm::Value* Emitter::emit_cast(llvm::Value* value, DType from, DType to) {
   if (size_bits(from) < 8 || size_bits(to) < 8 || (is_float(from) && size_bits(from) == 8) || (is_float(to) && size_bits(to) == 8)) {
     fail("conversion between " + std::string(name_of(from)) + " and " + std::string(name_of(to)) + " in a kernel");
   }
-  if (from == DType::bf16 && !has_bf16_conversions()) {   // the upper half of an f32
+  if (from == DType::bf16 && !has_bf16_conversions()) {  // the upper half of an f32
     llvm::Type* i32 = lanes_of(builder_.getInt32Ty());
     llvm::Value* bits = builder_.CreateZExt(builder_.CreateBitCast(value, lanes_of(builder_.getInt16Ty())), i32);
-    llvm::Value* single = builder_.CreateBitCast(builder_.CreateShl(bits, llvm::ConstantInt::get(i32, 16)), lanes_of(builder_.getFloatTy()));
+    llvm::Value* single =
+        builder_.CreateBitCast(builder_.CreateShl(bits, llvm::ConstantInt::get(i32, 16)), lanes_of(builder_.getFloatTy()));
     return emit_cast(single, DType::f32, to);
   }
-  if (to == DType::bf16 && !has_bf16_conversions()) {     // to nearest even: add half of the last place, less one when it is even
+  if (to == DType::bf16 && !has_bf16_conversions()) {  // to nearest even: add half of the last place, less one when it is even
     llvm::Value* single = emit_cast(value, from, DType::f32);
     llvm::Type* i32 = lanes_of(builder_.getInt32Ty());
     auto constant = [&](uint64_t v) { return llvm::ConstantInt::get(i32, v); };
@@ -251,7 +272,8 @@ llvm::Value* Emitter::emit_cast(llvm::Value* value, DType from, DType to) {
     return builder_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
   }
   if (is_float(from) && is_float(to)) {
-    if (from == DType::f64 && size_bits(to) == 16) value = builder_.CreateFPTrunc(value, lanes_of(builder_.getFloatTy()));   // through f32, as Tensor::cast_to
+    if (from == DType::f64 && size_bits(to) == 16)
+      value = builder_.CreateFPTrunc(value, lanes_of(builder_.getFloatTy()));  // through f32, as Tensor::cast_to
     if (size_bits(from) == 16 && size_bits(to) == 16) {
       value = builder_.CreateFPExt(value, lanes_of(builder_.getFloatTy()));
       return builder_.CreateFPTrunc(value, type);
@@ -264,7 +286,7 @@ llvm::Value* Emitter::emit_cast(llvm::Value* value, DType from, DType to) {
     return builder_.CreateIntrinsic(id, {type, value->getType()}, {value});
   }
   if (is_float(to)) {
-    if (size_bits(to) == 16) {   // through f32: integers that f32 cannot hold round twice, as everywhere in tcc
+    if (size_bits(to) == 16) {  // through f32: integers that f32 cannot hold round twice, as everywhere in tcc
       llvm::Type* single = lanes_of(builder_.getFloatTy());
       llvm::Value* wide = from_unsigned ? builder_.CreateUIToFP(value, single) : builder_.CreateSIToFP(value, single);
       return builder_.CreateFPTrunc(wide, type);

@@ -15,7 +15,10 @@ llvm::Value* Emitter::emit_index(const Index& index) {
   auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
   llvm::Value* sum = nullptr;
   auto add = [&](llvm::Value* value) {
-    if (!sum) { sum = value; return; }
+    if (!sum) {
+      sum = value;
+      return;
+    }
     std::vector<llvm::Value*> both{sum, value};
     unify(both);
     sum = builder_.CreateNSWAdd(both[0], both[1]);
@@ -42,7 +45,7 @@ llvm::Value* Emitter::emit_index(const Index& index) {
         value = it->second;
         llvm::Type* type = varies(value) ? llvm::VectorType::get(index_type_, llvm::cast<llvm::VectorType>(value->getType())) : index_type_;
         value = is_unsigned_integer(atom.scalar->dtype) || atom.scalar->dtype == DType::boolean ? builder_.CreateZExtOrTrunc(value, type)
-                                                                                               : builder_.CreateSExtOrTrunc(value, type);
+                                                                                                : builder_.CreateSExtOrTrunc(value, type);
         break;
       }
       case Atom::Kind::floor_div:
@@ -54,7 +57,7 @@ llvm::Value* Emitter::emit_index(const Index& index) {
         auto low = atom.operand->min();
         if (low && *low >= 0) {
           value = division ? builder_.CreateUDiv(operand, divisor) : builder_.CreateURem(operand, divisor);
-        } else {   // floor: correct the truncated quotient where the remainder is negative
+        } else {  // floor: correct the truncated quotient where the remainder is negative
           llvm::Value* remainder = builder_.CreateSRem(operand, divisor);
           llvm::Value* negative = builder_.CreateICmpSLT(remainder, llvm::Constant::getNullValue(remainder->getType()));
           if (division) {
@@ -123,7 +126,7 @@ Emitter::Address Emitter::address_of(const loop::Buffer& buffer, const std::vect
     for (const loop::VarRef& var : used) {
       if (var.get() == lane_var_) lane = var;
     }
-    if (!by_lane && flat.uses_scalars()) {   // a scalar that varies by lane makes the address vary
+    if (!by_lane && flat.uses_scalars()) {  // a scalar that varies by lane makes the address vary
       std::function<void(const Index&)> look = [&](const Index& index) {
         for (const loop::Term& term : index.terms()) {
           if (term.atom.kind == Atom::Kind::scalar) {
@@ -167,12 +170,12 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
     }
     return builder_.CreateSelect(all[2], all[0], all[1]);
   };
-  if (address.offsets || (address.lane_stride != 0 && address.lane_stride != 1)) {   // one scalar load a lane
+  if (address.offsets || (address.lane_stride != 0 && address.lane_stride != 1)) {  // one scalar load a lane
     llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes_));
     for (unsigned lane = 0; lane < lanes_; ++lane) {
-      llvm::Value* offset = address.offsets
-                                ? builder_.CreateExtractElement(address.offsets, lane)
-                                : builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, lane * address.lane_stride));
+      llvm::Value* offset =
+          address.offsets ? builder_.CreateExtractElement(address.offsets, lane)
+                          : builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, lane * address.lane_stride));
       if (mask) {
         llvm::Value* active = varies(mask) ? builder_.CreateExtractElement(mask, lane) : mask;
         offset = builder_.CreateSelect(active, offset, zero_of(offset));
@@ -185,20 +188,21 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
   if (address.lane_stride == 1 && lanes_ > 1) {
     auto* vector = llvm::FixedVectorType::get(element, lanes_);
     uint64_t align = std::min<uint64_t>(static_cast<uint64_t>(address.alignment) * element_size, 16);
-    if (!mask) return from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, address.base), llvm::Align(align)), buffer.dtype);
+    if (!mask)
+      return from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, address.base), llvm::Align(align)), buffer.dtype);
     if (has_masked_memory() && element_size >= 4) {
       llvm::Value* wide_mask = varies(mask) ? mask : splat(mask, vector->getElementCount());
       llvm::Value* value = builder_.CreateMaskedLoad(vector, element_pointer(buffer, address.base), llvm::Align(align), wide_mask,
                                                      llvm::Constant::getNullValue(vector));
       return with_passthrough(from_memory(value, buffer.dtype));
     }
-    Address each;   // lane by lane, inactive lanes read element 0
+    Address each;  // lane by lane, inactive lanes read element 0
     llvm::SmallVector<llvm::Constant*, 16> steps;
     for (unsigned lane = 0; lane < lanes_; ++lane) steps.push_back(llvm::ConstantInt::get(index_type_, lane));
     each.offsets = builder_.CreateNSWAdd(splat(address.base, vector->getElementCount()), llvm::ConstantVector::get(steps));
     return load_from(buffer, each, mask, passthrough);
   }
-  llvm::Value* offset = address.base;   // uniform
+  llvm::Value* offset = address.base;  // uniform
   llvm::Value* active = mask;
   if (active && varies(active)) active = builder_.CreateOrReduce(active);
   if (active) offset = builder_.CreateSelect(active, offset, zero_of(offset));
@@ -217,7 +221,7 @@ llvm::Value* Emitter::in_bounds(const loop::Buffer& buffer, const std::vector<In
     bool test_low = !low || *low < 0, test_high = !high || *high >= extent;
     if (!test_low && !test_high) continue;
     llvm::Type* narrow = index_type_;
-    if (index.uses_scalars()) index_type_ = builder_.getInt64Ty();   // data may hold any i64
+    if (index.uses_scalars()) index_type_ = builder_.getInt64Ty();  // data may hold any i64
     llvm::Value* value = emit_index(index);
     llvm::Value* bound = llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(extent));
     index_type_ = narrow;

@@ -16,7 +16,7 @@ using loop::Dim;
 llvm::Value* Emitter::identity(Op combiner, llvm::Type* type, DType dtype) {
   if (is_float(dtype)) {
     switch (combiner) {
-      case Op::reduce_sum_: return llvm::ConstantFP::get(type, -0.0);   // -0 keeps the sign of a sum of -0
+      case Op::reduce_sum_: return llvm::ConstantFP::get(type, -0.0);  // -0 keeps the sign of a sum of -0
       case Op::reduce_prod_: return llvm::ConstantFP::get(type, 1.0);
       case Op::reduce_max_: return llvm::ConstantFP::get(type, -std::numeric_limits<double>::infinity());
       case Op::reduce_min_: return llvm::ConstantFP::get(type, std::numeric_limits<double>::infinity());
@@ -27,11 +27,14 @@ llvm::Value* Emitter::identity(Op combiner, llvm::Type* type, DType dtype) {
   unsigned bits = type->getScalarSizeInBits();
   bool is_signed = is_signed_integer(dtype);
   switch (combiner) {
-    case Op::reduce_sum_: case Op::reduce_or_: return llvm::ConstantInt::get(type, 0);
+    case Op::reduce_sum_:
+    case Op::reduce_or_: return llvm::ConstantInt::get(type, 0);
     case Op::reduce_prod_: return llvm::ConstantInt::get(type, 1);
     case Op::reduce_and_: return llvm::Constant::getAllOnesValue(type);
-    case Op::reduce_max_: return llvm::ConstantInt::get(type, is_signed ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits));
-    case Op::reduce_min_: return llvm::ConstantInt::get(type, is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
+    case Op::reduce_max_:
+      return llvm::ConstantInt::get(type, is_signed ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits));
+    case Op::reduce_min_:
+      return llvm::ConstantInt::get(type, is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
     default: fail("no identity of `" + std::string(name_of(combiner)) + "`");
   }
 }
@@ -77,7 +80,7 @@ void Emitter::emit_reduce(const loop::Reduce& reduce) {
     if (dim.bind == Bind::unroll) copies *= dim.var->extent;
     if (dim.bind == Bind::vector) vector = dim.var->extent;
   }
-  if (copies > 8) copies = 1;   // few independent chains hide the latency; more only cost registers
+  if (copies > 8) copies = 1;  // few independent chains hide the latency; more only cost registers
   bool in_lanes = lane_var_ != nullptr;
   if (in_lanes && vector > 1) fail("a vector reduce inside a vector loop");
   int64_t width = in_lanes ? static_cast<int64_t>(lanes_) : vector;
@@ -89,7 +92,7 @@ void Emitter::emit_reduce(const loop::Reduce& reduce) {
     llvm::Type* type = register_type(state.result->dtype);
     if (width > 1) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(width));
     types.push_back(type);
-    if (reduce.combine) {   // `init` is the identity of a custom combine
+    if (reduce.combine) {  // `init` is the identity of a custom combine
       const loop::Var* lane = lane_var_;
       llvm::Value* value = emit_expr(state.init);
       lane_var_ = lane;
@@ -128,7 +131,7 @@ void Emitter::emit_reduce(const loop::Reduce& reduce) {
   };
   auto loops = [&] { emit_dims(rest, 0, [&] { emit_where(reduce.where, step); }); };
   llvm::Value* outer_mask = mask_;
-  if (!in_lanes) mask_ = nullptr;   // lanes of the reduce are its own
+  if (!in_lanes) mask_ = nullptr;  // lanes of the reduce are its own
   if (parallel.empty()) loops();
   else emit_parallel_dims(parallel, loops);
   mask_ = outer_mask;
@@ -140,7 +143,7 @@ void Emitter::emit_reduce(const loop::Reduce& reduce) {
     for (size_t i = 0; i < n; ++i) more.push_back(builder_.CreateLoad(types[i], cells[copy][i]));
     totals = combine_states(reduce.states, reduce.combine.get(), totals, more);
   }
-  if (!in_lanes) {   // lanes: halves against halves while even, then one by one
+  if (!in_lanes) {  // lanes: halves against halves while even, then one by one
     int64_t lanes = vector;
     auto part = [&](llvm::Value* total, int64_t from, int64_t count) -> llvm::Value* {
       if (count == 1) return builder_.CreateExtractElement(total, static_cast<uint64_t>(from));
@@ -195,7 +198,8 @@ void Emitter::emit_scan(const loop::Scan& scan) {
       builder_.CreateStore(next[i], cells[i]);
       llvm::Value* seen = scan.exclusive ? left[i] : next[i];
       // An exclusive sum starts at the identity -0; what the reader sees is +0.
-      if (scan.exclusive && !scan.states[i].init && !scan.combine && scan.states[i].combiner == Op::reduce_sum_ && is_float(scan.states[i].result->dtype)) {
+      if (scan.exclusive && !scan.states[i].init && !scan.combine && scan.states[i].combiner == Op::reduce_sum_ &&
+          is_float(scan.states[i].result->dtype)) {
         seen = builder_.CreateFAdd(seen, llvm::Constant::getNullValue(seen->getType()));
       }
       scalars_[scan.states[i].result.get()] = seen;

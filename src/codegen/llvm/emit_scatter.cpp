@@ -39,7 +39,8 @@ void Emitter::emit_scatter(const loop::Scatter& scatter) {
     std::vector<llvm::Value*> args{emit_cast(old, buffer.dtype, working), emit_cast(value, scatter.value->dtype, working)};
     llvm::Value* sum = emit_arithmetic(scatter.combiner, working, args);
     llvm::Value* next = builder_.CreateBitCast(to_memory(emit_cast(sum, working, buffer.dtype), buffer.dtype), bits);
-    auto* exchange = builder_.CreateAtomicCmpXchg(pointer, seen, next, align, llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic);
+    auto* exchange =
+        builder_.CreateAtomicCmpXchg(pointer, seen, next, align, llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic);
     seen->addIncoming(builder_.CreateExtractValue(exchange, 0), builder_.GetInsertBlock());
     builder_.CreateCondBr(builder_.CreateExtractValue(exchange, 1), done, retry);
     builder_.SetInsertPoint(done);

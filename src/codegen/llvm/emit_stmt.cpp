@@ -16,13 +16,18 @@ bool is_parallel(Bind bind) {
   return bind == Bind::block || bind == Bind::threads || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
 }
 
-template <class... Fs> struct Overloaded : Fs... { using Fs::operator()...; };
+template <class... Fs> struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
 template <class... Fs> Overloaded(Fs...) -> Overloaded<Fs...>;
 
 }  // namespace
 
 Emitter::Emitter(llvm::Module& module, const loop::Kernel& kernel, unsigned index_bits)
-    : module_(module), context_(module.getContext()), builder_(module.getContext()), kernel_(kernel),
+    : module_(module),
+      context_(module.getContext()),
+      builder_(module.getContext()),
+      kernel_(kernel),
       index_type_(llvm::Type::getIntNTy(module.getContext(), index_bits)) {}
 
 void Emitter::fail(const std::string& message) const { internal_error("code generation for " + kernel_.target + ": " + message); }
@@ -253,7 +258,7 @@ void Emitter::emit_store(const loop::Store& store) {
   llvm::Value* value = to_memory(emit_expr(store.value), buffer.dtype);
   auto align = static_cast<uint64_t>(size_bytes(buffer.dtype));
   Address address = address_of(buffer, store.indices);
-  if (!address.offsets && address.lane_stride == 0) {   // one element; under a varying mask, of any active lane
+  if (!address.offsets && address.lane_stride == 0) {  // one element; under a varying mask, of any active lane
     if (varies(value)) fail("lanes store different values to one element of %" + buffer.name);
     uint64_t known = std::min<uint64_t>(static_cast<uint64_t>(address.alignment) * align, 16);
     auto put = [&] { builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), llvm::Align(known)); };
@@ -274,8 +279,9 @@ void Emitter::emit_store(const loop::Store& store) {
     }
   }
   for (unsigned lane = 0; lane < lanes_; ++lane) {
-    llvm::Value* offset = address.offsets ? builder_.CreateExtractElement(address.offsets, lane)
-                                          : builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, lane * address.lane_stride));
+    llvm::Value* offset = address.offsets
+                              ? builder_.CreateExtractElement(address.offsets, lane)
+                              : builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, lane * address.lane_stride));
     auto put = [&] {
       builder_.CreateAlignedStore(builder_.CreateExtractElement(value, lane), element_pointer(buffer, offset), llvm::Align(align));
     };

@@ -32,13 +32,13 @@ class Emitter {
   /// Combines per-thread partial states across the lanes or threads that `dims` name; every participating thread gets the results.
   virtual void combine_across(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, std::vector<llvm::Value*>& states) = 0;
   virtual void emit_tile_loop(const loop::Loop& loop) = 0;
-  virtual void emit_target_statement(const loop::Stmt& stmt) = 0;     ///< barrier, copy, pipes, mma
-  virtual llvm::Value* allocate(const loop::Buffer& buffer) = 0;      ///< shared and scratch
+  virtual void emit_target_statement(const loop::Stmt& stmt) = 0;  ///< barrier, copy, pipes, mma
+  virtual llvm::Value* allocate(const loop::Buffer& buffer) = 0;   ///< shared and scratch
   /// The register slot of a tile buffer inside a tile loop.
   virtual llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
   virtual bool has_masked_memory() const = 0;
-  virtual bool has_nan_extremes() const = 0;                          ///< one instruction for the larger of two that keeps NaN
-  virtual bool has_bf16_conversions() const = 0;                      ///< else bf16 is rounded by integer arithmetic
+  virtual bool has_nan_extremes() const = 0;      ///< one instruction for the larger of two that keeps NaN
+  virtual bool has_bf16_conversions() const = 0;  ///< else bf16 is rounded by integer arithmetic
 
   // ---- statements
   void emit_block(const loop::Block& block);
@@ -48,7 +48,7 @@ class Emitter {
   void emit_scan(const loop::Scan& scan);
   void emit_store(const loop::Store& store);
   void emit_scatter(const loop::Scatter& scatter);
-  llvm::Value* in_bounds(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);   ///< null: always
+  llvm::Value* in_bounds(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);  ///< null: always
   void emit_if(llvm::Value* condition, const Body& then, const Body& otherwise);
   /// serial, unroll and vector dims from `first` on; then body.
   void emit_dims(const std::vector<loop::Dim>& dims, size_t first, const Body& body);
@@ -76,10 +76,10 @@ class Emitter {
   loop::Index flat_index(const loop::Buffer& buffer, const std::vector<loop::Index>& indices) const;
   /// A reference to memory: scalar base offset plus a stride per lane, or a vector of offsets.
   struct Address {
-    llvm::Value* base = nullptr;       ///< scalar offset in elements, lane 0
+    llvm::Value* base = nullptr;  ///< scalar offset in elements, lane 0
     int64_t lane_stride = 0;
-    llvm::Value* offsets = nullptr;    ///< vector of offsets instead
-    int64_t alignment = 1;             ///< of the base, in elements (a power of two)
+    llvm::Value* offsets = nullptr;  ///< vector of offsets instead
+    int64_t alignment = 1;           ///< of the base, in elements (a power of two)
   };
   Address address_of(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
   int64_t alignment_of(const loop::Index& index) const;
@@ -87,13 +87,13 @@ class Emitter {
   llvm::Value* load_from(const loop::Buffer& buffer, const Address& address, llvm::Value* mask, llvm::Value* passthrough);
 
   // ---- types and lanes
-  llvm::Type* register_type(DType dtype);      ///< of a scalar in a register: bool is i1
-  llvm::Type* memory_type(DType dtype);        ///< bool is i8
+  llvm::Type* register_type(DType dtype);  ///< of a scalar in a register: bool is i1
+  llvm::Type* memory_type(DType dtype);    ///< bool is i8
   llvm::Value* from_memory(llvm::Value* value, DType dtype);
   llvm::Value* to_memory(llvm::Value* value, DType dtype);
   static bool varies(const llvm::Value* value) { return value->getType()->isVectorTy(); }
   llvm::Value* splat(llvm::Value* value, llvm::ElementCount lanes);
-  llvm::Value* widen(llvm::Value* value);      ///< to the current number of lanes
+  llvm::Value* widen(llvm::Value* value);  ///< to the current number of lanes
   void unify(std::vector<llvm::Value*>& values);
   llvm::AllocaInst* make_alloca(llvm::Type* type, int64_t count, unsigned alignment);
   [[noreturn]] void fail(const std::string& message) const;
@@ -104,12 +104,13 @@ class Emitter {
   const loop::Kernel& kernel_;
   llvm::Function* function_ = nullptr;
   llvm::Type* index_type_;
-  unsigned loop_depth_ = 0;                    ///< serial loops around this point
+  unsigned loop_depth_ = 0;  ///< serial loops around this point
 
   std::unordered_map<const loop::Var*, llvm::Value*> vars_;
-  std::unordered_map<const loop::Var*, int64_t> multiples_;   ///< what the value of a variable is a multiple of, where that is known here (0: it is 0)
+  std::unordered_map<const loop::Var*, int64_t>
+      multiples_;  ///< what the value of a variable is a multiple of, where that is known here (0: it is 0)
   std::unordered_map<const loop::Scalar*, llvm::Value*> scalars_;
-  std::unordered_map<int, llvm::Value*> buffers_;          ///< by Buffer::id: base pointer
+  std::unordered_map<int, llvm::Value*> buffers_;  ///< by Buffer::id: base pointer
   const loop::Var* lane_var_ = nullptr;
   unsigned lanes_ = 1;
   llvm::Value* mask_ = nullptr;

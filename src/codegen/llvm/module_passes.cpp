@@ -45,9 +45,11 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const std::string& trip
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(parsed, message);
   if (!target) internal_error("LLVM has no target " + triple + ": " + message);
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;   // only where the IR says `contract`
-  auto level = optimization <= 0 ? llvm::CodeGenOptLevel::None : optimization == 1 ? llvm::CodeGenOptLevel::Less
-               : optimization == 2 ? llvm::CodeGenOptLevel::Default : llvm::CodeGenOptLevel::Aggressive;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // only where the IR says `contract`
+  auto level = optimization <= 0   ? llvm::CodeGenOptLevel::None
+               : optimization == 1 ? llvm::CodeGenOptLevel::Less
+               : optimization == 2 ? llvm::CodeGenOptLevel::Default
+                                   : llvm::CodeGenOptLevel::Aggressive;
   return std::unique_ptr<llvm::TargetMachine>(
       target->createTargetMachine(parsed, cpu, features, options, llvm::Reloc::PIC_, std::nullopt, level));
 }
@@ -74,9 +76,10 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine, int opt
   if (optimization >= 3) {
     passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
   } else {
-    const char* text = optimization == 1 ? "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>)"
-                                         : "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-simplifycfg,licm),gvn,"
-                                           "loop-mssa(licm),sroa,instcombine<no-verify-fixpoint>,dse,adce,simplifycfg,infer-alignment)";
+    const char* text = optimization == 1
+                           ? "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>)"
+                           : "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-simplifycfg,licm),gvn,"
+                             "loop-mssa(licm),sroa,instcombine<no-verify-fixpoint>,dse,adce,simplifycfg,infer-alignment)";
     if (auto error = builder.parsePassPipeline(passes, text)) internal_error("pass pipeline: " + llvm::toString(std::move(error)));
   }
   passes.run(module, modules);
@@ -93,7 +96,8 @@ std::string emit_file(llvm::Module& module, llvm::TargetMachine& machine, bool o
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile)) {
+  if (machine.addPassesToEmitFile(passes, stream, nullptr,
+                                  object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile)) {
     internal_error("LLVM cannot write this kind of file for the target");
   }
   passes.run(module);

@@ -27,9 +27,15 @@ struct Lane {
 
   // Bits and conversions; widths are those of the element type (32 or 64).
   Lane as_int() const { return with(builder->CreateBitCast(value, widened(builder->getIntNTy(type()->getScalarSizeInBits())))); }
-  Lane as_float() const { return with(builder->CreateBitCast(value, widened(type()->getScalarSizeInBits() == 32 ? builder->getFloatTy() : builder->getDoubleTy()))); }
+  Lane as_float() const {
+    return with(
+        builder->CreateBitCast(value, widened(type()->getScalarSizeInBits() == 32 ? builder->getFloatTy() : builder->getDoubleTy())));
+  }
   Lane to_int() const { return with(builder->CreateFPToSI(value, widened(builder->getIntNTy(type()->getScalarSizeInBits())))); }
-  Lane to_float() const { return with(builder->CreateSIToFP(value, widened(type()->getScalarSizeInBits() == 32 ? builder->getFloatTy() : builder->getDoubleTy()))); }
+  Lane to_float() const {
+    return with(
+        builder->CreateSIToFP(value, widened(type()->getScalarSizeInBits() == 32 ? builder->getFloatTy() : builder->getDoubleTy())));
+  }
 };
 
 #define TCC_LANE_FLOAT_OP(symbol, create)                                                             \

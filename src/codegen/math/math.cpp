@@ -56,13 +56,21 @@ Lane atanh(Lane x) {
 
 Lane asin64(Lane x) { return atan_of(x / sqrt((1.0 - x) * (1.0 + x))); }
 
+// 2 asin(sqrt((1 - |x|) / 2)) near 1, where pi/2 - asin(x) would cancel.
+Lane acos64(Lane x) {
+  Lane a = fabs(x), half = (1.0 - a) * 0.5;
+  Lane near = 2.0 * asin64(sqrt(half));
+  Lane far = 0x1.921fb54442d18p+0 - asin64(x);
+  return select(a > 0.5, select(x < 0.0, 0x1.921fb54442d18p+1 - near, near), far);
+}
+
 }  // namespace
 
 Lane emit_unary_math(Op op, Lane x) {
   bool wide = is_f64(x);
   switch (op) {
     case Op::exp_: return exp_of(x);
-    case Op::exp2_: return wide ? f64::exp(x * 0x1.62e42fefa39efp-1) : f32::exp2(x);
+    case Op::exp2_: return wide ? f64::exp2(x) : f32::exp2(x);
     case Op::expm1_: return expm1_of(x);
     case Op::log_: return log_of(x);
     case Op::log2_: return wide ? f64::log(x) * 0x1.71547652b82fep+0 : f32::log2(x);
@@ -71,7 +79,7 @@ Lane emit_unary_math(Op op, Lane x) {
     case Op::cos_: return wide ? f64::sin_cos(x, true) : f32::sin_cos(x, true);
     case Op::tan_: return wide ? f64::sin_cos(x, false) / f64::sin_cos(x, true) : f32::tan(x);
     case Op::asin_: return wide ? asin64(x) : f32::asin(x);
-    case Op::acos_: return wide ? 0x1.921fb54442d18p+0 - asin64(x) : f32::acos(x);
+    case Op::acos_: return wide ? acos64(x) : f32::acos(x);
     case Op::atan_: return atan_of(x);
     case Op::sinh_: return sinh(x);
     case Op::cosh_: return cosh(x);
@@ -122,7 +130,7 @@ Lane emit_fmod(Lane x, Lane y) {
   Lane r = x.with(phi);
   Lane tiny = r < 0x1p-1022;
   Lane scaled = select(tiny, r * 0x1p54, r);
-  Lane moved = (iand(scaled.as_int(), ~mantissa_mask) | mantissa).as_float();   // d's mantissa with r's exponent, halved when above r
+  Lane moved = (iand(scaled.as_int(), ~mantissa_mask) | mantissa).as_float();  // d's mantissa with r's exponent, halved when above r
   Lane multiple = select(moved > scaled, moved * 0.5, moved);
   multiple = select(tiny, multiple * 0x1p-54, multiple);
   Lane active = (r >= d) & (r < inf) & (d > 0.0);

@@ -33,6 +33,7 @@ Lane pow(Lane x, Lane y);
 
 namespace f64 {
 Lane exp(Lane x);
+Lane exp2(Lane x);
 Lane expm1(Lane x);
 Lane log(Lane x);
 Lane log1p(Lane x);

@@ -12,7 +12,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-Lane power_of_two(Lane exponent) { return shl(iadd(exponent, 127), 23).as_float(); }   // exponent in [-126, 127]
+Lane power_of_two(Lane exponent) { return shl(iadd(exponent, 127), 23).as_float(); }  // exponent in [-126, 127]
 
 // p * 2^n for n in [-300, 300], in two exact steps so that subnormal results round once.
 Lane scale(Lane p, Lane n) {
@@ -21,7 +21,9 @@ Lane scale(Lane p, Lane n) {
 }
 
 // Nearest integer for |x| < 2^22: the sum's rounding does it, and leaves the integer in its low bits, where a NaN gives some integer and no trap.
-struct Rounded { Lane value, integer; };
+struct Rounded {
+  Lane value, integer;
+};
 Rounded round_small(Lane x) {
   Lane sum = x + 12582912.0;
   return {sum - 12582912.0, isub(sum.as_int(), 0x4b400000)};
@@ -34,7 +36,9 @@ Lane clamp(Lane x, double low, double high) {
 }
 
 // e^r - 1, |r| <= ln(2)/2
-Lane exp_minus_one(Lane r) { return fma(r * r, polynomial(r, {0x1.fffffcp-2, 0x1.555490p-3, 0x1.5558f4p-5, 0x1.123a6ap-7, 0x1.6a2368p-10}), r); }
+Lane exp_minus_one(Lane r) {
+  return fma(r * r, polynomial(r, {0x1.fffffcp-2, 0x1.555490p-3, 0x1.5558f4p-5, 0x1.123a6ap-7, 0x1.6a2368p-10}), r);
+}
 
 Lane reduce_by_ln2(Lane x, Lane n) { return fma(n, -0x1.7f7d1cp-20, fma(n, -0x1.62e400p-1, x)); }
 
@@ -45,11 +49,14 @@ Lane exp2_tail(Lane r) {
 
 // log(1 + f) - f, f in [-1/3, 1/3]
 Lane log1p_minus(Lane f) {
-  Lane p = polynomial(f, {-0.5, 0x1.555506p-2, -0x1.fffef0p-3, 0x1.99d024p-3, -0x1.559de4p-3, 0x1.1ed73ap-3, -0x1.f30e96p-4, 0x1.1e6696p-3, -0x1.080b2ap-3});
+  Lane p = polynomial(f, {-0.5, 0x1.555506p-2, -0x1.fffef0p-3, 0x1.99d024p-3, -0x1.559de4p-3, 0x1.1ed73ap-3, -0x1.f30e96p-4, 0x1.1e6696p-3,
+                          -0x1.080b2ap-3});
   return p * (f * f);
 }
 
-struct Split { Lane exponent, mantissa; };   // x = mantissa * 2^exponent, mantissa in [2/3, 4/3); exponent as float
+struct Split {
+  Lane exponent, mantissa;
+};  // x = mantissa * 2^exponent, mantissa in [2/3, 4/3); exponent as float
 Split split(Lane x) {
   Lane subnormal = x < 1.17549435e-38;
   Lane bits = select(subnormal, x * 8388608.0, x).as_int();
@@ -65,18 +72,20 @@ Lane log_cases(Lane x, Lane regular) {
 }
 
 // The two sums that end log and log1p: exponent * ln(2) + log(1 + f).
-Lane add_exponent(Lane exponent, Lane f) {
-  return fma(exponent, 0x1.62e430p-1, f + fma(exponent, -0x1.05c610p-29, log1p_minus(f)));
-}
+Lane add_exponent(Lane exponent, Lane f) { return fma(exponent, 0x1.62e430p-1, f + fma(exponent, -0x1.05c610p-29, log1p_minus(f))); }
 
-Lane sin_polynomial(Lane r, Lane s) { return fma(polynomial(s, {-0x1.555556p-3, 0x1.111108p-7, -0x1.a00f7ap-13, 0x1.6cd0b0p-19}) * s, r, r); }
+Lane sin_polynomial(Lane r, Lane s) {
+  return fma(polynomial(s, {-0x1.555556p-3, 0x1.111108p-7, -0x1.a00f7ap-13, 0x1.6cd0b0p-19}) * s, r, r);
+}
 Lane cos_polynomial(Lane s) {
   return fma(s * s, polynomial(s, {0x1.555556p-5, -0x1.6c16b8p-10, 0x1.a010dap-16, -0x1.241da0p-22}), fma(s, -0.5, 1.0));
 }
 
-struct Reduced { Lane quadrant, r; };   // x = quadrant * pi/2 + r, |r| <= pi/4; the quadrant is right modulo 4
+struct Reduced {
+  Lane quadrant, r;
+};  // x = quadrant * pi/2 + r, |r| <= pi/4; the quadrant is right modulo 4
 
-Reduced reduce_small(Lane x) {          // |x| < 32768
+Reduced reduce_small(Lane x) {  // |x| < 32768
   Rounded n = round_small(x * 0x1.45f306p-1);
   Lane r = fma(n.value, -0x1.846988p-48, fma(n.value, -0x1.4442d0p-24, fma(n.value, -0x1.921fb4p+0, x)));
   return {n.integer, r};
@@ -91,31 +100,31 @@ Reduced reduce_large(Lane x) {
   static const uint32_t words[] = {0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab, 0xdebbc561};
   Lane bits = fabs(x).as_int();
   Lane mantissa = wide_of(iand(bits, 0x7fffff) | bits.like_int(0x800000));
-  Lane shift = isub(lshr(bits, 23), 150);                                  // |x| = mantissa * 2^shift
-  Lane skip = iselect(igt(shift, 2), isub(shift, 2), shift.like_int(0));   // bits of 2/pi that only make multiples of 4
+  Lane shift = isub(lshr(bits, 23), 150);                                 // |x| = mantissa * 2^shift
+  Lane skip = iselect(igt(shift, 2), isub(shift, 2), shift.like_int(0));  // bits of 2/pi that only make multiples of 4
   Lane word = lshr(skip, 5), bit = iand(skip, 31);
-  auto pick = [&](int k) {                                                 // words[word + k]; word <= 3
+  auto pick = [&](int k) {  // words[word + k]; word <= 3
     Lane r = bits.like_int(static_cast<int32_t>(words[k]));
     for (int w = 1; w <= 3; ++w) r = iselect(ieq(word, w), bits.like_int(static_cast<int32_t>(words[w + k])), r);
     return wide_of(r);
   };
   Lane w0 = pick(0), w1 = pick(1), w2 = pick(2), w3 = pick(3);
   Lane wide_bit = wide_of(bit);
-  auto window = [&](Lane high, Lane low) {                                 // 32 bits starting `bit` bits into high:low
+  auto window = [&](Lane high, Lane low) {  // 32 bits starting `bit` bits into high:low
     Lane joined = high.with(b.CreateOr(b.CreateShl(high.value, high.like_int(32).value), low.value));
     Lane moved = joined.with(b.CreateShl(joined.value, wide_bit.value));
     return moved.with(b.CreateLShr(moved.value, moved.like_int(32).value));
   };
-  Lane a0 = window(w0, w1), a1 = window(w1, w2), a2 = window(w2, w3);      // 96 bits of 2/pi
+  Lane a0 = window(w0, w1), a1 = window(w1, w2), a2 = window(w2, w3);  // 96 bits of 2/pi
   // product = mantissa * (a0:a1:a2), 24 + 96 bits; the integer part of |x| * 2/pi starts at bit 96 - up, with up = shift - skip (<= 2).
   auto mul = [&](Lane a) { return imul(mantissa, a); };
   auto low32 = [&](Lane v) { return iand(v, 0xffffffff); };
   auto high32 = [&](Lane v) { return v.with(b.CreateLShr(v.value, v.like_int(32).value)); };
   Lane p2 = mul(a2), p1 = iadd(mul(a1), high32(p2)), p0 = iadd(mul(a0), high32(p1));
-  Lane top = p0, mid = low32(p1), bottom = low32(p2);                      // value = top * 2^64 + mid * 2^32 + bottom, over 2^96, times 2^up
+  Lane top = p0, mid = low32(p1), bottom = low32(p2);  // value = top * 2^64 + mid * 2^32 + bottom, over 2^96, times 2^up
   Lane fraction64 = top.with(b.CreateOr(b.CreateShl(low32(top).value, top.like_int(32).value), mid.value));
   Lane integer = high32(top);
-  Lane up = isub(shift, skip);                                             // in [-9, 2]; negative only for |x| near 32768
+  Lane up = isub(shift, skip);  // in [-9, 2]; negative only for |x| near 32768
   Lane positive = wide_of(iselect(igt(up, 0), up, up.like_int(0)));
   Lane negative = wide_of(iselect(igt(up, 0), up.like_int(0), isub(up.like_int(0), up)));
   auto shl_by = [&](Lane v, Lane n) { return v.with(b.CreateShl(v.value, n.value)); };
@@ -185,18 +194,18 @@ Lane log2(Lane x) {
   Split s = split(x);
   Lane f = s.mantissa - 1.0;
   Lane p = log1p_minus(f);
-  Lane h = f * 0x1.715476p+0;                                     // (f + p) * log2(e) in two pieces
+  Lane h = f * 0x1.715476p+0;  // (f + p) * log2(e) in two pieces
   Lane l = fma(p, 0x1.715476p+0, fma(f, 0x1.4ae0c0p-26, fma(f, 0x1.715476p+0, -h)));
   Lane sum = s.exponent + h;
   return log_cases(x, sum + (((s.exponent - sum) + h) + l));
 }
 
 Lane log1p(Lane x) {
-  Lane k = iand(isub((1.0 + x).as_int(), 0x3f400000), static_cast<int64_t>(0xffffffffff800000));   // (1 + x) / 2^e in [3/4, 3/2)
+  Lane k = iand(isub((1.0 + x).as_int(), 0x3f400000), static_cast<int64_t>(0xffffffffff800000));  // (1 + x) / 2^e in [3/4, 3/2)
   Lane s = isub(k.like_int(0x3f800000), k).as_float();
   Lane exponent = ashr(k, 23).to_float();
   Lane f = fma(x, s, s - 1.0);
-  Lane fold = f > 0.33333334;                                     // once more, into the range of the polynomial
+  Lane fold = f > 0.33333334;  // once more, into the range of the polynomial
   exponent = select(fold, exponent + 1.0, exponent);
   s = select(fold, s * 0.5, s);
   f = fma(x, s, s - 1.0);
@@ -229,7 +238,7 @@ Lane erf(Lane x) {
 Lane sin_cos(Lane x, bool cosine) {
   Reduced q = reduce_by_half_pi(x);
   Lane s = q.r * q.r;
-  Lane quadrant = cosine ? iadd(q.quadrant, 1) : q.quadrant;      // cos x = sin(x + pi/2)
+  Lane quadrant = cosine ? iadd(q.quadrant, 1) : q.quadrant;  // cos x = sin(x + pi/2)
   Lane y = select(ieq(iand(quadrant, 1), 1), cos_polynomial(s), sin_polynomial(q.r, s));
   y = select(ieq(iand(quadrant, 2), 2), -y, y);
   if (!cosine) y = select(x == 0.0, x, y);
@@ -249,7 +258,8 @@ Lane atan(Lane x) {
   Lane a = fabs(x);
   Lane inverted = a > 1.0;
   Lane z = select(inverted, 1.0 / a, a), s = z * z;
-  Lane p = polynomial(s, {-0x1.55553ep-2, 0x1.9991fep-3, -0x1.2421b8p-3, 0x1.c09a14p-4, -0x1.5834cep-4, 0x1.dacaa6p-5, -0x1.fed2cep-6, 0x1.65a7d2p-7, -0x1.d63270p-10});
+  Lane p = polynomial(s, {-0x1.55553ep-2, 0x1.9991fep-3, -0x1.2421b8p-3, 0x1.c09a14p-4, -0x1.5834cep-4, 0x1.dacaa6p-5, -0x1.fed2cep-6,
+                          0x1.65a7d2p-7, -0x1.d63270p-10});
   Lane r = fma(p * s, z, z);
   r = select(inverted, (0x1.921fb6p+0 - r) + -0x1.777a5cp-25, r);
   return select(is_nan(x), x, copysign(r, x));
@@ -278,12 +288,12 @@ Lane pow(Lane x, Lane y) {
   Lane ax = fabs(x), ay = fabs(y);
   Split sp = split(ax);
   Lane m = sp.mantissa, fe = sp.exponent;
-  Lane f = m - 1.0, g = m + 1.0, gl = m - (g - 1.0);              // log(m) = 2 atanh(f / g)
+  Lane f = m - 1.0, g = m + 1.0, gl = m - (g - 1.0);  // log(m) = 2 atanh(f / g)
   Lane th = f / g;
   Lane tl = fma(-th, gl, fma(-th, g, f)) / g;
   Lane s = th * th;
   Lane sl = fma(2.0 * th, tl, fma(th, th, -s));
-  Lane p = polynomial(s, {0x1.99999ap-2, 0x1.24924ap-2, 0x1.c71c72p-3, 0x1.745d18p-3, 0x1.3b13b2p-3});   // 2/5, 2/7, ...
+  Lane p = polynomial(s, {0x1.99999ap-2, 0x1.24924ap-2, 0x1.c71c72p-3, 0x1.745d18p-3, 0x1.3b13b2p-3});  // 2/5, 2/7, ...
   const double third_high = 0x1.555556p-1, third_low = -0x1.555556p-26;
   Lane ph = fma(s, p, third_high);
   Lane pl = fma(sl, p, fma(s, p, -(ph - third_high)) + third_low);

@@ -31,7 +31,9 @@ Lane exp_minus_one(Lane r) {
   return fma(sum, r * r, r);
 }
 
-struct ExpParts { Lane p, n; };   // e^x = (1 + p) 2^n
+struct ExpParts {
+  Lane p, n;
+};  // e^x = (1 + p) 2^n
 ExpParts exp_parts(Lane c) {
   Lane n = round_small(c * 0x1.71547652b82fep+0);
   return {exp_minus_one(fma(n, -kLn2Low, fma(n, -kLn2High, c))), n.to_int()};
@@ -43,7 +45,7 @@ Lane log_mantissa_tail(Lane f, Lane* t_out) {
   Lane sum = s.like(2.0 / 25);
   for (int k = 23; k >= 3; k -= 2) sum = fma(sum, s, s.like(2.0 / k));
   *t_out = t;
-  return sum * s * t;                                             // log(m) - 2t
+  return sum * s * t;  // log(m) - 2t
 }
 
 Lane log_of(Lane exponent, Lane f) {
@@ -53,11 +55,81 @@ Lane log_of(Lane exponent, Lane f) {
   return fma(exponent, kLn2High, f + fma(exponent, kLn2Low, tail - f * t));
 }
 
+struct Reduced {
+  Lane quadrant, r;
+};  // x = quadrant * pi/2 + r, |r| <= pi/4; the quadrant is right modulo 4
+
+// |x| < 2^29: pi/2 in three parts.
+Reduced reduce_small(Lane x) {
+  Lane n = round_small(clamp(x, -0x1p30, 0x1p30) * 0x1.45f306dc9c883p-1);
+  Lane r = fma(n, -0x1.c1cd129024e09p-106, fma(n, -0x1.1a62633145c07p-54, fma(n, -0x1.921fb54442d18p+0, x)));
+  return {n.to_int(), r};
+}
+
+// Any finite x of 2^29 or more, after Payne and Hanek: the 53 mantissa bits times the 192 bits of 2/pi that matter; multiples of 4 quadrants fall off at
+// the top, and 128 bits of fraction remain, more than the 62 that can cancel near a multiple of pi/2.
+Reduced reduce_large(Lane x) {
+  llvm::IRBuilder<>& b = *x.builder;
+  static constexpr uint64_t two_over_pi[20] = {0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
+                                               0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484,
+                                               0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f,
+                                               0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b,
+                                               0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab, 0xf0cfbc209af4361d};
+  Lane bits = fabs(x).as_int();
+  Lane mantissa = iand(bits, (int64_t{1} << 52) - 1) | bits.like_int(int64_t{1} << 52);
+  Lane shift = isub(lshr(bits, 52), 1075);  // |x| = mantissa * 2^shift, shift >= -23
+  Lane skip = iselect(igt(shift, 2), isub(shift, 2), shift.like_int(0));
+  Lane word = lshr(skip, 6), bit = iand(skip, 63);
+  auto pick = [&](int k) {
+    Lane r = bits.like_int(static_cast<int64_t>(two_over_pi[k]));
+    for (int w = 1; w <= 15; ++w) r = iselect(ieq(word, w), bits.like_int(static_cast<int64_t>(two_over_pi[w + k])), r);
+    return r;
+  };
+  auto shl_by = [&](Lane v, Lane n) { return v.with(b.CreateShl(v.value, n.value)); };
+  auto shr_by = [&](Lane v, Lane n) { return v.with(b.CreateLShr(v.value, n.value)); };
+  // high:low moved left by n < 64, upper word; by way of 63 - n and 1, since a shift by 64 has no value.
+  auto window = [&](Lane high, Lane low, Lane n) { return shl_by(high, n) | lshr(shr_by(low, isub(n.like_int(63), n)), 1); };
+  Lane w0 = pick(0), w1 = pick(1), w2 = pick(2), w3 = pick(3);
+  Lane a0 = window(w0, w1, bit), a1 = window(w1, w2, bit), a2 = window(w2, w3, bit);
+  llvm::Type* wide = x.widened(b.getInt128Ty());
+  auto product = [&](Lane a) { return a.with(b.CreateMul(b.CreateZExt(a.value, wide), b.CreateZExt(mantissa.value, wide))); };
+  auto upper = [&](Lane p) { return p.with(b.CreateLShr(p.value, llvm::ConstantInt::get(wide, 64))); };
+  auto narrow = [&](Lane p) { return p.with(b.CreateTrunc(p.value, bits.type())); };
+  Lane p2 = product(a2), p1 = iadd(product(a1), upper(p2)), p0 = iadd(product(a0), upper(p1));
+  Lane integer = narrow(upper(p0)), f1 = narrow(p0), f2 = narrow(p1);  // integer . f1 f2, times 2^(shift - skip)
+  Lane up = isub(shift, skip);                                         // in [-23, 2]
+  Lane left = iselect(igt(up, 0), up, up.like_int(0));
+  Lane right = iselect(igt(up, 0), up.like_int(0), isub(up.like_int(0), up));
+  integer = window(integer, f1, left);
+  f1 = window(f1, f2, left);
+  f2 = shl_by(f2, left);
+  auto into = [&](Lane low, Lane high) { return shr_by(low, right) | shl(shl_by(high, isub(right.like_int(63), right)), 1); };
+  f2 = into(f2, f1);
+  f1 = into(f1, integer);
+  integer = shr_by(integer, right);
+  Lane upper_half = f1.with(b.CreateICmpSLT(f1.value, f1.like_int(0).value));  // nearest quadrant: the fraction is read as signed
+  Lane quadrant = iadd(integer, integer.with(b.CreateZExt(upper_half.value, integer.type())));
+  Lane sign = ashr(f1, 63);  // a negative fraction by its complement, so that no leading bits cancel
+  Lane g1 = f1 ^ sign, g2 = f2 ^ sign;
+  Lane fraction = g1.to_float() * 0x1p-64 + g2.with(b.CreateUIToFP(g2.value, x.type())) * 0x1p-128;
+  fraction = select(upper_half, -fraction, fraction);
+  Lane r = fma(fraction, 0x1.921fb54442d18p+0, fraction * 0x1.1a62633145c07p-54);
+  Lane is_negative = x < 0.0;
+  return {iselect(is_negative, isub(quadrant.like_int(0), quadrant), quadrant), select(is_negative, -r, r)};
+}
+
 }  // namespace
 
 Lane exp(Lane x) {
   ExpParts e = exp_parts(clamp(x, -746.0, 710.0));
   return select(is_nan(x), x, select(x > 709.79, x.like(kInf), scale(1.0 + e.p, e.n)));
+}
+
+Lane exp2(Lane x) {
+  Lane c = clamp(x, -1076.0, 1025.0);
+  Lane n = round_small(c);
+  Lane y = scale(1.0 + exp_minus_one((c - n) * 0x1.62e42fefa39efp-1), n.to_int());
+  return select(is_nan(x), x, select(x >= 1024.0, x.like(kInf), y));
 }
 
 Lane expm1(Lane x) {
@@ -107,10 +179,10 @@ Lane erf(Lane x) {
   return select(is_nan(x), x, copysign(r, x));
 }
 
-// Three-part reduction by pi/2, good to |x| about 2^30; beyond, results lose bits.
 Lane sin_cos(Lane x, bool cosine) {
-  Lane n = round_small(clamp(x, -0x1p50, 0x1p50) * 0x1.45f306dc9c883p-1);
-  Lane r = fma(n, -0x1.c1cd129024e09p-106, fma(n, -0x1.1a62633145c07p-54, fma(n, -0x1.921fb54442d18p+0, x)));
+  Reduced small = reduce_small(x), large = reduce_large(x);
+  Lane is_small = fabs(x) < 0x1p29;
+  Lane r = select(is_small, small.r, large.r), turns = iselect(is_small, small.quadrant, large.quadrant);
   Lane s = r * r;
   Lane sine = s.like(0.0), cos = s.like(0.0);
   double factorial = 1.0;
@@ -120,7 +192,7 @@ Lane sin_cos(Lane x, bool cosine) {
   for (int k = 22; k >= 2; k -= 2) cos = fma(cos, s, s.like((k % 4 == 2 ? -1 : 1) * inverse[static_cast<size_t>(k)]));
   sine = fma(sine * s, r, r);
   cos = fma(cos, s, 1.0);
-  Lane quadrant = cosine ? iadd(n.to_int(), 1) : n.to_int();
+  Lane quadrant = cosine ? iadd(turns, 1) : turns;
   Lane y = select(ieq(iand(quadrant, 1), 1), cos, sine);
   y = select(ieq(iand(quadrant, 2), 2), -y, y);
   if (!cosine) y = select(x == 0.0, x, y);
@@ -140,10 +212,46 @@ Lane atan(Lane x) {
   return select(is_nan(x), x, copysign(r, x));
 }
 
-// e^(y log|x|); the relative error grows with |y log x| (a few hundred units in the last place near overflow).
+// 2^(y log2|x|) with the logarithm and the product in two doubles each, as for f32.
 Lane pow(Lane x, Lane y) {
   Lane ax = fabs(x), ay = fabs(y);
-  Lane v = exp(y * log(ax));
+  Lane subnormal = ax < 0x1p-1022;
+  Lane bits_x = select(subnormal, ax * 0x1p54, ax).as_int();
+  Lane k = iand(isub(bits_x, 0x3fe5555555555555), static_cast<int64_t>(0xfff0000000000000));
+  Lane fe = ashr(k, 52).to_float() + select(subnormal, ax.like(-54.0), 0.0);
+  Lane m = isub(bits_x, k).as_float();
+  Lane f = m - 1.0, g = m + 1.0, gl = m - (g - 1.0);  // log(m) = 2 atanh(f / g)
+  Lane th = f / g;
+  Lane tl = fma(-th, gl, fma(-th, g, f)) / g;
+  Lane s2 = th * th;
+  Lane s2l = fma(2.0 * th, tl, fma(th, th, -s2));
+  Lane p = s2.like(2.0 / 27);
+  for (int odd = 25; odd >= 5; odd -= 2) p = fma(p, s2, s2.like(2.0 / odd));
+  const double third_high = 0x1.5555555555555p-1, third_low = 0x1.5555555555555p-55;
+  Lane ph = fma(s2, p, third_high);
+  Lane pl = fma(s2l, p, fma(s2, p, -(ph - third_high)) + third_low);
+  Lane qh = s2 * ph;
+  Lane ql = fma(s2l, ph, fma(s2, pl, fma(s2, ph, -qh)));
+  Lane zh = th * qh;
+  Lane zl = fma(tl, qh, fma(th, ql, fma(th, qh, -zh)));
+  Lane ah = 2.0 * th, lh = ah + zh;
+  Lane ll = ((ah - lh) + zh) + (zl + 2.0 * tl);
+  const double log2e_high = 0x1.71547652b82fep+0, log2e_low = 0x1.777d0ffda0d24p-56;
+  Lane bh = lh * log2e_high;
+  Lane bl = fma(ll, log2e_high, fma(lh, log2e_low, fma(lh, log2e_high, -bh)));
+  Lane no_exponent = fe == 0.0;
+  Lane rh = select(no_exponent, bh, fe + bh);
+  Lane rl = select(no_exponent, x.like(0.0), (fe - (fe + bh)) + bh) + bl;
+  Lane sum = rh + rl;
+  rl = (rh - sum) + rl;
+  rh = sum;
+  Lane wh = rh * y;
+  Lane wl = fma(rl, y, fma(rh, y, -wh));
+  Lane c = clamp(wh, -1100.0, 1025.0);
+  wl = select(c == wh, wl, 0.0);
+  Lane n = round_small(c);
+  Lane v = scale(1.0 + exp_minus_one(((c - n) + wl) * 0x1.62e42fefa39efp-1), n.to_int());
+  v = select(wh >= 1025.0, x.like(kInf), v);
   Lane whole = trunc(y) == y, half_y = y * 0.5;
   Lane odd = whole & !(trunc(half_y) == half_y) & (ay < 0x1p53);
   Lane bits = x.as_int();

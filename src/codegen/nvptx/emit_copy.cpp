@@ -17,7 +17,8 @@ void NvptxEmitter::emit_copy(const loop::Copy& copy) {
   if (destination.space != loop::Space::shared) fail("a copy to %" + destination.name + ", which is not shared");
   int64_t element = size_bytes(source.dtype);
   int64_t vector = copy.vector_bytes / element;
-  if (vector < 1 || copy.extents.empty() || copy.extents.back() % vector != 0) fail("a copy of %" + source.name + " whose rows are no whole vectors");
+  if (vector < 1 || copy.extents.empty() || copy.extents.back() % vector != 0)
+    fail("a copy of %" + source.name + " whose rows are no whole vectors");
   size_t rank = copy.extents.size();
   size_t source_lead = source.extents.size() - rank, destination_lead = destination.extents.size() - rank;
   int64_t chunks = 1;
@@ -99,7 +100,7 @@ void NvptxEmitter::emit_pipe_op(const loop::PipeOp& op) {
     builder_.CreateStore(builder_.CreateAdd(now, builder_.getInt32(static_cast<uint32_t>(by))), state.in_flight);
   };
   switch (op.kind) {
-    case loop::PipeOp::Kind::acquire: return;   // the barrier of the wait before it has freed the stage
+    case loop::PipeOp::Kind::acquire: return;  // the barrier of the wait before it has freed the stage
     case loop::PipeOp::Kind::commit:
       builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_cp_async_commit_group, {});
       advance(state.produce);
@@ -107,15 +108,18 @@ void NvptxEmitter::emit_pipe_op(const loop::PipeOp& op) {
       return;
     case loop::PipeOp::Kind::wait: {
       auto wait_group = [&](int pending) {
-        builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_cp_async_wait_group, {builder_.getInt32(static_cast<uint32_t>(pending))});
+        builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_cp_async_wait_group,
+                                 {builder_.getInt32(static_cast<uint32_t>(pending))});
       };
       count(-1);
       int steady = std::max(op.pipe->stages - 2, 0);
       if (steady == 0) {
         wait_group(0);
-      } else {   // near the end fewer groups follow: then all must have arrived
+      } else {  // near the end fewer groups follow: then all must have arrived
         llvm::Value* behind = builder_.CreateLoad(builder_.getInt32Ty(), state.in_flight);
-        emit_if(builder_.CreateICmpSGE(behind, builder_.getInt32(static_cast<uint32_t>(steady))), [&] { wait_group(steady); }, [&] { wait_group(0); });
+        emit_if(
+            builder_.CreateICmpSGE(behind, builder_.getInt32(static_cast<uint32_t>(steady))), [&] { wait_group(steady); },
+            [&] { wait_group(0); });
       }
       barrier();
       return;

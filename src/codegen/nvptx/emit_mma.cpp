@@ -22,9 +22,11 @@ llvm::Value* NvptxEmitter::digit_sum(const loop::TileLayout& layout, TileDigit::
     const TileDigit& digit = layout.digits[i];
     if (digit.level != level) continue;
     if (digit.axis == axis && digit.extent > 1) {
-      llvm::Value* value = radix > 1 ? builder_.CreateUDiv(number, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(radix))) : number;
+      llvm::Value* value =
+          radix > 1 ? builder_.CreateUDiv(number, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(radix))) : number;
       value = builder_.CreateURem(value, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(digit.extent)));
-      sum = builder_.CreateNUWAdd(sum, builder_.CreateNUWMul(value, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(digit.stride))));
+      sum = builder_.CreateNUWAdd(sum,
+                                  builder_.CreateNUWMul(value, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(digit.stride))));
     }
     radix *= digit.extent;
   }
@@ -51,7 +53,7 @@ void NvptxEmitter::emit_tile_loop(const loop::Loop& loop) {
       base.push_back(builder_.CreateNUWAdd(digit_sum(layout, TileDigit::Level::warp, static_cast<int>(axis), this_warp),
                                            digit_sum(layout, TileDigit::Level::lane, static_cast<int>(axis), this_lane)));
     }
-    std::vector<int64_t> thread_multiple(loop.dims.size(), 0);   // of what lane and warp add to a coordinate
+    std::vector<int64_t> thread_multiple(loop.dims.size(), 0);  // of what lane and warp add to a coordinate
     for (const TileDigit& digit : layout.digits) {
       auto& multiple = thread_multiple[static_cast<size_t>(digit.axis)];
       if (digit.level != TileDigit::Level::reg && digit.extent > 1) multiple = std::gcd(multiple, digit.stride);
@@ -69,14 +71,16 @@ void NvptxEmitter::emit_tile_loop(const loop::Loop& loop) {
       }
       for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
         multiples_[loop.dims[axis].var.get()] = std::gcd(thread_multiple[axis], offset[axis]);
-        vars_[loop.dims[axis].var.get()] = builder_.CreateNUWAdd(base[axis], llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(offset[axis])));
+        vars_[loop.dims[axis].var.get()] =
+            builder_.CreateNUWAdd(base[axis], llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(offset[axis])));
       }
       tile_register_ = r;
       emit_where(loop.where, [&] { emit_block(loop.body); });
     }
     tile_layout_ = outer;
   };
-  if (warps * 32 < kernel_.threads) emit_if(builder_.CreateICmpULT(warp(), llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(warps))), run, nullptr);
+  if (warps * 32 < kernel_.threads)
+    emit_if(builder_.CreateICmpULT(warp(), llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(warps))), run, nullptr);
   else run();
 }
 
@@ -84,10 +88,11 @@ void NvptxEmitter::emit_mma(const loop::Mma& mma) {
   const loop::Buffer& accumulator = *mma.accumulator;
   const loop::TileLayout& layout = *accumulator.tile;
   bool tf32 = mma.shape == "m16n8k8";
-  int64_t step = tf32 ? 8 : 16;                    // k of one instruction
-  int64_t word = tf32 ? 1 : 2;                     // elements in 32 bits
+  int64_t step = tf32 ? 8 : 16;  // k of one instruction
+  int64_t word = tf32 ? 1 : 2;   // elements in 32 bits
   DType dtype = mma.a->dtype;
-  if (tf32 != (dtype == DType::f32) || (!tf32 && mma.shape != "m16n8k16") || mma.k % step != 0) fail("mma " + mma.shape + " on " + std::string(name_of(dtype)));
+  if (tf32 != (dtype == DType::f32) || (!tf32 && mma.shape != "m16n8k16") || mma.k % step != 0)
+    fail("mma " + mma.shape + " on " + std::string(name_of(dtype)));
   if (tf32 && (mma.transpose_a || mma.transpose_b)) fail("a transposed operand of a tf32 mma");
   // Register strides of the digits.
   int64_t rows = 1, columns = 1, row_stride = 0, column_stride = 0, half_stride = 0, pair_stride = 0, radix = 1;
@@ -113,16 +118,18 @@ void NvptxEmitter::emit_mma(const loop::Mma& mma) {
   llvm::Value* upper = builder_.CreateLShr(this_lane, constant(4));
   llvm::Value* low8 = builder_.CreateAnd(this_lane, constant(7));
   llvm::Value* octet = builder_.CreateLShr(this_lane, constant(3));
-  int64_t chunk = 4 * word;                        // elements in the 16 bytes that one lane names
+  int64_t chunk = 4 * word;  // elements in the 16 bytes that one lane names
 
-  auto load_matrices = [&](const loop::Buffer& buffer, const std::vector<loop::Index>& origin, llvm::Value* row, llvm::Value* column, bool transposed) {
+  auto load_matrices = [&](const loop::Buffer& buffer, const std::vector<loop::Index>& origin, llvm::Value* row, llvm::Value* column,
+                           bool transposed) {
     std::vector<int64_t> strides = buffer.element_strides();
     size_t rank = strides.size();
     llvm::Value* offset = emit_index(flat_index(buffer, origin));
     offset = builder_.CreateAdd(offset, builder_.CreateMul(row, constant(strides[rank - 2])));
     offset = builder_.CreateAdd(offset, builder_.CreateMul(column, constant(strides[rank - 1])));
     llvm::Value* pointer = shared_pointer(buffer, offset, false);
-    auto id = transposed ? llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16 : llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16;
+    auto id = transposed ? llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16
+                         : llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16;
     llvm::Value* four = builder_.CreateIntrinsic(id, {pointer->getType()}, {pointer});
     std::vector<llvm::Value*> words;
     for (unsigned i = 0; i < 4; ++i) {
@@ -136,15 +143,17 @@ void NvptxEmitter::emit_mma(const loop::Mma& mma) {
 
   llvm::Value* cells = buffers_.at(accumulator.id);
   auto cell = [&](int64_t i, int64_t j, int64_t h, int64_t e) {
-    return builder_.CreateConstInBoundsGEP1_64(f32, cells, static_cast<uint64_t>(i * row_stride + j * column_stride + h * half_stride + e * pair_stride));
+    return builder_.CreateConstInBoundsGEP1_64(
+        f32, cells, static_cast<uint64_t>(i * row_stride + j * column_stride + h * half_stride + e * pair_stride));
   };
   for (int64_t k = 0; k < mma.k; k += step) {
     std::vector<std::vector<llvm::Value*>> a, b;
     for (int64_t i = 0; i < rows; ++i) {
       llvm::Value* m = plus(m_base, i * 16);
-      if (!mma.transpose_a) {   // lanes 0-15: rows at the first half of k; 16-31: at the second
-        a.push_back(load_matrices(*mma.a, mma.a_from, builder_.CreateAdd(m, low16), plus(builder_.CreateMul(upper, constant(chunk)), k), false));
-      } else {                  // stored [k, m]: octets of lanes name (k low, m low), (k low, m high), (k high, m low), (k high, m high)
+      if (!mma.transpose_a) {  // lanes 0-15: rows at the first half of k; 16-31: at the second
+        a.push_back(
+            load_matrices(*mma.a, mma.a_from, builder_.CreateAdd(m, low16), plus(builder_.CreateMul(upper, constant(chunk)), k), false));
+      } else {  // stored [k, m]: octets of lanes name (k low, m low), (k low, m high), (k high, m low), (k high, m high)
         llvm::Value* kk = plus(builder_.CreateAdd(low8, builder_.CreateShl(builder_.CreateLShr(octet, constant(1)), constant(3))), k);
         llvm::Value* mm = builder_.CreateAdd(m, builder_.CreateShl(builder_.CreateAnd(octet, constant(1)), constant(3)));
         a.push_back(load_matrices(*mma.a, mma.a_from, kk, mm, true));
@@ -152,12 +161,14 @@ void NvptxEmitter::emit_mma(const loop::Mma& mma) {
     }
     for (int64_t j = 0; j < columns; j += 2) {
       llvm::Value* n = plus(n_base, j * 8);
-      if (!mma.transpose_b) {   // stored [n, k]: words n low k low, n high k low, n low k high, n high k high
-        std::vector<llvm::Value*> w = load_matrices(*mma.b, mma.b_from, builder_.CreateAdd(n, low16), plus(builder_.CreateMul(upper, constant(chunk)), k), false);
+      if (!mma.transpose_b) {  // stored [n, k]: words n low k low, n high k low, n low k high, n high k high
+        std::vector<llvm::Value*> w =
+            load_matrices(*mma.b, mma.b_from, builder_.CreateAdd(n, low16), plus(builder_.CreateMul(upper, constant(chunk)), k), false);
         b.push_back({w[0], w[2]});
         b.push_back({w[1], w[3]});
-      } else {                  // stored [k, n]: words k low n low, k high n low, k low n high, k high n high
-        std::vector<llvm::Value*> w = load_matrices(*mma.b, mma.b_from, plus(low16, k), builder_.CreateAdd(n, builder_.CreateShl(upper, constant(3))), true);
+      } else {  // stored [k, n]: words k low n low, k high n low, k low n high, k high n high
+        std::vector<llvm::Value*> w =
+            load_matrices(*mma.b, mma.b_from, plus(low16, k), builder_.CreateAdd(n, builder_.CreateShl(upper, constant(3))), true);
         b.push_back({w[0], w[1]});
         b.push_back({w[2], w[3]});
       }
@@ -171,11 +182,12 @@ void NvptxEmitter::emit_mma(const loop::Mma& mma) {
         for (llvm::Value* value : a[static_cast<size_t>(i)]) args.push_back(operand(value));
         for (llvm::Value* value : b[static_cast<size_t>(j)]) args.push_back(operand(value));
         for (int64_t q = 0; q < 4; ++q) args.push_back(builder_.CreateLoad(f32, cell(i, j, q / 2, q % 2)));
-        llvm::Intrinsic::ID id = tf32 ? llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32
+        llvm::Intrinsic::ID id = tf32                  ? llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32
                                  : dtype == DType::f16 ? llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32
                                                        : llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16;
         llvm::Value* result = builder_.CreateIntrinsic(id, {}, args);
-        for (int64_t q = 0; q < 4; ++q) builder_.CreateStore(builder_.CreateExtractValue(result, static_cast<unsigned>(q)), cell(i, j, q / 2, q % 2));
+        for (int64_t q = 0; q < 4; ++q)
+          builder_.CreateStore(builder_.CreateExtractValue(result, static_cast<unsigned>(q)), cell(i, j, q / 2, q % 2));
       }
     }
   }

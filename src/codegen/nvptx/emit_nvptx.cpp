@@ -39,7 +39,8 @@ NvptxEmitter::NvptxEmitter(llvm::Module& module, const loop::Kernel& kernel)
 void NvptxEmitter::emit_function(const std::string& name) {
   llvm::Type* pointer = llvm::PointerType::get(context_, kGlobal);
   std::vector<llvm::Type*> types(kernel_.params.size(), pointer);
-  function_ = llvm::Function::Create(llvm::FunctionType::get(builder_.getVoidTy(), types, false), llvm::Function::ExternalLinkage, name, module_);
+  function_ =
+      llvm::Function::Create(llvm::FunctionType::get(builder_.getVoidTy(), types, false), llvm::Function::ExternalLinkage, name, module_);
   function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
   function_->addFnAttr("nvvm.reqntid", std::to_string(kernel_.threads) + ",1,1");
   function_->addFnAttr("nvvm.minctasm", "1");
@@ -52,8 +53,9 @@ void NvptxEmitter::emit_function(const std::string& name) {
     buffers_[kernel_.params[i].buffer->id] = argument;
   }
   if (shared_.total_bytes > 0) {
-    shared_array_ = new llvm::GlobalVariable(module_, llvm::ArrayType::get(builder_.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage, nullptr,
-                                             "tcc_shared", nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
+    shared_array_ =
+        new llvm::GlobalVariable(module_, llvm::ArrayType::get(builder_.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage, nullptr,
+                                 "tcc_shared", nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
     shared_array_->setAlignment(llvm::Align(1024));
   }
   auto* entry = llvm::BasicBlock::Create(context_, "entry", function_);
@@ -124,8 +126,9 @@ llvm::Value* NvptxEmitter::shuffle_xor(llvm::Value* value, int offset) {
   llvm::Type* type = value->getType();
   unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
   auto move = [&](llvm::Value* word) {
-    return builder_.CreateIntrinsic(builder_.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_bfly_i32,
-                                    {builder_.getInt32(0xffffffffu), word, builder_.getInt32(static_cast<uint32_t>(offset)), builder_.getInt32(31)});
+    return builder_.CreateIntrinsic(
+        builder_.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_bfly_i32,
+        {builder_.getInt32(0xffffffffu), word, builder_.getInt32(static_cast<uint32_t>(offset)), builder_.getInt32(31)});
   };
   llvm::Value* integer = builder_.CreateBitCast(value, builder_.getIntNTy(bits));
   if (bits <= 32) {
@@ -159,21 +162,25 @@ void NvptxEmitter::combine_across(const loop::Reduce& reduce, const std::vector<
   if (!threads || kernel_.threads <= 32) return;
   llvm::Type* i8 = builder_.getInt8Ty();
   auto slot = [&](size_t state, llvm::Value* which) {
-    llvm::Value* offset = builder_.CreateAdd(builder_.CreateShl(which, uint64_t{3}),
-                                             llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(shared_.reduce_offset) + state * 256));
+    llvm::Value* offset =
+        builder_.CreateAdd(builder_.CreateShl(which, uint64_t{3}),
+                           llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(shared_.reduce_offset) + state * 256));
     return builder_.CreateInBoundsGEP(i8, shared_array_, builder_.CreateTrunc(offset, builder_.getInt32Ty()));
   };
-  if (reduced_before_ || loop_depth_ > 0) barrier();   // the slots may still be read
+  if (reduced_before_ || loop_depth_ > 0) barrier();  // the slots may still be read
   reduced_before_ = true;
   llvm::Value* this_lane = lane();
   llvm::Value* first = builder_.CreateICmpEQ(this_lane, llvm::ConstantInt::get(index_type_, 0));
   llvm::Value* this_warp = warp();
-  emit_if(first, [&] {
-    for (size_t i = 0; i < states.size(); ++i) {
-      DType dtype = reduce.states[i].result->dtype;
-      builder_.CreateAlignedStore(to_memory(states[i], dtype), slot(i, this_warp), llvm::Align(8));
-    }
-  }, nullptr);
+  emit_if(
+      first,
+      [&] {
+        for (size_t i = 0; i < states.size(); ++i) {
+          DType dtype = reduce.states[i].result->dtype;
+          builder_.CreateAlignedStore(to_memory(states[i], dtype), slot(i, this_warp), llvm::Align(8));
+        }
+      },
+      nullptr);
   barrier();
   int64_t warps = kernel_.threads / 32;
   llvm::Value* has_slot = builder_.CreateICmpULT(this_lane, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(warps)));
@@ -191,7 +198,7 @@ void NvptxEmitter::combine_across(const loop::Reduce& reduce, const std::vector<
 
 llvm::Value* NvptxEmitter::allocate(const loop::Buffer& buffer) {
   if (buffer.space != loop::Space::shared) fail("buffer %" + buffer.name + " has no space of a GPU");
-  return shared_array_;   // element_pointer adds the offset
+  return shared_array_;  // element_pointer adds the offset
 }
 
 llvm::Value* NvptxEmitter::shared_base(const loop::Buffer& buffer, bool producing) {
@@ -208,7 +215,8 @@ llvm::Value* NvptxEmitter::shared_base(const loop::Buffer& buffer, bool producin
 llvm::Value* NvptxEmitter::swizzled(const loop::Buffer& buffer, llvm::Value* byte_offset) {
   const loop::Swizzle& s = buffer.swizzle;
   if (s.bits == 0) return byte_offset;
-  llvm::Value* source = builder_.CreateAnd(byte_offset, builder_.getInt32(static_cast<uint32_t>(((1 << s.bits) - 1) << (s.base + s.shift))));
+  llvm::Value* source =
+      builder_.CreateAnd(byte_offset, builder_.getInt32(static_cast<uint32_t>(((1 << s.bits) - 1) << (s.base + s.shift))));
   return builder_.CreateXor(byte_offset, builder_.CreateLShr(source, static_cast<uint64_t>(s.shift)));
 }
 
@@ -233,7 +241,7 @@ void NvptxEmitter::emit_target_statement(const loop::Stmt& stmt) {
 }
 
 Products emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& options) {
-  int optimization = std::max(options.optimization, 2);   // below, copies of accumulators stay and registers spill
+  int optimization = std::max(options.optimization, 2);  // below, copies of accumulators stay and registers spill
   auto machine = make_target_machine(kTriple, options.target, "", optimization);
   llvm::LLVMContext context;
   llvm::Module module("kernels", context);

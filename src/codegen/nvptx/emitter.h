@@ -48,19 +48,19 @@ class NvptxEmitter final : public Emitter {
 
   struct PipeState {
     const loop::Pipe* pipe;
-    llvm::AllocaInst* produce;   ///< stage that copies fill next
-    llvm::AllocaInst* consume;   ///< stage that mma and loads read
-    llvm::AllocaInst* in_flight; ///< committed and not yet waited for
+    llvm::AllocaInst* produce;    ///< stage that copies fill next
+    llvm::AllocaInst* consume;    ///< stage that mma and loads read
+    llvm::AllocaInst* in_flight;  ///< committed and not yet waited for
   };
   loop::SharedLayout shared_;
   llvm::GlobalVariable* shared_array_ = nullptr;
   llvm::Value* thread_ = nullptr;
   llvm::Value* block_ = nullptr;
-  std::unordered_map<int, PipeState> pipe_of_buffer_;   ///< by Buffer::id
-  std::unordered_map<int, PipeState> pipes_;            ///< by Pipe::id
-  const loop::TileLayout* tile_layout_ = nullptr;       ///< inside a tile loop
+  std::unordered_map<int, PipeState> pipe_of_buffer_;  ///< by Buffer::id
+  std::unordered_map<int, PipeState> pipes_;           ///< by Pipe::id
+  const loop::TileLayout* tile_layout_ = nullptr;      ///< inside a tile loop
   int64_t tile_register_ = 0;
-  bool threads_in_use_ = false;                         ///< inside dims bound to thread
+  bool threads_in_use_ = false;  ///< inside dims bound to thread
   bool reduced_before_ = false;
 };
 

@@ -18,7 +18,7 @@ namespace tcc::codegen {
 namespace {
 
 bool is_program(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
@@ -28,7 +28,7 @@ struct TemporaryFolder {
   TemporaryFolder() {
     const char* base = std::getenv("TMPDIR");
     path = std::string(base && *base ? base : "/tmp") + "/tcc-XXXXXX";
-    if (!mkdtemp(path.data())) throw Error(ExitCode::environment, "cannot-write", path, "cannot make a temporary folder");
+    if (!mkdtemp(path.data())) throw Error(ExitCode::environment, "unwritable-file", path, "cannot make a temporary folder");
   }
   ~TemporaryFolder() {
     for (const char* name : {"/in.ptx", "/out.cubin", "/log"}) unlink((path + name).c_str());
@@ -54,7 +54,7 @@ std::string find_ptxas() {
 
 std::string assemble_ptx(const std::string& ptx, const std::string& arch, std::string* report) {
   std::string program = find_ptxas();
-  if (program.empty()) throw Error(ExitCode::environment, "no-ptxas", "", "ptxas is not found", "set TCC_PTXAS to its path");
+  if (program.empty()) throw Error(ExitCode::environment, "missing-tool", "", "ptxas is not found", "set TCC_PTXAS to its path");
   TemporaryFolder folder;
   std::string input = folder.path + "/in.ptx", output = folder.path + "/out.cubin", log = folder.path + "/log";
   write_file_atomically(input, ptx);
@@ -72,8 +72,7 @@ std::string assemble_ptx(const std::string& ptx, const std::string& arch, std::s
   posix_spawn_file_actions_destroy(&actions);
   int status = 0;
   if (!failed) {
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   }
   std::string text = failed ? "cannot start it" : read_text_file(log);
   if (failed || !WIFEXITED(status) || WEXITSTATUS(status) != 0) internal_error("ptxas refuses a kernel for " + arch + ": " + text);

@@ -69,7 +69,8 @@ class X86Emitter final : public Emitter {
 
   void emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) override {
     for (const loop::Dim& dim : dims) {
-      if (dim.bind != loop::Bind::threads) fail("loop %" + dim.var->name + " is bound to `" + std::string(name_of(dim.bind)) + "` on a CPU");
+      if (dim.bind != loop::Bind::threads)
+        fail("loop %" + dim.var->name + " is bound to `" + std::string(name_of(dim.bind)) + "` on a CPU");
     }
     // for item in [begin, end)
     auto* header = llvm::BasicBlock::Create(context_, "item", function_);
