@@ -28,7 +28,8 @@ struct Times {
 
 Times measure(runtime::Instance& instance, int runs, int warmups) {
   const auto start_of_warmup = Clock::now();
-  for (int i = 0; warmups >= 0 ? i < warmups : i < kLeastWarmups || Seconds(Clock::now() - start_of_warmup).count() < kWarmupSeconds; ++i) instance.run_prepared();
+  for (int i = 0; warmups >= 0 ? i < warmups : i < kLeastWarmups || Seconds(Clock::now() - start_of_warmup).count() < kWarmupSeconds; ++i)
+    instance.run_prepared();
   Times times;
   const auto start = Clock::now();
   const auto wants_more = [&](int done) {
@@ -63,8 +64,8 @@ std::string profile_table(std::vector<runtime::LaunchTime> launches) {
   std::string text = "        us      %  kernel        grid  label\n";
   for (const runtime::LaunchTime& launch : launches) {
     char row[100];
-    std::snprintf(row, sizeof row, "%10.2f  %5.1f  %-8s %9llu  ", launch.time_us, total > 0 ? 100 * launch.time_us / total : 0, launch.kernel.c_str(),
-                  static_cast<unsigned long long>(launch.grid));
+    std::snprintf(row, sizeof row, "%10.2f  %5.1f  %-8s %9llu  ", launch.time_us, total > 0 ? 100 * launch.time_us / total : 0,
+                  launch.kernel.c_str(), static_cast<unsigned long long>(launch.grid));
     text += row + launch.label + "\n";
   }
   return text;
@@ -95,12 +96,19 @@ int bench(const Arguments& arguments) {
   for (const double time : times.device) sum += time;
 
   if (json) {
-    nlohmann::ordered_json report = {
-        {"device", instance.device_name()}, {"runs", times.device.size()}, {"median_us", median}, {"p90_us", percentile(times.device, 0.9)},
-        {"p99_us", percentile(times.device, 0.99)}, {"min_us", times.device.front()}, {"max_us", times.device.back()},
-        {"mean_us", sum / static_cast<double>(times.device.size())}, {"host_median_us", percentile(times.host, 0.5)},
-        {"peak_bytes", instance.peak_bytes()}, {"weights_bytes", instance.info().weights_bytes}, {"launches", instance.info().num_launches},
-        {"threads", instance.info().num_threads}};
+    nlohmann::ordered_json report = {{"device", instance.device_name()},
+                                     {"runs", times.device.size()},
+                                     {"median_us", median},
+                                     {"p90_us", percentile(times.device, 0.9)},
+                                     {"p99_us", percentile(times.device, 0.99)},
+                                     {"min_us", times.device.front()},
+                                     {"max_us", times.device.back()},
+                                     {"mean_us", sum / static_cast<double>(times.device.size())},
+                                     {"host_median_us", percentile(times.host, 0.5)},
+                                     {"peak_bytes", instance.peak_bytes()},
+                                     {"weights_bytes", instance.info().weights_bytes},
+                                     {"launches", instance.info().num_launches},
+                                     {"threads", instance.info().num_threads}};
     if (profile) {
       for (const runtime::LaunchTime& launch : instance.profile_prepared()) {
         report["profile"].push_back({{"label", launch.label}, {"kernel", launch.kernel}, {"grid", launch.grid}, {"us", launch.time_us}});
@@ -112,10 +120,13 @@ int bench(const Arguments& arguments) {
   std::string text = "device             " + instance.device_name() + " (" + instance.device_reason() + ")\n";
   text += "runs               " + std::to_string(times.device.size()) + "\n";
   text += line("throughput", median > 0 ? 1e6 / median : 0, "runs/s");
-  text += line("latency min", times.device.front(), "us") + line("latency median", median, "us") + line("latency mean", sum / static_cast<double>(times.device.size()), "us");
-  text += line("latency p90", percentile(times.device, 0.9), "us") + line("latency p99", percentile(times.device, 0.99), "us") + line("latency max", times.device.back(), "us");
+  text += line("latency min", times.device.front(), "us") + line("latency median", median, "us") +
+          line("latency mean", sum / static_cast<double>(times.device.size()), "us");
+  text += line("latency p90", percentile(times.device, 0.9), "us") + line("latency p99", percentile(times.device, 0.99), "us") +
+          line("latency max", times.device.back(), "us");
   text += line("host median", percentile(times.host, 0.5), "us");
-  text += line("workspace", static_cast<double>(instance.peak_bytes()) / 1024, "KiB") + line("weights", static_cast<double>(instance.info().weights_bytes) / 1024, "KiB");
+  text += line("workspace", static_cast<double>(instance.peak_bytes()) / 1024, "KiB") +
+          line("weights", static_cast<double>(instance.info().weights_bytes) / 1024, "KiB");
   text += "launches           " + std::to_string(instance.info().num_launches) + "\n";
   if (profile) text += "\n" + profile_table(instance.profile_prepared());
   driver::write_stdout(text);

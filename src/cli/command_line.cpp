@@ -44,7 +44,7 @@ void require_one_of(const std::string& flag, const std::string& value, const std
   diagnostics.not_supported("unsupported-option", where, message);
   diagnostics.help(where, help);
   diagnostics.checkpoint(ExitCode::model);
-  std::abort();   // the checkpoint has thrown
+  std::abort();  // the checkpoint has thrown
 }
 
 std::string_view severity_name(Diagnostic::Severity severity) {
@@ -72,7 +72,7 @@ void print_json(const Diagnostic& diagnostic) {
 }  // namespace
 
 bool parse(CLI::App& app, const Arguments& arguments) {
-  std::vector<std::string> reversed;   // the order that CLI11 wants
+  std::vector<std::string> reversed;  // the order that CLI11 wants
   for (auto at = arguments.rbegin(); at != arguments.rend(); ++at) reversed.push_back(with_double_dash(*at));
   try {
     app.parse(reversed);
@@ -100,9 +100,14 @@ void CompileFlags::add_to(CLI::App& app) {
   group(app.add_option("--from", o.from, "the input is printed IR: graph, prims, loop, kernel")->type_name("FORM"), "Input");
 
   group(app.add_option("-O", o.optimization, "effort, 0 to 3 (2)")->type_name("N"), "Code");
-  group(add_list(app, "--target", targets, "devices that the library has code for (cuda,cpu)")->delimiter(',')->type_name("DEVICE,..."), "Code");
-  group(add_list(app, "--march", o.march, "CUDA code: chips for cubins (sm_80, sm_90a), and ptx")->delimiter(',')->type_name("CHIP,..."), "Code");
-  group(add_list(app, "--cpu", o.cpu_levels, "CPU code: x86-64-v3 (the default), x86-64-v4; the best is taken at load")->delimiter(',')->type_name("LEVEL,..."), "Code");
+  group(add_list(app, "--target", targets, "devices that the library has code for (cuda,cpu)")->delimiter(',')->type_name("DEVICE,..."),
+        "Code");
+  group(add_list(app, "--march", o.march, "CUDA code: chips for cubins (sm_80, sm_90a), and ptx")->delimiter(',')->type_name("CHIP,..."),
+        "Code");
+  group(add_list(app, "--cpu", o.cpu_levels, "CPU code: x86-64-v3 (the default), x86-64-v4; the best is taken at load")
+            ->delimiter(',')
+            ->type_name("LEVEL,..."),
+        "Code");
   group(app.add_option("--mode", mode, "infer (grad and train come later)")->type_name("MODE"), "Code");
   group(app.add_option("--matmul-precision", matmul_precision, "of f32 products: highest")->type_name("P"), "Code");
   group(app.add_option("--precision", precision, "of everything else: keep")->type_name("P"), "Code");
@@ -121,12 +126,15 @@ void CompileFlags::apply() {
   require_one_of("--diagnostics", diagnostics, {"text", "json"});
   o.json_diagnostics = diagnostics == "json";
   require_one_of("--progress", progress, {"auto", "plain", "json", "off"});
-  o.progress = progress == "plain" ? driver::ProgressStyle::plain : progress == "json" ? driver::ProgressStyle::json
-               : progress == "off" || o.quiet ? driver::ProgressStyle::off : driver::ProgressStyle::automatic;
+  o.progress = progress == "plain"            ? driver::ProgressStyle::plain
+               : progress == "json"           ? driver::ProgressStyle::json
+               : progress == "off" || o.quiet ? driver::ProgressStyle::off
+                                              : driver::ProgressStyle::automatic;
   require_one_of("--mode", mode, {"infer", "grad", "train"});
   if (mode != "infer") not_supported(o.model, "--mode=" + mode + ": gradients and training", "--mode=infer compiles the model as it is");
   require_one_of("--matmul-precision", matmul_precision, {"highest", "high", "medium"});
-  if (matmul_precision != "highest") not_supported(o.model, "--matmul-precision=" + matmul_precision, "leave it out: f32 products are exact to f32");
+  if (matmul_precision != "highest")
+    not_supported(o.model, "--matmul-precision=" + matmul_precision, "leave it out: f32 products are exact to f32");
   require_one_of("--precision", precision, {"keep", "bf16", "f16"});
   if (precision != "keep") not_supported(o.model, "--precision=" + precision, "export the model in the precision wanted");
   if (o.optimization < 0 || o.optimization > 3) usage("-O" + std::to_string(o.optimization) + ": levels are 0 to 3");

@@ -48,15 +48,24 @@ int compile(const Arguments& arguments) {
   flags.add_to(app);
   app.add_option("-o", options.output, "the library to write")->type_name("FILE")->group("Output");
   add_list(app, "--emit", emit, "prints stages, see below")->delimiter(',')->type_name("KIND[=PATH],...")->group("Output");
-  app.add_option("--emit-weights", options.emit_weights, "weights of a graph that goes to standard output")->type_name("FILE")->group("Output");
-  app.add_option("--dump-dir", options.dump_dir, "folder for everything that --emit names without a path; all kinds without --emit")->type_name("FOLDER")->group("Output");
-  add_list(app, "--print-after", options.print_after, "prints the graph after passes to stderr; also all, changed")->delimiter(',')->type_name("PASS,...")->group("Output");
-  add_list(app, "--pass", options.passes, "runs only these passes, in this order; with --from=loop primitives of a schedule")->type_name("PASS")->group("Output");
+  app.add_option("--emit-weights", options.emit_weights, "weights of a graph that goes to standard output")
+      ->type_name("FILE")
+      ->group("Output");
+  app.add_option("--dump-dir", options.dump_dir, "folder for everything that --emit names without a path; all kinds without --emit")
+      ->type_name("FOLDER")
+      ->group("Output");
+  add_list(app, "--print-after", options.print_after, "prints the graph after passes to stderr; also all, changed")
+      ->delimiter(',')
+      ->type_name("PASS,...")
+      ->group("Output");
+  add_list(app, "--pass", options.passes, "runs only these passes, in this order; with --from=loop primitives of a schedule")
+      ->type_name("PASS")
+      ->group("Output");
   app.add_option("--weights", weights, "embed, or file: beside the library, <library>.weights")->type_name("PLACE")->group("Output");
   app.add_option("--symbol-prefix", options.symbol_prefix, "of the C interface (tcc_model)")->type_name("NAME")->group("Output");
   app.add_flag("--MD", options.dependencies, "writes a Makefile rule with what was read")->group("Output");
   app.add_option("--MF", options.dependency_file, "where -MD writes, <library>.d otherwise")->type_name("FILE")->group("Output");
-  bool version = false;   // main() has seen to it when it comes first
+  bool version = false;  // main() has seen to it when it comes first
   app.add_flag("--version", version, "prints the version");
   app.footer(kVerbs + passes_text());
   if (!parse(app, arguments)) return 0;

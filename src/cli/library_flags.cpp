@@ -4,7 +4,8 @@ namespace tcc::cli {
 
 void LibraryFlags::add_to(CLI::App& app) {
   app.add_option("library", path, "what `tcc -o` wrote")->required()->type_name("");
-  add_list(app, "--input", input.inputs, "a .npy or .pb file for the next input or the one named, or an .npz with arrays named like inputs")->type_name("[NAME=]FILE");
+  add_list(app, "--input", input.inputs, "a .npy or .pb file for the next input or the one named, or an .npz with arrays named like inputs")
+      ->type_name("[NAME=]FILE");
   app.add_flag("--random", input.random, "inputs that are not given are random");
   app.add_option("--seed", input.seed, "of random inputs (0)")->type_name("N");
   app.add_option("--device", device, "auto, cuda, cpu; auto takes CUDA where it can")->type_name("DEVICE");
@@ -16,7 +17,8 @@ void LibraryFlags::add_to(CLI::App& app) {
 
 LoadedLibrary LibraryFlags::load() const {
   const runtime::Device chosen = parse_device(device);
-  if (threads < 0) throw Error(ExitCode::usage, "invalid-argument", "", "--threads=" + std::to_string(threads) + ": a number of threads was expected");
+  if (threads < 0)
+    throw Error(ExitCode::usage, "invalid-argument", "", "--threads=" + std::to_string(threads) + ": a number of threads was expected");
   LoadedLibrary loaded;
   loaded.library = runtime::Library::open(path);
   runtime::InstanceOptions options;

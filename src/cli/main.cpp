@@ -28,7 +28,8 @@ int dispatch(const tcc::cli::Arguments& arguments) {
 // Known before flags are parsed, since parsing may fail as well.
 bool wants_json(const tcc::cli::Arguments& arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--diagnostics=json" || (arguments[i] == "--diagnostics" && i + 1 < arguments.size() && arguments[i + 1] == "json")) return true;
+    if (arguments[i] == "--diagnostics=json" || (arguments[i] == "--diagnostics" && i + 1 < arguments.size() && arguments[i + 1] == "json"))
+      return true;
   }
   return false;
 }
@@ -47,7 +48,8 @@ int main(int argc, char** argv) {
     cli::print_error(Error(ExitCode::environment, "out-of-memory", "", "there is not enough memory"), wants_json(arguments));
     return static_cast<int>(ExitCode::environment);
   } catch (const std::exception& error) {
-    Diagnostic diagnostic{Diagnostic::Severity::internal_error, "internal-error", "", std::string("unexpected exception: ") + error.what(), ""};
+    Diagnostic diagnostic{Diagnostic::Severity::internal_error, "internal-error", "", std::string("unexpected exception: ") + error.what(),
+                          ""};
     cli::print_error(Error(ExitCode::internal, {diagnostic}), wants_json(arguments));
     return static_cast<int>(ExitCode::internal);
   }

@@ -23,7 +23,7 @@ void make_folder(const std::string& path) {
 
 nlohmann::ordered_json number(double value) {
   if (std::isfinite(value)) return value;
-  return number_text(value);   // JSON has no infinities
+  return number_text(value);  // JSON has no infinities
 }
 
 }  // namespace
@@ -56,8 +56,9 @@ int run(const Arguments& arguments) {
             " max " + number_text(summary.max) + " mean " + number_text(summary.mean);
     if (summary.num_nan > 0) text += " nan " + std::to_string(summary.num_nan);
     text += "\n";
-    nlohmann::ordered_json row = {{"name", info.name}, {"dtype", name_of(info.dtype)}, {"shape", info.shape},
-                                  {"min", number(summary.min)}, {"max", number(summary.max)}, {"mean", number(summary.mean)}, {"nan", summary.num_nan}};
+    nlohmann::ordered_json row = {{"name", info.name},          {"dtype", name_of(info.dtype)}, {"shape", info.shape},
+                                  {"min", number(summary.min)}, {"max", number(summary.max)},   {"mean", number(summary.mean)},
+                                  {"nan", summary.num_nan}};
     if (!path.empty()) row["file"] = path;
     report["outputs"].push_back(std::move(row));
   }

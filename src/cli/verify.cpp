@@ -14,8 +14,9 @@ namespace tcc::cli {
 namespace {
 
 std::string describe(const driver::Comparison& comparison) {
-  return std::to_string(comparison.num_wrong) + " of " + std::to_string(comparison.num_elements) + " elements differ, the worst is element " +
-         std::to_string(comparison.worst) + ": " + number_text(comparison.found) + ", the interpreter gives " + number_text(comparison.expected);
+  return std::to_string(comparison.num_wrong) + " of " + std::to_string(comparison.num_elements) +
+         " elements differ, the worst is element " + std::to_string(comparison.worst) + ": " + number_text(comparison.found) +
+         ", the interpreter gives " + number_text(comparison.expected);
 }
 
 }  // namespace
@@ -28,9 +29,12 @@ int verify(const Arguments& arguments) {
   std::string device = "auto";
   double rtol = -1, atol = -1;
   bool no_random = false;
-  CLI::App app("Compiles a model, runs it and compares every output with the interpreter in f64. Inputs that are not given are random.", "tcc verify");
+  CLI::App app("Compiles a model, runs it and compares every output with the interpreter in f64. Inputs that are not given are random.",
+               "tcc verify");
   flags.add_to(app);
-  add_list(app, "--input", input.inputs, "a .npy or .pb file for the next input or the one named, or an .npz with arrays named like inputs")->type_name("[NAME=]FILE")->group("Run");
+  add_list(app, "--input", input.inputs, "a .npy or .pb file for the next input or the one named, or an .npz with arrays named like inputs")
+      ->type_name("[NAME=]FILE")
+      ->group("Run");
   app.add_flag("--random", input.random, "the default: inputs that are not given are random")->group("Run");
   app.add_flag("--no-random", no_random, "every input has to be given")->group("Run");
   app.add_option("--seed", input.seed, "of random inputs (0)")->type_name("N")->group("Run");
@@ -53,16 +57,18 @@ int verify(const Arguments& arguments) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     // The interpreter takes what it is given; the library would refuse it.
     if (inputs[i].dtype() == expected[i].dtype && inputs[i].shape() == expected[i].shape) continue;
-    throw Error(ExitCode::usage, "invalid-argument", options.model, "input `" + expected[i].name + "` is " + to_string(Type(inputs[i].dtype(), inputs[i].shape())) +
-                                                                       ", expected " + to_string(Type(expected[i].dtype, expected[i].shape)));
+    throw Error(ExitCode::usage, "invalid-argument", options.model,
+                "input `" + expected[i].name + "` is " + to_string(Type(inputs[i].dtype(), inputs[i].shape())) + ", expected " +
+                    to_string(Type(expected[i].dtype, expected[i].shape)));
   }
 
   const driver::Verification result = driver::verify_prims(*prims, inputs, options, verify_options);
   std::string text = "device: " + result.device + "\n";
   for (size_t i = 0; i < result.outputs.size(); ++i) {
     const driver::Comparison& comparison = result.outputs[i];
-    text += prims->output_names[i] + ": " + to_string(prims->body.results[i]->type) + " largest difference " + number_text(comparison.max_absolute) +
-            ", relative " + number_text(comparison.max_relative) + (comparison.num_wrong == 0 ? "\n" : ", differs\n");
+    text += prims->output_names[i] + ": " + to_string(prims->body.results[i]->type) + " largest difference " +
+            number_text(comparison.max_absolute) + ", relative " + number_text(comparison.max_relative) +
+            (comparison.num_wrong == 0 ? "\n" : ", differs\n");
   }
   driver::write_stdout(text);
   print_diagnostics(diagnostics, options);
@@ -76,10 +82,14 @@ int verify(const Arguments& arguments) {
   }
   const driver::FirstDifference first = driver::find_first_difference(*prims, inputs, options, verify_options);
   if (first.node != nullptr) {
-    const std::string where = (first.node->loc.file.empty() ? options.model : first.node->loc.file) + (first.node->loc.node.empty() ? "" : ":" + first.node->loc.node);
-    differences.add({Diagnostic::Severity::note, "", where, "the first value that differs is made here: " + describe(first.comparison), print(*first.node)});
+    const std::string where = (first.node->loc.file.empty() ? options.model : first.node->loc.file) +
+                              (first.node->loc.node.empty() ? "" : ":" + first.node->loc.node);
+    differences.add({Diagnostic::Severity::note, "", where, "the first value that differs is made here: " + describe(first.comparison),
+                     print(*first.node)});
   } else {
-    differences.note(options.model, "every value is right when it is computed as an output of its own: the fault shows only in how they are computed together");
+    differences.note(
+        options.model,
+        "every value is right when it is computed as an output of its own: the fault shows only in how they are computed together");
   }
   differences.checkpoint(ExitCode::verification);
   return static_cast<int>(ExitCode::verification);

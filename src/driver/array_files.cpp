@@ -69,7 +69,8 @@ std::vector<Tensor> gather_inputs(const std::vector<ExpectedTensor>& expected, c
     if (!takes_name && named.rest.ends_with(".npz")) {
       for (auto& [name, tensor] : read_npz(named.rest)) {
         const auto at = std::find(names.begin(), names.end(), name);
-        if (at == names.end()) usage("unknown-input", named.rest, "array `" + name + "` is no input of the model", "inputs are " + list_of(expected));
+        if (at == names.end())
+          usage("unknown-input", named.rest, "array `" + name + "` is no input of the model", "inputs are " + list_of(expected));
         give(static_cast<size_t>(at - names.begin()), tensor);
       }
     } else if (takes_name) {
@@ -83,9 +84,12 @@ std::vector<Tensor> gather_inputs(const std::vector<ExpectedTensor>& expected, c
     // `nme=x.npy` would otherwise be a file that is not found.
     const size_t equals = path.find('=');
     const bool looks_named = equals != std::string::npos && path.find('/') > equals;
-    if (looks_named) usage("unknown-input", where, "`" + path.substr(0, path.rfind('=')) + "` is no input of the model", "inputs are " + list_of(expected));
+    if (looks_named)
+      usage("unknown-input", where, "`" + path.substr(0, path.rfind('=')) + "` is no input of the model",
+            "inputs are " + list_of(expected));
     const auto free = std::find_if(values.begin(), values.end(), [](const auto& value) { return !value.has_value(); });
-    if (free == values.end()) usage("invalid-argument", where, "`" + path + "` is one input too many, the model has " + std::to_string(names.size()));
+    if (free == values.end())
+      usage("invalid-argument", where, "`" + path + "` is one input too many, the model has " + std::to_string(names.size()));
     *free = read_tensor_file(path);
   }
   std::vector<Diagnostic> missing;
@@ -97,7 +101,9 @@ std::vector<Tensor> gather_inputs(const std::vector<ExpectedTensor>& expected, c
       result.push_back(*values[i]);
       continue;
     }
-    missing.push_back({Diagnostic::Severity::error, "missing-input", where, "input `" + wanted.name + "` (" + std::string(name_of(wanted.dtype)) + to_string(std::span(wanted.shape)) + ") is not given", ""});
+    missing.push_back(
+        {Diagnostic::Severity::error, "missing-input", where,
+         "input `" + wanted.name + "` (" + std::string(name_of(wanted.dtype)) + to_string(std::span(wanted.shape)) + ") is not given", ""});
   }
   if (!missing.empty()) {
     missing.push_back({Diagnostic::Severity::help, "", where, "give each with --input NAME=FILE, or --random for random values", ""});

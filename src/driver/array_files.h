@@ -29,8 +29,8 @@ struct ExpectedTensor {
 };
 
 struct InputOptions {
-  std::vector<std::string> inputs;   ///< --input: `path`, `name=path`, or an .npz whose arrays match names
-  bool random = false;               ///< what is not given is random
+  std::vector<std::string> inputs;  ///< --input: `path`, `name=path`, or an .npz whose arrays match names
+  bool random = false;              ///< what is not given is random
   uint64_t seed = 0;
 };
 

@@ -77,7 +77,8 @@ std::map<std::string, Shape> parse_shapes(const std::vector<std::string>& texts)
       const auto sizes = colon == std::string::npos || colon == 0 ? std::nullopt : parse_sizes(std::string_view(pair).substr(colon + 1));
       if (!sizes) {
         if (comma < text.size()) continue;
-        usage("invalid-argument", "--shapes: `" + pair + "` is no NAME:SIZES", "write --shapes=NAME:8x3x224x224, several pairs separated by commas");
+        usage("invalid-argument", "--shapes: `" + pair + "` is no NAME:SIZES",
+              "write --shapes=NAME:8x3x224x224, several pairs separated by commas");
       }
       const std::string name = pair.substr(0, colon);
       if (!shapes.emplace(name, *sizes).second) usage("invalid-argument", "--shapes gives sizes for `" + name + "` twice");
@@ -102,7 +103,8 @@ Bindings resolve_bindings(const Graph& signature, const Options& options) {
         usage("unknown-input", "--bind: `" + text.substr(0, text.rfind('=')) + "` is no input of the model", "inputs are " + list);
       }
       const auto size = parse_number<int64_t>(symbol.rest);
-      if (!size || *size < 0) usage("invalid-argument", "--bind: size `" + symbol.name + "` is `" + symbol.rest + "`, a number of 0 or more was expected");
+      if (!size || *size < 0)
+        usage("invalid-argument", "--bind: size `" + symbol.name + "` is `" + symbol.rest + "`, a number of 0 or more was expected");
       bindings.symbols[symbol.name] = *size;
       continue;
     }

@@ -77,22 +77,23 @@ void emit_target(Session& session, const Graph* prims, const TargetBuild& build,
   write("schedule", [&] { return schedules_text(plan); });
   write("kernel", [&] { return kernels_text(plan); });
   write("plan", [&] { return plan::print(plan); });
-  const bool llvm = emitter.wants("llvm", choice), assembly = emitter.wants("asm", choice) || emitter.wants("ptx", choice), object = emitter.wants("obj", choice);
+  const bool llvm = emitter.wants("llvm", choice), assembly = emitter.wants("asm", choice) || emitter.wants("ptx", choice),
+             object = emitter.wants("obj", choice);
   if (!llvm && !assembly && !object) return;
   session.progress.step("generating code to print");
   const Timed timed(session.times, "emit-code");
   const std::string level = is_cpu(choice) ? choice.levels.front() : choice.ptx_arch;
   codegen::Products products;
-  guard_stage(session, "generate-code", prims, reproducer_arguments(choice, "--emit=obj"), [&] {
-    products = emit_all_kernels(plan, choice, level, session.options.optimization, llvm, assembly);
-  });
+  guard_stage(session, "generate-code", prims, reproducer_arguments(choice, "--emit=obj"),
+              [&] { products = emit_all_kernels(plan, choice, level, session.options.optimization, llvm, assembly); });
   write("llvm", [&] { return products.llvm_ir; });
   write("ptx", [&] { return products.assembly; });
   write("asm", [&] { return products.assembly; });
   write("obj", [&] {
     if (is_cpu(choice)) return products.object;
     if (codegen::find_ptxas().empty()) {
-      throw Error(ExitCode::environment, "missing-tool", "", "--emit=obj for cuda needs ptxas, which is not found", "set TCC_PTXAS to its path, or ask for --emit=ptx");
+      throw Error(ExitCode::environment, "missing-tool", "", "--emit=obj for cuda needs ptxas, which is not found",
+                  "set TCC_PTXAS to its path, or ask for --emit=ptx");
     }
     return codegen::assemble_ptx(products.assembly, choice.cubins.empty() ? choice.ptx_arch : choice.cubins.front());
   });
@@ -105,7 +106,8 @@ void emit_interface(const Graph& interface, std::vector<TargetBuild>& builds, co
   if (emitter.wants("manifest")) emitter.write("manifest", link::write_manifest(input.program));
 }
 
-void build_library(Session& session, const Graph* prims, const Graph& interface, std::vector<TargetBuild>& builds, const std::string& output) {
+void build_library(Session& session, const Graph* prims, const Graph& interface, std::vector<TargetBuild>& builds,
+                   const std::string& output) {
   for (TargetBuild& build : builds) {
     guard_stage(session, "generate-code", prims, reproducer_arguments(build.choice, "-o /dev/null"), [&] {
       build.code = generate_kernels(build.plan, build.choice, session.options.optimization, session.progress, session.times);

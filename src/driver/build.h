@@ -21,6 +21,7 @@ void emit_target(Session& session, const Graph* prims, const TargetBuild& build,
 void emit_interface(const Graph& interface, std::vector<TargetBuild>& builds, const Options& options, Emitter& emitter);
 
 /// Generates all code and links it. The inputs and outputs of `interface` are the library's; `prims` as above.
-void build_library(Session& session, const Graph* prims, const Graph& interface, std::vector<TargetBuild>& builds, const std::string& output);
+void build_library(Session& session, const Graph* prims, const Graph& interface, std::vector<TargetBuild>& builds,
+                   const std::string& output);
 
 }  // namespace tcc::driver

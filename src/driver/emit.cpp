@@ -70,7 +70,7 @@ std::string with_target(const std::string& path, const std::string& target) {
 }
 
 void make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return;   // that it is a folder shows when files are written
+  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return;  // that it is a folder shows when files are written
   throw Error(ExitCode::environment, "unwritable-file", path, std::string("the folder can't be made: ") + std::strerror(errno));
 }
 
@@ -106,7 +106,8 @@ Emitter::Emitter(const Options& options, const std::vector<TargetChoice>& target
   for (const EmitRequest& request : requests) {
     const EmitKind& kind = kind_named(request.kind);
     if (!exists_from(kind.name, options.from)) {
-      throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + request.kind + ": --from=" + options.from + " begins after that stage");
+      throw Error(ExitCode::usage, "invalid-argument", "",
+                  "--emit=" + request.kind + ": --from=" + options.from + " begins after that stage");
     }
     if (wants(request.kind)) throw Error(ExitCode::usage, "invalid-argument", "", "--emit names `" + request.kind + "` twice");
     last_stage_ = std::max(last_stage_, kind.stage);
@@ -118,7 +119,9 @@ Emitter::Emitter(const Options& options, const std::vector<TargetChoice>& target
     for (const TargetChoice& target : targets) {
       if (has(kind, target)) names.push_back(target.name);
     }
-    if (names.empty()) throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + request.kind + ": none of the targets has it", "name another one with --target");
+    if (names.empty())
+      throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + request.kind + ": none of the targets has it",
+                  "name another one with --target");
     for (const std::string& name : names) {
       const bool several = names.size() > 1 && !request.path.empty() && request.path != "-";
       products_.push_back({request.kind, name, several ? with_target(request.path, name) : request.path});

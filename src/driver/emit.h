@@ -23,7 +23,7 @@ enum class Stage { nothing, imported, prims, planned, generated, linked };
 
 struct EmitKind {
   std::string_view name;
-  Stage stage;                   ///< the stage that makes it
+  Stage stage;  ///< the stage that makes it
   bool per_target;
   bool on_cpu = true, on_cuda = true;
 };
@@ -45,7 +45,7 @@ class Emitter {
 
  private:
   struct Product {
-    std::string kind, target, path;   ///< path "-": standard output
+    std::string kind, target, path;  ///< path "-": standard output
   };
   const Product* find(std::string_view kind, std::string_view target) const;
 

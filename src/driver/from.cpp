@@ -53,7 +53,7 @@ void refuse(const std::string& where, const std::vector<std::string>& faults, co
   if (faults.empty()) return;
   Diagnostics diagnostics;
   for (const std::string& fault : faults) {
-    const size_t end = std::min(fault.find('\n'), fault.size());   // the node, printed, follows
+    const size_t end = std::min(fault.find('\n'), fault.size());  // the node, printed, follows
     const size_t snippet = std::min(fault.find_first_not_of(" \n", end), fault.size());
     diagnostics.error("type-error", where, "not well-formed " + std::string(form) + ": " + fault.substr(0, end), fault.substr(snippet));
   }
@@ -74,7 +74,7 @@ GraphText read_graph(const Options& options) {
       result.graph = parse_graph(text, shown, {});
     } catch (const Error&) {
       if (!options.output.empty()) throw;
-      result.graph = parse_graph(text, shown, {}, true);   // faults other than a missing weight come again
+      result.graph = parse_graph(text, shown, {}, true);  // faults other than a missing weight come again
       result.has_weights = false;
     }
   }
@@ -100,7 +100,8 @@ std::vector<loop::Kernel> read_kernels(const Options& options) {
     kernels.push_back(loop::parse_kernel(piece, shown));
     refuse(shown, loop::verify_kernel(kernels.back()), "kernel");
     if (kernels.back().target != kernels.front().target) {
-      throw Error(ExitCode::model, "type-error", shown, "kernels are for `" + kernels.back().target + "` and `" + kernels.front().target + "`, one target was expected");
+      throw Error(ExitCode::model, "type-error", shown,
+                  "kernels are for `" + kernels.back().target + "` and `" + kernels.front().target + "`, one target was expected");
     }
   }
   return kernels;

@@ -22,7 +22,8 @@ void for_each(size_t count, const std::function<void(size_t)>& body) {
   });
 }
 
-void generate_cpu(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times, GeneratedCode* code) {
+void generate_cpu(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times,
+                  GeneratedCode* code) {
   const Timed timed(times, "generate-cpu-code");
   const size_t count = plan.kernels.size();
   progress.step("generating code for the CPU", static_cast<int64_t>(count * choice.levels.size()));
@@ -37,7 +38,8 @@ void generate_cpu(const plan::Plan& plan, const TargetChoice& choice, int optimi
   });
 }
 
-void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times, GeneratedCode* code) {
+void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times,
+                   GeneratedCode* code) {
   const size_t count = plan.kernels.size();
   std::vector<std::string> texts((count + kKernelsPerImage - 1) / kKernelsPerImage);
   {
@@ -70,7 +72,8 @@ void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optim
     });
     for (size_t i = 0; i < cubins.size(); ++i) {
       const Chip chip = parse_chip(choice.cubins[i / texts.size()]);
-      add(i % texts.size(), {.kind = link::ImageKind::cubin, .arch = chip.arch, .arch_specific = chip.specific, .bytes = std::move(cubins[i])});
+      add(i % texts.size(),
+          {.kind = link::ImageKind::cubin, .arch = chip.arch, .arch_specific = chip.specific, .bytes = std::move(cubins[i])});
     }
   }
   if (choice.ptx) {
@@ -85,14 +88,16 @@ void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optim
 
 std::string kernel_name(size_t number) { return "k" + std::to_string(number); }
 
-GeneratedCode generate_kernels(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times) {
+GeneratedCode generate_kernels(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress,
+                               TimeReport& times) {
   GeneratedCode code;
   if (is_cpu(choice)) generate_cpu(plan, choice, optimization, progress, times, &code);
   else generate_cuda(plan, choice, optimization, progress, times, &code);
   return code;
 }
 
-codegen::Products emit_all_kernels(const plan::Plan& plan, const TargetChoice& choice, const std::string& level, int optimization, bool want_llvm, bool want_asm) {
+codegen::Products emit_all_kernels(const plan::Plan& plan, const TargetChoice& choice, const std::string& level, int optimization,
+                                   bool want_llvm, bool want_asm) {
   std::vector<codegen::NamedKernel> kernels;
   for (size_t k = 0; k < plan.kernels.size(); ++k) kernels.push_back({symbol(choice, level, k), &plan.kernels[k]});
   const codegen::Options options{.optimization = optimization, .want_llvm = want_llvm, .want_asm = want_asm, .target = level};

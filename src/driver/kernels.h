@@ -17,7 +17,7 @@ namespace tcc::driver {
 struct GeneratedCode {
   std::vector<link::CpuObject> objects;
   std::vector<link::CudaImage> images;
-  std::vector<std::vector<uint32_t>> images_of_kernel;   ///< cuda: by the number of the kernel
+  std::vector<std::vector<uint32_t>> images_of_kernel;  ///< cuda: by the number of the kernel
 };
 
 /// The name of kernel `number` in printed code, profiles and the manifest.
@@ -26,6 +26,7 @@ std::string kernel_name(size_t number);
 GeneratedCode generate_kernels(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times);
 
 /// All kernels in one module, for --emit. `level`: the CPU level or the PTX architecture.
-codegen::Products emit_all_kernels(const plan::Plan& plan, const TargetChoice& choice, const std::string& level, int optimization, bool want_llvm, bool want_asm);
+codegen::Products emit_all_kernels(const plan::Plan& plan, const TargetChoice& choice, const std::string& level, int optimization,
+                                   bool want_llvm, bool want_asm);
 
 }  // namespace tcc::driver

@@ -14,24 +14,31 @@ namespace {
 struct Pass {
   PassInfo info;
   void (*run)(Session& session, PassState& state);
-  GraphStage stage;             ///< what holds afterwards, at least
+  GraphStage stage;  ///< what holds afterwards, at least
 };
 
 constexpr auto kPasses = std::to_array<Pass>({
     {{"bind-shapes", "gives inputs the sizes of --shapes and makes those of --bind constants"},
-     [](Session&, PassState& state) { bind_shapes(*state.graph, state.bindings); }, GraphStage::imported},
+     [](Session&, PassState& state) { bind_shapes(*state.graph, state.bindings); },
+     GraphStage::imported},
     {{"resolve", "infers every type; ops whose sizes are operands become prims and composites"},
-     [](Session& session, PassState& state) { resolve(*state.graph, session.diagnostics); }, GraphStage::resolved},
+     [](Session& session, PassState& state) { resolve(*state.graph, session.diagnostics); },
+     GraphStage::resolved},
     {{"canonicalize", "brings nodes to the form that later passes expect, drops those that do nothing"},
-     [](Session&, PassState& state) { canonicalize(*state.graph); }, GraphStage::imported},
+     [](Session&, PassState& state) { canonicalize(*state.graph); },
+     GraphStage::imported},
     {{"fold-constants", "evaluates nodes that depend on weights alone"},
-     [](Session&, PassState& state) { fold_constants(*state.graph); }, GraphStage::imported},
+     [](Session&, PassState& state) { fold_constants(*state.graph); },
+     GraphStage::imported},
     {{"eliminate-common-subexpressions", "equal nodes and equal weights become one"},
-     [](Session&, PassState& state) { eliminate_common_subexpressions(*state.graph, true); }, GraphStage::imported},
+     [](Session&, PassState& state) { eliminate_common_subexpressions(*state.graph, true); },
+     GraphStage::imported},
     {{"eliminate-dead-code", "drops nodes and weights that no output needs"},
-     [](Session&, PassState& state) { eliminate_dead_code(*state.graph); }, GraphStage::imported},
+     [](Session&, PassState& state) { eliminate_dead_code(*state.graph); },
+     GraphStage::imported},
     {{"decompose", "composites become prims, implicit broadcasts explicit"},
-     [](Session& session, PassState& state) { decompose(*state.graph, session.diagnostics); }, GraphStage::prims},
+     [](Session& session, PassState& state) { decompose(*state.graph, session.diagnostics); },
+     GraphStage::prims},
 });
 
 constexpr auto kInfos = [] {
@@ -80,7 +87,7 @@ void run_pass(Session& session, PassState& state, std::string_view name) {
 }
 
 void check_pass_names(const Options& options) {
-  const bool loops = options.from == "loop";   // there the passes are primitives of a schedule
+  const bool loops = options.from == "loop";  // there the passes are primitives of a schedule
   if (!loops) {
     for (const std::string& name : options.passes) {
       if (find_pass(name) == nullptr) unknown_pass("--pass", name);

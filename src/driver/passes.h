@@ -15,7 +15,7 @@ namespace tcc::driver {
 /// The graph on its way through the passes.
 struct PassState {
   std::unique_ptr<Graph> graph;
-  GraphStage stage = GraphStage::imported;   ///< what the verifier may ask of it
+  GraphStage stage = GraphStage::imported;  ///< what the verifier may ask of it
   Bindings bindings;
 };
 

@@ -47,7 +47,8 @@ PassState import(Session& session, std::vector<std::string>* files_read) {
     if (!options.from.empty()) {
       GraphText text = read_graph(options);
       if (!text.has_weights) {
-        session.diagnostics.warning("ignored", options.model, "weights without bytes are taken as zeros; name their file in a first line `weights \"<file>\"`");
+        session.diagnostics.warning("ignored", options.model,
+                                    "weights without bytes are taken as zeros; name their file in a first line `weights \"<file>\"`");
       }
       state.graph = std::move(text.graph);
       state.bindings = resolve_bindings(*state.graph, options);
@@ -70,8 +71,10 @@ PassState import(Session& session, std::vector<std::string>* files_read) {
 }
 
 void check_form(const Options& options) {
-  if (options.from.empty() || options.from == "graph" || options.from == "prims" || options.from == "loop" || options.from == "kernel") return;
-  throw Error(ExitCode::usage, "invalid-argument", "", "--from=" + options.from + ": there is no such form", "forms that can be read back are graph, prims, loop and kernel");
+  if (options.from.empty() || options.from == "graph" || options.from == "prims" || options.from == "loop" || options.from == "kernel")
+    return;
+  throw Error(ExitCode::usage, "invalid-argument", "", "--from=" + options.from + ": there is no such form",
+              "forms that can be read back are graph, prims, loop and kernel");
 }
 
 void check_format(const Options& options) {
@@ -82,14 +85,16 @@ void check_format(const Options& options) {
     diagnostics.help(options.model, "export the model with torch.onnx.export");
     diagnostics.checkpoint(ExitCode::model);
   }
-  throw Error(ExitCode::usage, "invalid-argument", "", "-x " + options.format + ": there is no such kind of model", "kinds are onnx, pt2 and fx");
+  throw Error(ExitCode::usage, "invalid-argument", "", "-x " + options.format + ": there is no such kind of model",
+              "kinds are onnx, pt2 and fx");
 }
 
 /// A place where nothing can be written is said before the work, not after it.
 void check_output(const std::string& output) {
   struct stat status;
   if (output.empty() || ::stat(output.c_str(), &status) != 0) return;
-  if (S_ISDIR(status.st_mode)) throw Error(ExitCode::environment, "unwritable-file", output, "is a directory, a file was to be written here");
+  if (S_ISDIR(status.st_mode))
+    throw Error(ExitCode::environment, "unwritable-file", output, "is a directory, a file was to be written here");
 }
 
 void set_up(const Options& options) {
@@ -130,14 +135,16 @@ void finish(Session& session, const Graph* prims, const Graph* interface, std::v
   if (interface != nullptr) emit_interface(*interface, builds, options, emitter);
   if (options.output.empty()) return;
   if (interface == nullptr) {
-    throw Error(ExitCode::usage, "invalid-argument", options.model, "a library is made of one unit or kernel, the text has several", "leave -o out, or cut the text");
+    throw Error(ExitCode::usage, "invalid-argument", options.model, "a library is made of one unit or kernel, the text has several",
+                "leave -o out, or cut the text");
   }
   build_library(session, prims, *interface, builds, options.output);
 }
 
 void compile_units(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter) {
   const Options& options = session.options;
-  const bool with_kernels = !options.output.empty() || std::any_of(options.emit.begin(), options.emit.end(), [](const EmitRequest& request) { return request.kind != "loop"; });
+  const bool with_kernels = !options.output.empty() || std::any_of(options.emit.begin(), options.emit.end(),
+                                                                   [](const EmitRequest& request) { return request.kind != "loop"; });
   UnitBuilds units = plan_units(session, choices, with_kernels);
   finish(session, nullptr, units.interface.get(), units.builds, emitter);
 }
@@ -164,10 +171,13 @@ void compile_graph(Session& session, const std::vector<TargetChoice>& choices, E
 void check_passes(const Options& options) {
   if (options.passes.empty() || options.from == "loop") return;
   if (options.from == "kernel") throw Error(ExitCode::usage, "invalid-argument", "", "--pass: no pass runs on kernels");
-  if (!options.output.empty()) throw Error(ExitCode::usage, "invalid-argument", "", "--pass runs only the passes that it names, no library can come of that", "leave -o out");
+  if (!options.output.empty())
+    throw Error(ExitCode::usage, "invalid-argument", "", "--pass runs only the passes that it names, no library can come of that",
+                "leave -o out");
   for (const EmitRequest& request : options.emit) {
     if (request.kind != "graph" && request.kind != "prims") {
-      throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + request.kind + ": after --pass only the graph is there", "ask for --emit=graph");
+      throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + request.kind + ": after --pass only the graph is there",
+                  "ask for --emit=graph");
     }
   }
 }
@@ -178,7 +188,8 @@ void compile(const Options& options, Diagnostics& diagnostics) {
   set_up(options);
   check_passes(options);
   if (options.output.empty() && options.emit.empty() && options.dump_dir.empty() && options.print_after.empty()) {
-    throw Error(ExitCode::usage, "invalid-argument", "", "nothing is asked for", "name the library to write with -o, or what to print with --emit");
+    throw Error(ExitCode::usage, "invalid-argument", "", "nothing is asked for",
+                "name the library to write with -o, or what to print with --emit");
   }
   std::vector<TargetChoice> choices = choose_targets(options);
   std::vector<loop::Kernel> kernels;

@@ -72,7 +72,8 @@ class BufferTable {
       number = base->index;
       base = &plan_.buffers.at(static_cast<size_t>(number));
     }
-    return {link::BufferKind::alias, numbers_.at(static_cast<size_t>(number)), static_cast<uint64_t>(offset), static_cast<uint64_t>(buffer.size_bytes), buffer.name};
+    return {link::BufferKind::alias, numbers_.at(static_cast<size_t>(number)), static_cast<uint64_t>(offset),
+            static_cast<uint64_t>(buffer.size_bytes), buffer.name};
   }
 
   const plan::Plan& plan_;
@@ -132,7 +133,8 @@ link::LinkInput make_link_input(const Graph& graph, std::vector<TargetBuild>& bu
   input.embed_weights = options.weights == WeightsPlace::embed;
   input.program.model_name = graph.name;
   for (const Value* value : graph.body.args) input.program.inputs.push_back(describe(value->name, value->type));
-  for (size_t i = 0; i < graph.body.results.size(); ++i) input.program.outputs.push_back(describe(graph.output_names[i], graph.body.results[i]->type));
+  for (size_t i = 0; i < graph.body.results.size(); ++i)
+    input.program.outputs.push_back(describe(graph.output_names[i], graph.body.results[i]->type));
   WeightNumbers weights(&input);
   for (TargetBuild& build : builds) {
     input.program.targets.push_back(describe(build, static_cast<uint32_t>(input.images.size()), weights));

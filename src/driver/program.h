@@ -14,7 +14,7 @@ namespace tcc::driver {
 struct TargetBuild {
   TargetChoice choice;
   plan::Plan plan;
-  GeneratedCode code;        ///< empty until kernels are generated; the description is complete all the same
+  GeneratedCode code;  ///< empty until kernels are generated; the description is complete all the same
 };
 
 /// The interface is the graph's: its inputs, its outputs. Weights are numbered over all targets. The code of `builds` is moved from.

@@ -28,7 +28,8 @@ void Progress::step(const std::string& name, int64_t total) {
   done_ = 0;
   total_ = total;
   if (style_ == ProgressStyle::plain) std::fprintf(stderr, "%s\n", name_.c_str());
-  if (style_ == ProgressStyle::json) std::fprintf(stderr, "{\"step\": %s, \"parts\": %lld}\n", print_quoted(name_).c_str(), static_cast<long long>(total_));
+  if (style_ == ProgressStyle::json)
+    std::fprintf(stderr, "{\"step\": %s, \"parts\": %lld}\n", print_quoted(name_).c_str(), static_cast<long long>(total_));
   if (style_ == ProgressStyle::automatic) show();
 }
 

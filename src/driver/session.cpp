@@ -32,16 +32,16 @@ std::string write_reproducer(std::string_view stage, const Graph& graph, const s
   return path;
 }
 
-[[noreturn]] void fail(const Session& session, std::string_view stage, const Graph* before, const std::string& arguments, std::vector<Diagnostic> diagnostics) {
+[[noreturn]] void fail(const Session& session, std::string_view stage, const Graph* before, const std::string& arguments,
+                       std::vector<Diagnostic> diagnostics) {
   const std::string where = before != nullptr ? before->file : session.options.model;
   diagnostics.push_back({Diagnostic::Severity::note, "", where, "this happened in `" + std::string(stage) + "`", ""});
   if (before != nullptr) {
     std::string text;
     try {
-      text = "its input is in " + write_reproducer(stage, *before, arguments) + ", whose first line is the command to run; please report it with this message";
-    } catch (const std::exception& error) {
-      text = std::string("a file that reproduces this can't be written: ") + error.what();
-    }
+      text = "its input is in " + write_reproducer(stage, *before, arguments) +
+             ", whose first line is the command to run; please report it with this message";
+    } catch (const std::exception& error) { text = std::string("a file that reproduces this can't be written: ") + error.what(); }
     diagnostics.push_back({Diagnostic::Severity::help, "", where, text, ""});
   }
   throw Error(ExitCode::internal, std::move(diagnostics));
@@ -52,23 +52,30 @@ std::string write_reproducer(std::string_view stage, const Graph& graph, const s
 Session::Session(const Options& given, Diagnostics& found)
     : options(given), diagnostics(found), progress(given.progress), verify(wants_verifier(given)) {}
 
-void run_stage(Session& session, std::string_view name, const Graph* before, const std::string& arguments, const std::function<void()>& body) {
+void run_stage(Session& session, std::string_view name, const Graph* before, const std::string& arguments,
+               const std::function<void()>& body) {
   const Timed timed(session.times, std::string(name));
   guard_stage(session, name, before, arguments, body);
 }
 
-void guard_stage(Session& session, std::string_view name, const Graph* before, const std::string& arguments, const std::function<void()>& body) {
+void guard_stage(Session& session, std::string_view name, const Graph* before, const std::string& arguments,
+                 const std::function<void()>& body) {
   try {
     body();
   } catch (const Error& error) {
     if (error.code() != ExitCode::internal) throw;
     fail(session, name, before, arguments, error.diagnostics());
   } catch (const std::bad_alloc&) {
-    throw Error(ExitCode::environment, "out-of-memory", session.options.model, "there is not enough memory for `" + std::string(name) + "`");
+    throw Error(ExitCode::environment, "out-of-memory", session.options.model,
+                "there is not enough memory for `" + std::string(name) + "`");
   } catch (const RuleError& error) {
-    fail(session, name, before, arguments, {{Diagnostic::Severity::internal_error, "internal-error", session.options.model, "a rule failed where nothing may: " + error.message, ""}});
+    fail(session, name, before, arguments,
+         {{Diagnostic::Severity::internal_error, "internal-error", session.options.model,
+           "a rule failed where nothing may: " + error.message, ""}});
   } catch (const std::exception& error) {
-    fail(session, name, before, arguments, {{Diagnostic::Severity::internal_error, "internal-error", session.options.model, std::string("unexpected exception: ") + error.what(), ""}});
+    fail(session, name, before, arguments,
+         {{Diagnostic::Severity::internal_error, "internal-error", session.options.model,
+           std::string("unexpected exception: ") + error.what(), ""}});
   }
 }
 

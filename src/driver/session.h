@@ -20,15 +20,17 @@ struct Session {
   Diagnostics& diagnostics;
   TimeReport times;
   Progress progress;
-  bool verify = false;      ///< run the verifier of its form on what each stage gives
+  bool verify = false;  ///< run the verifier of its form on what each stage gives
 };
 
 /// Runs `body` as stage `name`. An internal error, or an exception that nobody expects, becomes an internal Error that names the stage and a file
 /// with `before`, the graph that went in, whose first line is the command `tcc --from=<form> <arguments> <file>` that shows it again.
 /// `before` may be null: then no file is written.
-void run_stage(Session& session, std::string_view name, const Graph* before, const std::string& arguments, const std::function<void()>& body);
+void run_stage(Session& session, std::string_view name, const Graph* before, const std::string& arguments,
+               const std::function<void()>& body);
 /// The same without a row in the time report, for a stage whose parts have rows of their own.
-void guard_stage(Session& session, std::string_view name, const Graph* before, const std::string& arguments, const std::function<void()>& body);
+void guard_stage(Session& session, std::string_view name, const Graph* before, const std::string& arguments,
+                 const std::function<void()>& body);
 
 /// Throws the internal error "`name` made ... that is not well formed" when there are faults.
 void require_well_formed(std::string_view name, const std::vector<std::string>& faults);

@@ -71,7 +71,8 @@ Chip parse_chip(const std::string& name) {
   const bool number = !digits.empty() && digits.size() <= 3 && digits.find_first_not_of("0123456789") == std::string::npos;
   if (number) chip.arch = static_cast<uint32_t>(std::stoul(digits));
   if (!number || chip.arch < kOldestArch) {
-    usage("-march: `" + name + "` is no chip that tcc generates code for", "chips are sm_80 and newer, such as sm_80, sm_90a; `ptx` leaves the choice to the driver");
+    usage("-march: `" + name + "` is no chip that tcc generates code for",
+          "chips are sm_80 and newer, such as sm_80, sm_90a; `ptx` leaves the choice to the driver");
   }
   return chip;
 }

@@ -12,12 +12,12 @@ namespace tcc::driver {
 
 /// One kind of device that the library gets code for. All code of one kind comes from one schedule and one plan.
 struct TargetChoice {
-  std::string name;                       ///< "cpu", "cuda": in the names of emitted files
+  std::string name;  ///< "cpu", "cuda": in the names of emitted files
   schedule::Target target;
-  std::vector<std::string> levels;        ///< cpu: instruction set levels to generate code for
-  std::string ptx_arch;                   ///< cuda: what the PTX is for
-  bool ptx = false;                       ///< cuda: PTX goes into the library
-  std::vector<std::string> cubins;        ///< cuda: chips that ptxas assembles it for
+  std::vector<std::string> levels;  ///< cpu: instruction set levels to generate code for
+  std::string ptx_arch;             ///< cuda: what the PTX is for
+  bool ptx = false;                 ///< cuda: PTX goes into the library
+  std::vector<std::string> cubins;  ///< cuda: chips that ptxas assembles it for
 };
 
 /// Errors (usage): an unknown chip or level, no target at all; (environment): a cubin is asked for and ptxas is not found.

@@ -56,7 +56,7 @@ class Placement {
     row.name = buffer.name;
     row.dtype = buffer.dtype;
     row.shape = buffer.extents;
-    int64_t last = 0;   // strides of a temporary may leave gaps
+    int64_t last = 0;  // strides of a temporary may leave gaps
     const std::vector<int64_t> strides = buffer.element_strides();
     for (size_t i = 0; i < strides.size(); ++i) last += (buffer.extents[i] - 1) * strides[i];
     row.size_bytes = storage_bytes(buffer.dtype, buffer.count() == 0 ? 0 : last + 1);
@@ -104,7 +104,8 @@ UnitBuilds plan_units(Session& session, const std::vector<TargetChoice>& choices
         Placement placement(&build.plan, unit.params, temporaries);
         for (loop::Kernel& kernel : kernels) {
           if (session.verify) require_well_formed("schedule", loop::verify_kernel(kernel));
-          placement.launch(static_cast<int>(build.plan.kernels.size()), kernel.params, kernel.grid, schedule::estimate_ns(kernel, choice.target));
+          placement.launch(static_cast<int>(build.plan.kernels.size()), kernel.params, kernel.grid,
+                           schedule::estimate_ns(kernel, choice.target));
           build.plan.kernels.push_back(std::move(kernel));
           build.plan.schedules.push_back(schedule);
         }
@@ -132,7 +133,8 @@ UnitBuilds plan_kernels(const std::vector<loop::Kernel>& kernels, const TargetCh
   build.plan.kernels = kernels;
   if (kernels.size() == 1) {
     result.interface = interface_of(kernels.front().params);
-    Placement(&build.plan, kernels.front().params, {}).launch(0, kernels.front().params, kernels.front().grid, schedule::estimate_ns(kernels.front(), choice.target));
+    Placement(&build.plan, kernels.front().params, {})
+        .launch(0, kernels.front().params, kernels.front().grid, schedule::estimate_ns(kernels.front(), choice.target));
   }
   return result;
 }

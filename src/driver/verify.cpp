@@ -73,7 +73,9 @@ Tolerance tolerance_for(DType dtype, const VerifyOptions& options) {
 Comparison compare(const Tensor& found, const Tensor& expected, const Tolerance& tolerance) {
   Comparison result;
   result.num_elements = found.count();
-  if (found.shape() != expected.shape()) internal_error("a result is " + to_string(std::span(found.shape())) + ", the interpreter gives " + to_string(std::span(expected.shape())));
+  if (found.shape() != expected.shape())
+    internal_error("a result is " + to_string(std::span(found.shape())) + ", the interpreter gives " +
+                   to_string(std::span(expected.shape())));
   double furthest = 0;
   for (int64_t i = 0; i < result.num_elements; ++i) {
     const double f = found.as_double(i), e = expected.as_double(i);
@@ -120,7 +122,8 @@ Verification verify_prims(const Graph& prims, const std::vector<Tensor>& inputs,
   return result;
 }
 
-FirstDifference find_first_difference(const Graph& prims, const std::vector<Tensor>& inputs, const Options& options, const VerifyOptions& verify) {
+FirstDifference find_first_difference(const Graph& prims, const std::vector<Tensor>& inputs, const Options& options,
+                                      const VerifyOptions& verify) {
   std::vector<Place> places;
   for (size_t n = 0; n < prims.body.nodes.size(); ++n) {
     for (size_t r = 0; r < prims.body.nodes[n]->results.size(); ++r) places.push_back({n, static_cast<int>(r)});

@@ -16,7 +16,8 @@ std::string chain(int nodes) {
   for (int i = 1; i <= nodes; ++i) {
     const std::string previous = "%v" + std::to_string(i - 1);
     const std::string ops[] = {"relu(" + previous + ")", "add(" + previous + ", " + previous + ")", "tanh(" + previous + ")"};
-    text += "  %v" + std::to_string(i) + ": f32[8, 16] = " + (i % 10 == 0 ? "softmax(" + previous + ") {axis=1}" : ops[i % 3]) + "    loc(\"node" + std::to_string(i) + "\")\n";
+    text += "  %v" + std::to_string(i) + ": f32[8, 16] = " + (i % 10 == 0 ? "softmax(" + previous + ") {axis=1}" : ops[i % 3]) +
+            "    loc(\"node" + std::to_string(i) + "\")\n";
   }
   return text + "}\n";
 }

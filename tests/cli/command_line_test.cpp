@@ -49,18 +49,22 @@ TEST_F(CommandLine, CompilesAndRuns) {
   // The same values for the same seed.
   EXPECT_EQ(good("run small.so --device cpu --random --seed 5"), good("run small.so --device cpu --random --seed 5"));
   EXPECT_NE(good("run small.so --device cpu --random --seed 5"), good("run small.so --device cpu --random --seed 6"));
-  const Result json = shell("\"$TCC\" run small.so --device cpu --random --json | python3 -c 'import json, sys; r = json.load(sys.stdin); print(r[\"outputs\"][0][\"shape\"])'");
+  const Result json = shell(
+      "\"$TCC\" run small.so --device cpu --random --json | python3 -c 'import json, sys; r = json.load(sys.stdin); "
+      "print(r[\"outputs\"][0][\"shape\"])'");
   if (json.exit_code == 0) EXPECT_EQ(json.out, "[4, 2]\n");
 }
 
 TEST_F(CommandLine, BenchReportsWhatItPromises) {
   good("--from=graph --target=cpu small.graph -o small.so");
   const std::string json = good("bench small.so --runs 7 --warmup 1 --threads 1 --json");
-  for (const char* key : {"\"device\"", "\"runs\": 7,", "\"median_us\"", "\"p90_us\"", "\"p99_us\"", "\"host_median_us\"", "\"peak_bytes\""}) {
+  for (const char* key :
+       {"\"device\"", "\"runs\": 7,", "\"median_us\"", "\"p90_us\"", "\"p99_us\"", "\"host_median_us\"", "\"peak_bytes\""}) {
     EXPECT_NE(json.find(key), std::string::npos) << key << "\n" << json;
   }
   const std::string text = good("bench small.so --runs 7 --profile");
-  for (const char* word : {"throughput", "latency median", "latency p99", "softmax/Softmax"}) EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
+  for (const char* word : {"throughput", "latency median", "latency p99", "softmax/Softmax"})
+    EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
 }
 
 TEST_F(CommandLine, VerifyAndCheck) {
@@ -68,7 +72,7 @@ TEST_F(CommandLine, VerifyAndCheck) {
   EXPECT_NE(good("check --from=graph small.graph").find("every node is supported"), std::string::npos);
   const Result strict = tcc("verify --from=graph --device cpu --rtol 0 --atol 0 small.graph");
   EXPECT_EQ(strict.exit_code, 3) << strict.err;
-  EXPECT_NE(strict.err.find("the first value that differs is made here"), std::string::npos) << strict.err;   // rounding is a difference now
+  EXPECT_NE(strict.err.find("the first value that differs is made here"), std::string::npos) << strict.err;  // rounding is a difference now
 }
 
 TEST_F(CommandLine, OneProductGoesToStandardOutput) {
@@ -76,7 +80,7 @@ TEST_F(CommandLine, OneProductGoesToStandardOutput) {
   EXPECT_TRUE(good("--from=graph small.graph --emit=prims").starts_with("graph @small("));
   EXPECT_TRUE(good("--from=graph small.graph --emit=header").find("#include") != std::string::npos);
   EXPECT_TRUE(good("--from=graph --target=cpu small.graph --emit=plan").starts_with("plan @small target x86-64-v3"));
-  EXPECT_TRUE(good("--from=graph small.graph --emit=ptx").find(".target sm_80") != std::string::npos);   // cuda alone has it
+  EXPECT_TRUE(good("--from=graph small.graph --emit=ptx").find(".target sm_80") != std::string::npos);  // cuda alone has it
   EXPECT_EQ(new_files(), Files{});
 }
 
@@ -93,9 +97,9 @@ TEST_F(CommandLine, PathsAndFolders) {
   for (const std::string& file : new_files()) {
     if (file.starts_with("all/")) kinds.insert(file.substr(4));
   }
-  EXPECT_EQ(kinds, (std::set<std::string>{"small.graph", "small.graph.safetensors", "small.prims", "small.prims.safetensors", "small.cpu.groups", "small.cpu.loop",
-                                          "small.cpu.schedule", "small.cpu.kernel", "small.cpu.plan", "small.cpu.llvm", "small.cpu.asm", "small.cpu.obj",
-                                          "small.header", "small.manifest"}));
+  EXPECT_EQ(kinds, (std::set<std::string>{"small.graph", "small.graph.safetensors", "small.prims", "small.prims.safetensors",
+                                          "small.cpu.groups", "small.cpu.loop", "small.cpu.schedule", "small.cpu.kernel", "small.cpu.plan",
+                                          "small.cpu.llvm", "small.cpu.asm", "small.cpu.obj", "small.header", "small.manifest"}));
 }
 
 TEST_F(CommandLine, WeightsGoBesideTheText) {
@@ -123,7 +127,9 @@ TEST_F(CommandLine, LoopsAndKernelsComeBackIn) {
 }
 
 TEST_F(CommandLine, PassesRunAlone) {
-  folder_.write("g.graph", "graph @g(%x: f32[2, 3]) -> (%y: f32[2, 3]) {\n  %a: f32[2, 3] = relu(%x)\n  %dead: f32[2, 3] = exp(%x)\n  %y: f32[2, 3] = relu(%x)\n}\n");
+  folder_.write("g.graph",
+                "graph @g(%x: f32[2, 3]) -> (%y: f32[2, 3]) {\n  %a: f32[2, 3] = relu(%x)\n  %dead: f32[2, 3] = exp(%x)\n  %y: f32[2, 3] = "
+                "relu(%x)\n}\n");
   const std::string dead = good("--from=graph g.graph --pass=eliminate-dead-code --emit=graph");
   EXPECT_EQ(dead.find("exp"), std::string::npos);
   const Result printed = tcc("--from=graph g.graph --emit=prims --print-after=eliminate-dead-code,changed");
@@ -143,7 +149,9 @@ TEST_F(CommandLine, SameInputsGiveTheSameBytes) {
 
 TEST_F(CommandLine, NeedsOnlyTheCLibrary) {
   good("--from=graph small.graph -o small.so");
-  const Result result = shell("readelf --dynamic --wide small.so | grep NEEDED | grep -vE '\\[(libc\\.so\\.6|libm\\.so\\.6|libpthread\\.so\\.0|libdl\\.so\\.2)\\]'");
+  const Result result = shell(
+      "readelf --dynamic --wide small.so | grep NEEDED | grep -vE "
+      "'\\[(libc\\.so\\.6|libm\\.so\\.6|libpthread\\.so\\.0|libdl\\.so\\.2)\\]'");
   EXPECT_EQ(result.out, "");
 }
 
@@ -164,7 +172,8 @@ TEST_F(CommandLine, EqualBodiesAreCompiledOnce) {
 TEST_F(CommandLine, RowsAreOneKernel) {
   const std::string in = "(%x: f32[64, 48]) -> (%y: f32[64, 48])", t = "f32[64, 48]";
   folder_.write("softmax.graph", "graph @g" + in + " {\n  %y: " + t + " = softmax(%x) {axis=1}\n}\n");
-  folder_.write("norm.graph", "graph @g(%x: " + t + ", %g: f32[48], %b: f32[48]) -> (%y: " + t + ") {\n  %y: " + t + " = layer_norm(%x, %g, %b) {axis=1, epsilon=1e-05}\n}\n");
+  folder_.write("norm.graph", "graph @g(%x: " + t + ", %g: f32[48], %b: f32[48]) -> (%y: " + t + ") {\n  %y: " + t +
+                                  " = layer_norm(%x, %g, %b) {axis=1, epsilon=1e-05}\n}\n");
   std::string chain = "graph @g(%v0: " + t + ") -> (%v10: " + t + ") {\n";
   const char* ops[] = {"relu", "tanh", "exp", "neg", "sigmoid", "abs", "sqrt", "tanh", "neg", "relu"};
   for (int i = 0; i < 10; ++i) chain += "  %v" + std::to_string(i + 1) + ": " + t + " = " + ops[i] + "(%v" + std::to_string(i) + ")\n";

@@ -42,9 +42,7 @@ TEST(Session, AnInternalErrorLeavesAReproducer) {
   // A fault of the model is no bug of ours.
   try {
     run_stage(session, "resolve", graph.get(), "", [] { throw Error(ExitCode::model, "type-error", "x", "wrong"); });
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "x: error: wrong [type-error]");
-  }
+  } catch (const Error& error) { EXPECT_STREQ(error.what(), "x: error: wrong [type-error]"); }
 }
 
 TEST(Bindings, NamesHoldAnyCharacter) {
@@ -52,7 +50,8 @@ TEST(Bindings, NamesHoldAnyCharacter) {
   EXPECT_EQ(parse_shapes({"net/x:0:2x3,y,z:4", "w:5"}), (std::map<std::string, Shape>{{"net/x:0", {2, 3}}, {"y,z", {4}}, {"w", {5}}}));
   for (const char* text : {"x", "x:2xx3", "x:2x", ":3", "x:-1", "a:1,b"}) EXPECT_THROW(parse_shapes({text}), Error) << text;
 
-  const auto graph = parse_graph("graph @g(%\"a=b\": f32[], %a: i64[1], %n: f32[batch]) -> (%\"a=b\": f32[]) {\n  return %\"a=b\"\n}\n", "g.graph", {});
+  const auto graph =
+      parse_graph("graph @g(%\"a=b\": f32[], %a: i64[1], %n: f32[batch]) -> (%\"a=b\": f32[]) {\n  return %\"a=b\"\n}\n", "g.graph", {});
   Options options;
   options.bind = {"a=b=0.5", "a=7", "batch=3"};
   const Bindings bindings = resolve_bindings(*graph, options);
@@ -64,7 +63,8 @@ TEST(Bindings, NamesHoldAnyCharacter) {
 
 TEST(Documents, EveryKindOfDiagnosticIsExplained) {
   const std::string text = read_text_file(TCC_SOURCE_DIR "/docs/diagnostics.md");
-  for (const DiagnosticKind& kind : diagnostic_kinds()) EXPECT_NE(text.find("\n## " + std::string(kind.name) + "\n"), std::string::npos) << kind.name;
+  for (const DiagnosticKind& kind : diagnostic_kinds())
+    EXPECT_NE(text.find("\n## " + std::string(kind.name) + "\n"), std::string::npos) << kind.name;
 }
 
 }  // namespace

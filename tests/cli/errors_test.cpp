@@ -32,51 +32,72 @@ class Errors : public testing::Test {
 
 TEST_F(Errors, Usage) {
   expect("", 2, "tcc: error: model is required [invalid-argument]\ntcc: help: `tcc --help` lists what it takes");
-  expect("net.onnx", 2, "tcc: error: nothing is asked for [invalid-argument]\ntcc: help: name the library to write with -o, or what to print with --emit");
-  expect("net.onnx -o n.so --optimize", 2, "tcc: error: The following argument was not expected: --optimize [invalid-argument]\ntcc: help: `tcc --help` lists what it takes");
+  expect("net.onnx", 2,
+         "tcc: error: nothing is asked for [invalid-argument]\ntcc: help: name the library to write with -o, or what to print with --emit");
+  expect("net.onnx -o n.so --optimize", 2,
+         "tcc: error: The following argument was not expected: --optimize [invalid-argument]\ntcc: help: `tcc --help` lists what it takes");
   expect("net.onnx -o n.so -O7", 2, "tcc: error: -O7: levels are 0 to 3 [invalid-argument]");
-  expect("net.onnx -o n.so --target=tpu", 2, "tcc: error: --target=tpu: there is no such choice [invalid-argument]\ntcc: help: choices are cuda, cpu");
+  expect("net.onnx -o n.so --target=tpu", 2,
+         "tcc: error: --target=tpu: there is no such choice [invalid-argument]\ntcc: help: choices are cuda, cpu");
   expect("net.onnx -o n.so -march=sm_70", 2,
          "tcc: error: -march: `sm_70` is no chip that tcc generates code for [invalid-argument]\n"
          "tcc: help: chips are sm_80 and newer, such as sm_80, sm_90a; `ptx` leaves the choice to the driver");
-  expect("net.onnx -o n.so --cpu=i386", 2, "tcc: error: --cpu: `i386` is no level that tcc generates code for [invalid-argument]\ntcc: help: levels are x86-64-v3 and x86-64-v4");
+  expect("net.onnx -o n.so --cpu=i386", 2,
+         "tcc: error: --cpu: `i386` is no level that tcc generates code for [invalid-argument]\ntcc: help: levels are x86-64-v3 and "
+         "x86-64-v4");
   expect("net.onnx --emit=sass", 2,
          "tcc: error: --emit=sass: there is no such product [invalid-argument]\n"
          "tcc: help: products are graph, prims, groups, loop, schedule, kernel, plan, llvm, ptx, asm, obj, header, manifest");
   expect("net.onnx --emit=joint", 2, "tcc: error: --emit=joint: an inference has no `joint` [invalid-argument]");
-  expect("net.onnx --emit=ptx --target=cpu", 2, "tcc: error: --emit=ptx: none of the targets has it [invalid-argument]\ntcc: help: name another one with --target");
+  expect("net.onnx --emit=ptx --target=cpu", 2,
+         "tcc: error: --emit=ptx: none of the targets has it [invalid-argument]\ntcc: help: name another one with --target");
   expect("net.onnx --emit=plan,plan", 2, "tcc: error: --emit names `plan` twice [invalid-argument]");
   expect("--from=graph small.graph -o n.so --shapes=x", 2,
-         "tcc: error: --shapes: `x` is no NAME:SIZES [invalid-argument]\ntcc: help: write --shapes=NAME:8x3x224x224, several pairs separated by commas");
-  expect("net.onnx -o n.so --from=dot", 2, "tcc: error: --from=dot: there is no such form [invalid-argument]\ntcc: help: forms that can be read back are graph, prims, loop and kernel");
-  expect("net.onnx -o n.so -x tflite", 2, "tcc: error: -x tflite: there is no such kind of model [invalid-argument]\ntcc: help: kinds are onnx, pt2 and fx");
+         "tcc: error: --shapes: `x` is no NAME:SIZES [invalid-argument]\ntcc: help: write --shapes=NAME:8x3x224x224, several pairs "
+         "separated by commas");
+  expect("net.onnx -o n.so --from=dot", 2,
+         "tcc: error: --from=dot: there is no such form [invalid-argument]\ntcc: help: forms that can be read back are graph, prims, loop "
+         "and kernel");
+  expect("net.onnx -o n.so -x tflite", 2,
+         "tcc: error: -x tflite: there is no such kind of model [invalid-argument]\ntcc: help: kinds are onnx, pt2 and fx");
   expect("--from=prims small.graph --emit=graph", 2, "tcc: error: --emit=graph: --from=prims begins after that stage [invalid-argument]");
-  expect("--from=graph small.graph --pass=resolve -o s.so", 2, "tcc: error: --pass runs only the passes that it names, no library can come of that [invalid-argument]\ntcc: help: leave -o out");
+  expect("--from=graph small.graph --pass=resolve -o s.so", 2,
+         "tcc: error: --pass runs only the passes that it names, no library can come of that [invalid-argument]\ntcc: help: leave -o out");
   expect("--from=graph small.graph --pass=simplify --emit=graph", 2,
          "tcc: error: --pass: there is no pass `simplify` [unknown-pass]\n"
-         "tcc: help: passes are bind-shapes, resolve, canonicalize, fold-constants, eliminate-common-subexpressions, eliminate-dead-code, decompose");
+         "tcc: help: passes are bind-shapes, resolve, canonicalize, fold-constants, eliminate-common-subexpressions, eliminate-dead-code, "
+         "decompose");
   expect("--from=graph small.graph -o s.so --print-after=nothing", 2,
          "tcc: error: --print-after: there is no pass `nothing` [unknown-pass]\n"
-         "tcc: help: passes are bind-shapes, resolve, canonicalize, fold-constants, eliminate-common-subexpressions, eliminate-dead-code, decompose");
+         "tcc: help: passes are bind-shapes, resolve, canonicalize, fold-constants, eliminate-common-subexpressions, eliminate-dead-code, "
+         "decompose");
 }
 
 TEST_F(Errors, Inputs) {
-  expect("--from=graph small.graph -o s.so --shapes=y:4x3", 2, "small.graph: error: no input `y` to bind with --shapes, inputs are `x` [invalid-argument]");
+  expect("--from=graph small.graph -o s.so --shapes=y:4x3", 2,
+         "small.graph: error: no input `y` to bind with --shapes, inputs are `x` [invalid-argument]");
   expect("--from=graph small.graph -o s.so --shapes=x:4by3", 2,
-         "tcc: error: --shapes: `x:4by3` is no NAME:SIZES [invalid-argument]\ntcc: help: write --shapes=NAME:8x3x224x224, several pairs separated by commas");
-  expect("--from=graph small.graph -o s.so --shapes=x:4x4", 1, "small.graph:x: error: axis 1 is given as 4, the model declares f32[4, 3] [type-error]");
-  expect("--from=graph small.graph -o s.so --bind=y=3", 2, "tcc: error: --bind: `y` is no input of the model [unknown-input]\ntcc: help: inputs are `x`");
+         "tcc: error: --shapes: `x:4by3` is no NAME:SIZES [invalid-argument]\ntcc: help: write --shapes=NAME:8x3x224x224, several pairs "
+         "separated by commas");
+  expect("--from=graph small.graph -o s.so --shapes=x:4x4", 1,
+         "small.graph:x: error: axis 1 is given as 4, the model declares f32[4, 3] [type-error]");
+  expect("--from=graph small.graph -o s.so --bind=y=3", 2,
+         "tcc: error: --bind: `y` is no input of the model [unknown-input]\ntcc: help: inputs are `x`");
   expect("--from=graph small.graph -o s.so --bind=x=big", 2,
-         "tcc: error: --bind: `big` is no value of input `x` (f32[4, 3]) [invalid-argument]\ntcc: help: write a number, true, false, or a file that ends in .npy, .npz or .pb");
+         "tcc: error: --bind: `big` is no value of input `x` (f32[4, 3]) [invalid-argument]\ntcc: help: write a number, true, false, or a "
+         "file that ends in .npy, .npz or .pb");
 }
 
 TEST_F(Errors, NotSupportedYet) {
   expect("net.onnx -o n.so --mode=train", 1,
-         "net.onnx: error: not supported yet: --mode=train: gradients and training [unsupported-option]\nnet.onnx: help: --mode=infer compiles the model as it is");
+         "net.onnx: error: not supported yet: --mode=train: gradients and training [unsupported-option]\nnet.onnx: help: --mode=infer "
+         "compiles the model as it is");
   expect("net.onnx -o n.so --matmul-precision=high", 1,
-         "net.onnx: error: not supported yet: --matmul-precision=high [unsupported-option]\nnet.onnx: help: leave it out: f32 products are exact to f32");
+         "net.onnx: error: not supported yet: --matmul-precision=high [unsupported-option]\nnet.onnx: help: leave it out: f32 products are "
+         "exact to f32");
   expect("net.pt2 -x pt2 -o n.so", 1,
-         "net.pt2: error: not supported yet: -x pt2: such models can't be imported yet [unsupported-format]\nnet.pt2: help: export the model with torch.onnx.export");
+         "net.pt2: error: not supported yet: -x pt2: such models can't be imported yet [unsupported-format]\nnet.pt2: help: export the "
+         "model with torch.onnx.export");
 }
 
 TEST_F(Errors, FilesThatCantBeReadOrWritten) {
@@ -84,11 +105,15 @@ TEST_F(Errors, FilesThatCantBeReadOrWritten) {
   ::mkdir((folder_ / "folder").c_str(), 0777);
   expect("folder -o n.so", 5, "folder: error: file can't be read: is a directory [unreadable-file]");
   expect("--from=graph small.graph -o folder", 5, "folder: error: is a directory, a file was to be written here [unwritable-file]");
-  expect("--from=graph small.graph -o no/such/folder.so", 5, "no/such/folder.so: error: file can't be written: No such file or directory [unwritable-file]");
+  expect("--from=graph small.graph -o no/such/folder.so", 5,
+         "no/such/folder.so: error: file can't be written: No such file or directory [unwritable-file]");
   expect("--from=graph small.graph -o /dev/full", 5, "/dev/full: error: file can't be written: no space left on device [unwritable-file]");
-  expect("--from=graph small.graph --emit=graph > /dev/full", 5, "<stdout>: error: can't be written: No space left on device [unwritable-file]");
-  expect("--from=graph small.graph --emit=graph=/dev/full", 5, "/dev/full: error: file can't be written: no space left on device [unwritable-file]");
-  expect("--from=graph small.graph --dump-dir=small.graph/x", 5, "small.graph/x: error: the folder can't be made: Not a directory [unwritable-file]");
+  expect("--from=graph small.graph --emit=graph > /dev/full", 5,
+         "<stdout>: error: can't be written: No space left on device [unwritable-file]");
+  expect("--from=graph small.graph --emit=graph=/dev/full", 5,
+         "/dev/full: error: file can't be written: no space left on device [unwritable-file]");
+  expect("--from=graph small.graph --dump-dir=small.graph/x", 5,
+         "small.graph/x: error: the folder can't be made: Not a directory [unwritable-file]");
 }
 
 TEST_F(Errors, Text) {
@@ -96,7 +121,8 @@ TEST_F(Errors, Text) {
   expect("--from=graph bad.graph --emit=graph", 1,
          "bad.graph:2:16: error: found `frobnicate`, expected an operation [syntax]\n    %y: f32[2] = frobnicate(%x)\n                 ^");
   folder_.write("types.graph", "graph @g(%x: f32[2]) -> (%y: f32[3]) {\n  %y: f32[3] = relu(%x)\n}\n");
-  expect("--from=graph types.graph --emit=graph", 1, "types.graph: error: not well-formed graph: %y is f32[3], expected f32[2] [type-error]\n  %y: f32[3] = relu(%x)");
+  expect("--from=graph types.graph --emit=graph", 1,
+         "types.graph: error: not well-formed graph: %y is f32[3], expected f32[2] [type-error]\n  %y: f32[3] = relu(%x)");
 }
 
 TEST_F(Errors, RunTime) {
@@ -108,25 +134,34 @@ TEST_F(Errors, RunTime) {
   save("size.npy", DType::f32, {4, 5});
   write_npz(folder_ / "names.npz", {{"z", Tensor(DType::f32, {4, 3})}});
   const std::string run = "run small.so --device cpu ";
-  expect(run, 2, "small.so: error: input `x` (f32[4, 3]) is not given [missing-input]\nsmall.so: help: give each with --input NAME=FILE, or --random for random values");
+  expect(run, 2,
+         "small.so: error: input `x` (f32[4, 3]) is not given [missing-input]\nsmall.so: help: give each with --input NAME=FILE, or "
+         "--random for random values");
   expect(run + "--input double.npy", 2, "small.so: error: input `x`: dtype is f64, expected f32 [invalid-argument]");
-  expect(run + "--input rank.npy", 2, "small.so: error: input `x`: rank is 3 (shape [4, 3, 1]), expected 2 (shape [4, 3]) [invalid-argument]");
-  expect(run + "--input size.npy", 2, "small.so: error: input `x`: axis 1 is 5, expected 3: shape is [4, 5], expected [4, 3] [invalid-argument]");
+  expect(run + "--input rank.npy", 2,
+         "small.so: error: input `x`: rank is 3 (shape [4, 3, 1]), expected 2 (shape [4, 3]) [invalid-argument]");
+  expect(run + "--input size.npy", 2,
+         "small.so: error: input `x`: axis 1 is 5, expected 3: shape is [4, 5], expected [4, 3] [invalid-argument]");
   expect(run + "--input z=x.npy", 2, "small.so: error: `z` is no input of the model [unknown-input]\nsmall.so: help: inputs are `x`");
-  expect(run + "--input names.npz", 2, "names.npz: error: array `z` is no input of the model [unknown-input]\nnames.npz: help: inputs are `x`");
+  expect(run + "--input names.npz", 2,
+         "names.npz: error: array `z` is no input of the model [unknown-input]\nnames.npz: help: inputs are `x`");
   expect(run + "--input x.npy --input x.npy", 2, "small.so: error: `x.npy` is one input too many, the model has 1 [invalid-argument]");
   expect(run + "--input x=x.npy --input x=x.npy", 2, "small.so: error: input `x` is given twice [invalid-argument]");
   expect(run + "--input none.npy", 5, "none.npy: error: file can't be read: no such file or directory [unreadable-file]");
-  expect("run small.so --device tpu", 2, "tcc: error: --device=tpu: there is no such choice [invalid-argument]\ntcc: help: choices are auto, cpu, cuda");
+  expect("run small.so --device tpu", 2,
+         "tcc: error: --device=tpu: there is no such choice [invalid-argument]\ntcc: help: choices are auto, cpu, cuda");
   expect("run small.graph --random", 5,
-         "small.graph: error: cannot be loaded: ./small.graph: invalid ELF header [unusable-library]\nsmall.graph: help: `tcc run` takes the .so that `tcc -o` wrote");
+         "small.graph: error: cannot be loaded: ./small.graph: invalid ELF header [unusable-library]\nsmall.graph: help: `tcc run` takes "
+         "the .so that `tcc -o` wrote");
   expect("run missing.so --random", 5, "missing.so: error: cannot be opened: No such file or directory [unusable-library]");
 }
 
 TEST_F(Errors, AsJson) {
   const Result result = run_tcc("--from=graph small.graph --diagnostics=json --pass=simplify --emit=graph", folder_.path());
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_TRUE(result.err.starts_with(R"({"severity":"error","kind":"unknown-pass","where":"","message":"--pass: there is no pass `simplify`"})")) << result.err;
+  EXPECT_TRUE(
+      result.err.starts_with(R"({"severity":"error","kind":"unknown-pass","where":"","message":"--pass: there is no pass `simplify`"})"))
+      << result.err;
 }
 
 }  // namespace

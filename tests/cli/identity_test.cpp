@@ -31,7 +31,8 @@ void expect_plan_reads_back(const plan::Plan& plan) {
   EXPECT_TRUE(plan::equal(plan, read, &why)) << why;
   EXPECT_EQ(plan::print(read), text);
   for (const std::string& form : plan.unit_forms) EXPECT_EQ(loop::print(loop::parse_unit(form, "loop")), form);
-  for (const schedule::Schedule& schedule : plan.schedules) EXPECT_EQ(schedule::parse_schedule(schedule::print(schedule), "schedule"), schedule);
+  for (const schedule::Schedule& schedule : plan.schedules)
+    EXPECT_EQ(schedule::parse_schedule(schedule::print(schedule), "schedule"), schedule);
   for (const loop::Kernel& kernel : plan.kernels) {
     const std::string kernel_text = loop::print(kernel, "k");
     std::string name;
@@ -65,7 +66,8 @@ TEST_P(Identity, EveryStageReadsBack) {
   for (const schedule::Target& target : {schedule::Target::cpu_v3(), schedule::Target::cuda_sm80()}) {
     const plan::Plan plan = plan::make_plan(*prims, groups, target);
     EXPECT_EQ(plan::verify(plan), std::vector<std::string>());
-    for (const loop::Kernel& kernel : plan.kernels) EXPECT_EQ(loop::verify_kernel(kernel), std::vector<std::string>()) << loop::print(kernel, "k");
+    for (const loop::Kernel& kernel : plan.kernels)
+      EXPECT_EQ(loop::verify_kernel(kernel), std::vector<std::string>()) << loop::print(kernel, "k");
     expect_plan_reads_back(plan);
   }
 }

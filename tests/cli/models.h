@@ -9,7 +9,7 @@
 namespace tcc::test {
 
 struct ModelFile {
-  std::string name;      ///< "bert_tiny/dynamo.onnx"
+  std::string name;  ///< "bert_tiny/dynamo.onnx"
   std::string path;
 };
 

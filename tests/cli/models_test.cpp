@@ -39,10 +39,12 @@ bool check(const test::ModelFile& file, const test::Folder& folder, runtime::Dev
     const double run_ms = Milliseconds(Clock::now() - start_of_run).count();
     const driver::Comparison comparison = driver::compare(outputs.at(0), reference.output, kTolerance);
     const bool right = comparison.num_wrong == 0;
-    std::printf("%-42s %9.0f %9.2f %8u %8u %11.2e  %s\n", file.name.c_str(), compile_ms, run_ms, instance.info().num_launches, instance.info().num_kernels,
-                comparison.max_absolute, right ? "ok" : "WRONG");
-    if (!right) std::printf("    %lld of %lld elements; element %lld is %g, expected %g\n", static_cast<long long>(comparison.num_wrong),
-                            static_cast<long long>(comparison.num_elements), static_cast<long long>(comparison.worst), comparison.found, comparison.expected);
+    std::printf("%-42s %9.0f %9.2f %8u %8u %11.2e  %s\n", file.name.c_str(), compile_ms, run_ms, instance.info().num_launches,
+                instance.info().num_kernels, comparison.max_absolute, right ? "ok" : "WRONG");
+    if (!right)
+      std::printf("    %lld of %lld elements; element %lld is %g, expected %g\n", static_cast<long long>(comparison.num_wrong),
+                  static_cast<long long>(comparison.num_elements), static_cast<long long>(comparison.worst), comparison.found,
+                  comparison.expected);
     std::fflush(stdout);
     return right;
   } catch (const std::exception& error) {

@@ -19,7 +19,9 @@ Folder::Folder() {
 
 Folder::~Folder() { fs::remove_all(path_); }
 
-void Folder::write(const std::string& name, const std::string& text) const { write_file_atomically(path_ + "/" + name, std::string_view(text)); }
+void Folder::write(const std::string& name, const std::string& text) const {
+  write_file_atomically(path_ + "/" + name, std::string_view(text));
+}
 
 std::string Folder::read(const std::string& name) const { return read_text_file(path_ + "/" + name); }
 
@@ -34,7 +36,8 @@ std::vector<std::string> Folder::files() const {
 
 Result run_shell(const std::string& command, const std::string& folder) {
   const Folder pipes;
-  const std::string line = "cd '" + folder + "' && export MODELS='" TCC_MODELS_DIR "' TCC='" TCC_EXECUTABLE "' && { " + command + "\n} > '" + (pipes / "out") + "' 2> '" + (pipes / "err") + "'";
+  const std::string line = "cd '" + folder + "' && export MODELS='" TCC_MODELS_DIR "' TCC='" TCC_EXECUTABLE "' && { " + command +
+                           "\n} > '" + (pipes / "out") + "' 2> '" + (pipes / "err") + "'";
   const int status = std::system(("bash <<'END_OF_COMMAND'\n" + line + "\nEND_OF_COMMAND\n").c_str());
   Result result;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -18,22 +18,22 @@ enum class WeightsPlace { embed, file };
 enum class ProgressStyle { automatic, plain, json, off };
 
 struct Options {
-  std::string model;                     ///< path, or "-" for standard input
-  std::string format;                    ///< -x: onnx, pt2 or fx; empty: found by content
-  std::string from;                      ///< --from: graph, prims, loop or kernel; empty: a model
-  std::string output;                    ///< -o; empty: no library is made
+  std::string model;   ///< path, or "-" for standard input
+  std::string format;  ///< -x: onnx, pt2 or fx; empty: found by content
+  std::string from;    ///< --from: graph, prims, loop or kernel; empty: a model
+  std::string output;  ///< -o; empty: no library is made
 
-  int optimization = 2;                  ///< -O0 .. -O3
-  bool cpu = true, cuda = true;          ///< --target
-  std::vector<std::string> cpu_levels = {"x86-64-v3"};     ///< --cpu
-  std::vector<std::string> march;        ///< -march: chips that get a cubin, and the word `ptx`; empty: PTX, and a cubin when ptxas is found
+  int optimization = 2;                                 ///< -O0 .. -O3
+  bool cpu = true, cuda = true;                         ///< --target
+  std::vector<std::string> cpu_levels = {"x86-64-v3"};  ///< --cpu
+  std::vector<std::string> march;  ///< -march: chips that get a cubin, and the word `ptx`; empty: PTX, and a cubin when ptxas is found
 
-  std::vector<std::string> shapes;       ///< --shapes, as written
-  std::vector<std::string> bind;         ///< --bind, as written
-  Bindings bindings;                     ///< the same by programs; joined with the two above
+  std::vector<std::string> shapes;  ///< --shapes, as written
+  std::vector<std::string> bind;    ///< --bind, as written
+  Bindings bindings;                ///< the same by programs; joined with the two above
 
   std::vector<EmitRequest> emit;
-  std::string emit_weights;              ///< --emit-weights: where the weights of a graph on standard output go
+  std::string emit_weights;  ///< --emit-weights: where the weights of a graph on standard output go
   std::string dump_dir;
   std::vector<std::string> print_after;  ///< names of passes, `all` or `changed`
   std::vector<std::string> passes;       ///< --pass: only these run, in this order
@@ -41,15 +41,15 @@ struct Options {
   WeightsPlace weights = WeightsPlace::embed;
   std::string symbol_prefix = "tcc_model";
 
-  bool dependencies = false;             ///< -MD
-  std::string dependency_file;           ///< -MF
-  int threads = 0;                       ///< -j; 0: the cores of this machine
+  bool dependencies = false;    ///< -MD
+  std::string dependency_file;  ///< -MF
+  int threads = 0;              ///< -j; 0: the cores of this machine
   bool verbose = false, quiet = false;
   ProgressStyle progress = ProgressStyle::automatic;
   bool time_report = false;
   bool json_diagnostics = false;
 #ifdef NDEBUG
-  bool verify_passes = false;            ///< run the verifier after every pass; also switched on by TCC_VERIFY_PASSES=1 in the environment
+  bool verify_passes = false;  ///< run the verifier after every pass; also switched on by TCC_VERIFY_PASSES=1 in the environment
 #else
   bool verify_passes = true;
 #endif

@@ -21,10 +21,10 @@ Tolerance default_tolerance(DType dtype);
 
 struct Comparison {
   int64_t num_elements = 0, num_wrong = 0;
-  double max_absolute = 0;       ///< largest difference, over elements that are finite in both
-  double max_relative = 0;       ///< largest difference over |expected|, where that is not tiny
-  int64_t worst = -1;            ///< flat index of the element furthest beyond the tolerance
-  double found = 0, expected = 0;   ///< there
+  double max_absolute = 0;         ///< largest difference, over elements that are finite in both
+  double max_relative = 0;         ///< largest difference over |expected|, where that is not tiny
+  int64_t worst = -1;              ///< flat index of the element furthest beyond the tolerance
+  double found = 0, expected = 0;  ///< there
 };
 /// `expected` may be of another dtype (f64); the shapes must be equal.
 Comparison compare(const Tensor& found, const Tensor& expected, const Tolerance& tolerance);
@@ -32,13 +32,13 @@ Comparison compare(const Tensor& found, const Tensor& expected, const Tolerance&
 struct VerifyOptions {
   runtime::Device device = runtime::Device::automatic;
   int threads = 0;
-  std::optional<double> rtol, atol;      ///< in the place of the defaults of every dtype
+  std::optional<double> rtol, atol;  ///< in the place of the defaults of every dtype
 };
 Tolerance tolerance_for(DType dtype, const VerifyOptions& options);
 
 struct Verification {
   std::string device;
-  std::vector<Comparison> outputs;       ///< one per output of the graph
+  std::vector<Comparison> outputs;  ///< one per output of the graph
   bool passed = true;
 };
 /// Compiles prims, runs them on the inputs and compares every output.
@@ -51,6 +51,7 @@ struct FirstDifference {
   int result = 0;
   Comparison comparison;
 };
-FirstDifference find_first_difference(const Graph& prims, const std::vector<Tensor>& inputs, const Options& options, const VerifyOptions& verify);
+FirstDifference find_first_difference(const Graph& prims, const std::vector<Tensor>& inputs, const Options& options,
+                                      const VerifyOptions& verify);
 
 }  // namespace tcc::driver

@@ -1,0 +1,70 @@
+// The PTX of every model assembles for both chips, and no kernel spills registers. Without ptxas the test is skipped (exit code 77).
+#include <cstdio>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "cli/models.h"
+#include "driver/kernels.h"
+#include "tcc/codegen/codegen.h"
+#include "tcc/driver/pipeline.h"
+#include "tcc/group/group.h"
+
+namespace {
+
+using namespace tcc;
+
+std::string ptx_of(const std::string& model) {
+  driver::Options options;
+  options.model = model;
+  options.cpu = false;
+  options.march = {"ptx"};
+  Diagnostics diagnostics;
+  const std::unique_ptr<Graph> prims = driver::compile_to_prims(options, diagnostics);
+  const driver::TargetChoice choice = driver::choose_targets(options).front();
+  const plan::Plan plan = plan::make_plan(*prims, group::form_groups(*prims), choice.target);
+  return driver::emit_all_kernels(plan, choice, choice.ptx_arch, options.optimization, false, true).assembly;
+}
+
+/// Lines of ptxas -v that report spills.
+std::string spills(const std::string& report) {
+  std::istringstream lines(report);
+  std::string found, function;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("Function properties for") != std::string::npos || line.find("Compiling entry") != std::string::npos) function = line;
+    if (line.find("spill stores") != std::string::npos && line.find(" 0 bytes spill stores") == std::string::npos)
+      found += function + "\n" + line + "\n";
+  }
+  return found;
+}
+
+}  // namespace
+
+int main() {
+  if (codegen::find_ptxas().empty()) {
+    std::printf("skipped: there is no ptxas\n");
+    return 77;
+  }
+  std::set<std::string> seen;  // exporters agree on many models
+  int failed = 0;
+  for (const test::ModelFile& file : test::model_files()) {
+    try {
+      const std::string ptx = ptx_of(file.path);
+      if (!seen.insert(ptx).second) continue;
+      for (const char* arch : {"sm_80", "sm_90a"}) {
+        std::string report;
+        codegen::assemble_ptx(ptx, arch, &report);
+        const std::string found = spills(report);
+        if (found.empty()) continue;
+        ++failed;
+        std::printf("%s for %s spills:\n%s", file.name.c_str(), arch, found.c_str());
+      }
+    } catch (const std::exception& error) {
+      ++failed;
+      std::printf("%s: %s\n", file.name.c_str(), error.what());
+    }
+    std::fflush(stdout);
+  }
+  std::printf("%zu different texts, %d faults\n", seen.size(), failed);
+  return failed == 0 ? 0 : 1;
+}
