@@ -90,5 +90,18 @@ TEST(Nvptx, TensorCoresReadAPipeOfAsynchronousCopies) {
   expect_assembles(ptx);
 }
 
+TEST(Nvptx, OnlyResultsOfSixteenBitsAreApproximated) {
+  auto kernel = [](const std::string& value, const std::string& dtype) {
+    return ptx_of("kernel #k target sm_80 grid 64 threads 256 shared 0 (%x: f32[16384]) -> (%y: " + dtype +
+                  "[16384]) { map %b in 64 bind(block), %t in 256 bind(thread) { store " + value + ", %y[%b * 256 + %t] } }");
+  };
+  for (const std::string op : {"exp", "erf", "tanh", "rsqrt"}) {
+    std::string exact = kernel(op + "(load %x[%b * 256 + %t])", "f32"),
+                rounded = kernel("cast<bf16>(" + op + "(load %x[%b * 256 + %t]))", "bf16");
+    EXPECT_EQ(count(exact, "approx"), 0) << op;
+    EXPECT_GE(count(rounded, "approx"), 1) << op;
+  }
+}
+
 }  // namespace
 }  // namespace tcc::codegen

@@ -32,9 +32,12 @@ llvm::Value* Emitter::emit_expr(const loop::ExprPtr& expr) {
 }
 
 llvm::Value* Emitter::emit_op(const loop::Expr& expr) {
-  std::vector<llvm::Value*> args;
-  for (const loop::ExprPtr& arg : expr.args) args.push_back(emit_expr(arg));
   DType operand = expr.args[0]->dtype;
+  std::vector<llvm::Value*> args;
+  const bool outer = approximate_;
+  if (expr.op == Op::cast_) approximate_ = operand == DType::f32 && (expr.dtype == DType::f16 || expr.dtype == DType::bf16);
+  for (const loop::ExprPtr& arg : expr.args) args.push_back(emit_expr(arg));
+  approximate_ = outer;
   switch (expr.op) {
     case Op::cast_: return emit_cast(args[0], operand, expr.dtype);
     case Op::bitcast_: {
@@ -62,6 +65,9 @@ llvm::Value* Emitter::emit_arithmetic(Op op, DType dtype, const std::vector<llvm
 llvm::Value* Emitter::emit_float_arithmetic(Op op, const std::vector<llvm::Value*>& args) {
   llvm::Value* a = args[0];
   llvm::Value* b = args.size() > 1 ? args[1] : nullptr;
+  if (approximate_ && a->getType()->getScalarType()->isFloatTy()) {
+    if (llvm::Value* result = emit_approximate(op, args)) return result;
+  }
   Lane x{&builder_, a};
   Lane y{&builder_, b};
   // A product that feeds a sum may become one fma: fewer roundings, as both targets do by default. Nothing else is relaxed.
@@ -264,6 +270,18 @@ llvm::Value* Emitter::emit_cast(llvm::Value* value, DType from, DType to) {
     llvm::Value* chosen = builder_.CreateSelect(builder_.CreateFCmpUNO(single, single), quiet, rounded);
     llvm::Value* half = builder_.CreateTrunc(builder_.CreateLShr(chosen, constant(16)), lanes_of(builder_.getInt16Ty()));
     return builder_.CreateBitCast(half, lanes_of(builder_.getBFloatTy()));
+  }
+  if (auto* pairs = llvm::dyn_cast<llvm::FixedVectorType>(value->getType());
+      pairs && from == DType::bf16 && to == DType::f32 && pairs->getNumElements() % 2 == 0) {
+    // Two of a 32-bit word each: the lower moves up, of the upper the lower half is cleared.
+    unsigned half = pairs->getNumElements() / 2;
+    auto* words = llvm::FixedVectorType::get(builder_.getInt32Ty(), half);
+    llvm::Value* word = builder_.CreateBitCast(value, words);
+    llvm::Value* low = builder_.CreateShl(word, llvm::ConstantInt::get(words, 16));
+    llvm::Value* high = builder_.CreateAnd(word, llvm::ConstantInt::get(words, 0xffff0000));
+    llvm::SmallVector<int, 16> order;
+    for (unsigned i = 0; i < half; ++i) order.append({static_cast<int>(i), static_cast<int>(half + i)});
+    return builder_.CreateBitCast(builder_.CreateShuffleVector(low, high, order), lanes_of(builder_.getFloatTy()));
   }
   llvm::Type* type = lanes_of(register_type(to));
   bool from_unsigned = is_unsigned_integer(from) || from == DType::boolean;

@@ -37,7 +37,9 @@ class Emitter {
   /// The register slot of a tile buffer inside a tile loop.
   virtual llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
   virtual bool has_masked_memory() const = 0;
-  virtual bool has_nan_extremes() const = 0;      ///< one instruction for the larger of two that keeps NaN
+  virtual bool has_nan_extremes() const = 0;  ///< one instruction for the larger of two that keeps NaN
+  /// A math function or root whose result is only rounded to 16 bits: good to 2^-14 or so. Null: no better than the exact form.
+  virtual llvm::Value* emit_approximate(Op, const std::vector<llvm::Value*>&) { return nullptr; }
   virtual bool has_bf16_conversions() const = 0;  ///< else bf16 is rounded by integer arithmetic
 
   // ---- statements
@@ -114,6 +116,7 @@ class Emitter {
   const loop::Var* lane_var_ = nullptr;
   unsigned lanes_ = 1;
   llvm::Value* mask_ = nullptr;
+  bool approximate_ = false;  ///< inside an expression that is rounded to 16 bits at once
 };
 
 }  // namespace tcc::codegen

@@ -14,6 +14,7 @@ class NvptxEmitter final : public Emitter {
  protected:
   bool has_masked_memory() const override { return false; }
   bool has_nan_extremes() const override { return true; }
+  llvm::Value* emit_approximate(Op op, const std::vector<llvm::Value*>& args) override;
   bool has_bf16_conversions() const override { return true; }
   void emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) override;
   void combine_across(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, std::vector<llvm::Value*>& states) override;
