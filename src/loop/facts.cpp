@@ -126,12 +126,16 @@ std::optional<Bounds> Facts::bounds(const Index& index) const {
   // Index::min and max know no facts, but see through divisions.
   if (const auto least = index.min()) low = std::max(low.value_or(*least), *least);
   if (const auto most = index.max()) high = std::min(high.value_or(*most), *most);
+  constexpr int kDeepest = 2;
+  if (depth_ >= kDeepest) return low && high ? std::optional(Bounds{*low, *high}) : std::nullopt;
+  depth_++;
   for (const Upper& fact : uppers_) {
     if (const auto rest = by_terms(index - fact.sum))
       high = std::min(high.value_or(std::numeric_limits<int64_t>::max()), fact.high + rest->high);
     if (const auto rest = by_terms(index + fact.sum))
       low = std::max(low.value_or(std::numeric_limits<int64_t>::min()), rest->low - fact.high);
   }
+  depth_--;
   if (!low || !high) return std::nullopt;
   return Bounds{*low, *high};
 }

@@ -37,6 +37,7 @@ class Facts {
   };
   std::vector<Upper> uppers_;
   std::map<const void*, std::pair<std::optional<int64_t>, std::optional<int64_t>>> leaves_;  ///< of single variables and scalars
+  mutable int depth_ = 0;  ///< of divisions within divisions: a fact may hold the very division that it bounds
 };
 
 /// The value of an integer expression as an index: constants, indices, scalars, their sums and multiples.

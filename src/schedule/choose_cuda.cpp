@@ -2,13 +2,14 @@
 //
 //   pointwise     one long dim: 16-byte vectors, 256 threads, a few vectors per thread
 //   rows          a warp per row up to 1024 elements, a block per longer row; a row that is read more than once stays in registers
-//   reduction     along contiguous memory as rows; otherwise a thread per result; few results of long reductions in pieces
+//   reduction     along contiguous memory as rows, across it choose_cuda_columns.cpp; otherwise a thread per result; few results of long reductions in pieces
 //   contraction   choose_cuda_contract.cpp, else choose_cuda_direct.cpp
 //   ordered       a thread per scan
 #include <algorithm>
 
 #include "loop/primitives/edit.h"
 #include "schedule/choose_cuda.h"
+#include "schedule/choose_cuda_columns.h"
 #include "schedule/choose_cuda_contract.h"
 #include "tcc/loop/primitives.h"
 
@@ -41,7 +42,15 @@ class CudaNest {
   const Loop& nest(const std::string& dim) const { return std::get<Loop>(c_.find(dim).node); }
 
   void contraction() {
-    if (!choose_cuda_contract(c_, first_)) choose_cuda_direct(c_, first_);
+    if (choose_cuda_contract(c_, first_) || columns(true)) return;
+    choose_cuda_direct(c_, first_);
+  }
+
+  /// A reduction down columns; its parts are combined by a nest of their own.
+  bool columns(bool few_only) {
+    const Columns done = choose_cuda_columns(c_, first_, few_only);
+    if (done == Columns::in_parts) split_done(first_, false);
+    return done != Columns::no;
   }
 
   void pointwise(const std::vector<std::string>& dims) {
@@ -230,6 +239,7 @@ class CudaNest {
     const int outside = score(accesses_of(nest(first_).body), across.var.get());
     const int64_t count = iterations(nest(first_).dims);
     const bool along = direct && !results.empty() && inside > 0 && (inside >= outside || count < 64) && longest >= 32;
+    if (!along && columns(false)) return;
     bool scatters = false;
     walk(nest(first_).body, [&](const Stmt& stmt) { scatters |= std::holds_alternative<Scatter>(stmt.node); });
     if (results.size() == 1 && !scatters && direct && single_dims && count < 264 && longest > (along ? 16384 : 256)) {
@@ -254,14 +264,28 @@ class CudaNest {
 
   /// Two nests: partial results, then their combination; each is scheduled as what it is.
   void split_long_reduce(const std::string& result, const std::string& inner, int64_t count, bool along) {
-    const std::vector<std::string> names = c_.fuse_all(inner);
-    const int64_t first = c_.extent(names[0]);
+    std::vector<std::string> names = c_.fuse_all(inner);
     const int64_t wanted = std::max<int64_t>(1, along ? 528 / count : 132 * 256 / count);
-    int64_t chunk = 1;  // a power of two keeps vectors whole
-    while (chunk * wanted < first || chunk < 4) chunk *= 2;
+    const auto chunk_for = [&](int64_t extent, int64_t least) {
+      int64_t chunk = 1;  // a power of two keeps vectors whole
+      while (chunk * wanted < extent || chunk < least) chunk *= 2;
+      return chunk;
+    };
+    int64_t first = c_.extent(names[0]), chunk = chunk_for(first, 4);
+    if (along && names.size() > 1 && first / chunk * 2 < wanted && chunk_for(c_.extent(names.back()), 512) < c_.extent(names.back())) {
+      // The outermost dim has too few iterations: pieces of the contiguous one are parts.
+      const std::string last = names.back();
+      c_.split(last, chunk_for(c_.extent(last), 512));
+      names.back() = last + "_1";
+      names.insert(names.begin(), last + "_0");
+      c_.reorder(names);
+      first = c_.extent(names[0]);
+      chunk = 1;
+    }
     const int64_t parts = (first + chunk - 1) / chunk;
     if (parts < 2) {
-      one_per_thread(c_.fuse_all(first_), 1);
+      if (along) spread_rows(c_.fuse_all(first_), {inner}, iterations(*dims_of(c_.find(names[0]))));
+      else one_per_thread(c_.fuse_all(first_), 1);
       return;
     }
     c_.add("split_reduce", {Chooser::arg(result), Chooser::arg(parts)});
@@ -284,8 +308,17 @@ class CudaNest {
       longest = std::max(longest, iterations(reduce->dims));
     }
     const std::vector<std::string> outer = c_.fuse_all(dim);
-    if ((along || dim == first_) && longest >= 32) spread_rows(outer, inner, longest);
-    else one_per_thread(outer, 1);
+    if (longest >= (along ? 32 : 64) && (along || dim == first_)) {
+      spread_rows(outer, inner, longest);
+      return;
+    }
+    for (const std::string& part : inner) {
+      const std::string steps = c_.fuse_all(part).back();
+      const bool long_one = c_.extent(steps) > 16;
+      if (long_one) c_.split(steps, 16);
+      c_.unroll(long_one ? steps + "_1" : steps);
+    }
+    one_per_thread(outer, 1);
   }
 
   Chooser& c_;

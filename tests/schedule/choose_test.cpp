@@ -83,7 +83,12 @@ void choose_or_fail(const loop::Unit& unit, const Target& target, Schedule& sche
 
 class Forms : public testing::TestWithParam<const char*> {};
 
-Target target_named(std::string_view name) { return name == "cpu" ? Target::cpu_v3() : Target::cuda_sm80(); }
+Target target_named(std::string_view name) {
+  if (name == "cpu") return Target::cpu_v3();
+  Target target = Target::cuda_sm80();
+  if (name == "narrow_cuda") target.cores = 2;  // little work fills it, so small units get the schedules of large ones
+  return target;
+}
 
 TEST_P(Forms, ChoiceVerifies) {
   const Target target = target_named(GetParam());
@@ -133,7 +138,8 @@ TEST_P(Forms, ChoiceComputesTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Forms, testing::Values("cpu", "cuda"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Targets, Forms, testing::Values("cpu", "cuda", "narrow_cuda"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace tcc::schedule

@@ -3,10 +3,10 @@
 //   map %i in 4 { %s: f32 = reduce sum %k in 1000 { ... };  store sqrt(%s), %b[%i] }
 // becomes
 //   alloc %s.parts: f32[64, 4]
-//   map %k_0 in 64, %i.part in 4 { %s.part: f32 = reduce sum %k_1 in 16 where lt(%k_0 * 16 + %k_1, 1000) { ... };  store %s.part, %s.parts[%k_0, %i.part] }
+//   map %k_0 in 64, %i_part in 4 { %s_part: f32 = reduce sum %k_1_part in 16 where lt(...) { ... };  store %s_part, %s.parts[%k_0, %i_part] }
 //   map %i in 4 { %s: f32 = reduce sum %part in 64 { yield load %s.parts[%part, %i] };  store sqrt(%s), %b[%i] }
 //
-// The first dim of the reduce is cut. The reduce must stand directly in a top-level map, or at the top of the unit.
+// The two nests are scheduled apart, so the names of the first are no copies of those of the second. The first dim of the reduce is cut. The reduce must stand directly in a top-level map, or at the top of the unit.
 #include <utility>
 
 #include "loop/primitives/edit.h"
@@ -88,11 +88,11 @@ class Splitter {
       result.push_back({Alloc{buffers.back()}});
       lets.push_back({Store{buffers.back(), indices, scalar_value(state.result)}});
     }
-    lets = clone_fresh(lets, [&](const std::string& name) { return names_.fresh(name + ".part"); });
+    lets = clone_fresh(lets, [&](const std::string& name) { return names_.fresh(name + "_part"); });
     nest.dims.push_back({part, Bind::none});
     nest.body = std::move(lets);
     for (const Dim& dim : kept) {
-      const VarRef var = make_var(names_.fresh(dim.var->name + ".part"), dim.var->extent);
+      const VarRef var = make_var(names_.fresh(dim.var->name + "_part"), dim.var->extent);
       nest.dims.push_back({var, dim.bind});
       nest.body = substitute_var(nest.body, dim.var, var);
       nest.where = substitute_var(nest.where, dim.var, var);

@@ -8,6 +8,8 @@
 // the length of the row, so the schedule names only how many of them take part.
 #include <bit>
 #include <map>
+#include <numeric>
+#include <set>
 
 #include "loop/primitives/edit.h"
 #include "tcc/loop/primitives.h"
@@ -42,6 +44,19 @@ std::vector<int64_t> padded_strides(const Buffer& buffer, int64_t pad) {
   return strides;
 }
 
+/// Padded rows start only at multiples of the padding: copies to them are no wider.
+void narrow_copies(Block& body, const std::map<const Buffer*, BufferRef>& padded, int64_t pad) {
+  std::set<const Buffer*> buffers;
+  for (const auto& [old, buffer] : padded) buffers.insert(buffer.get());
+  for_each_block(body, [&](Block& block) {
+    for (Stmt& stmt : block) {
+      auto* copy = std::get_if<Copy>(&stmt.node);
+      if (!copy || !buffers.contains(copy->destination.get())) continue;
+      copy->vector_bytes = std::gcd(copy->vector_bytes, static_cast<int>(pad * size_bytes(copy->destination->dtype)));
+    }
+  });
+}
+
 }  // namespace
 
 Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad) {
@@ -58,6 +73,7 @@ Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bit
   });
   if (map.empty()) internal_error("there is no shared copy of `" + buffer + "`");
   result.body = replace_buffers(unit.body, map);
+  if (pad > 0) narrow_copies(result.body, map, pad);
   return result;
 }
 
