@@ -17,7 +17,7 @@ packages=(
 test_packages=(
   libgtest-dev llvm-22-tools libonnx-testdata      # tools: FileCheck
 )
-dev_packages=(clang-format-22 clang-tidy-22)
+dev_packages=(clang-format-22 clang-tidy-22 git)
 
 for argument in "$@"; do
   case $argument in

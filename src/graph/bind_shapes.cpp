@@ -27,14 +27,18 @@ class ShapeBinder {
       if (value->name == name) return *value;
       known += (known.empty() ? "`" : ", `") + value->name + "`";
     }
-    throw Error(ExitCode::usage, "invalid-argument", graph_.file, "no input `" + name + "` to bind with " + flag + ", inputs are " + (known.empty() ? "none" : known));
+    throw Error(ExitCode::usage, "invalid-argument", graph_.file,
+                "no input `" + name + "` to bind with " + flag + ", inputs are " + (known.empty() ? "none" : known));
   }
 
   void bind_symbol(const std::string& symbol, int64_t extent, const std::string& where) {
-    if (extent < 0) throw Error(ExitCode::usage, "unbound-size", where, "size `" + symbol + "` is " + std::to_string(extent) + ", expected no negative number");
+    if (extent < 0)
+      throw Error(ExitCode::usage, "unbound-size", where,
+                  "size `" + symbol + "` is " + std::to_string(extent) + ", expected no negative number");
     const auto [entry, is_new] = symbols_.emplace(symbol, extent);
     if (is_new || entry->second == extent) return;
-    throw Error(ExitCode::model, "unbound-size", where, "size `" + symbol + "` is " + std::to_string(extent) + " here and " + std::to_string(entry->second) + " elsewhere",
+    throw Error(ExitCode::model, "unbound-size", where,
+                "size `" + symbol + "` is " + std::to_string(extent) + " here and " + std::to_string(entry->second) + " elsewhere",
                 "equal names mean equal sizes");
   }
 
@@ -43,13 +47,15 @@ class ShapeBinder {
     Type& type = input.type;
     const Type given(type.dtype, shape);
     if (type.ranked && type.dims.size() != shape.size()) {
-      throw Error(ExitCode::model, "type-error", where, "the sizes given are " + to_string(std::span<const int64_t>(shape)) + ", the model declares " + to_string(type));
+      throw Error(ExitCode::model, "type-error", where,
+                  "the sizes given are " + to_string(std::span<const int64_t>(shape)) + ", the model declares " + to_string(type));
     }
     for (size_t i = 0; type.ranked && i < shape.size(); ++i) {
       const Dim& dim = type.dims[i];
       const bool fits = dim.is_constant() ? dim.bound == shape[i] : dim.bound < 0 || shape[i] <= dim.bound;
       if (!fits || shape[i] < 0) {
-        throw Error(ExitCode::model, "type-error", where, "axis " + std::to_string(i) + " is given as " + std::to_string(shape[i]) + ", the model declares " + to_string(type));
+        throw Error(ExitCode::model, "type-error", where,
+                    "axis " + std::to_string(i) + " is given as " + std::to_string(shape[i]) + ", the model declares " + to_string(type));
       }
       if (!dim.is_constant() && dim.symbol != "?") bind_symbol(dim.symbol, shape[i], where);
     }
@@ -63,7 +69,8 @@ class ShapeBinder {
         const std::optional<int64_t> extent = evaluate_size(dim.symbol, symbols_);
         if (!extent) continue;
         if (*extent < 0 || (dim.bound >= 0 && *extent > dim.bound)) {
-          throw Error(ExitCode::model, "type-error", where_of_input(graph_, input->name), "size `" + dim.symbol + "` is " + std::to_string(*extent) + ", the model declares " + to_string(input->type));
+          throw Error(ExitCode::model, "type-error", where_of_input(graph_, input->name),
+                      "size `" + dim.symbol + "` is " + std::to_string(*extent) + ", the model declares " + to_string(input->type));
         }
         dim = Dim(*extent);
       }
@@ -74,7 +81,8 @@ class ShapeBinder {
     for (const auto& [symbol, extent] : wanted) {
       bool known = false;
       for (const Value* input : graph_.body.args) {
-        known = known || std::any_of(input->type.dims.begin(), input->type.dims.end(), [&](const Dim& dim) { return size_expression_uses(dim.symbol, symbol); });
+        known = known || std::any_of(input->type.dims.begin(), input->type.dims.end(),
+                                     [&](const Dim& dim) { return size_expression_uses(dim.symbol, symbol); });
       }
       if (!known) throw Error(ExitCode::usage, "invalid-argument", graph_.file, "no input has a size `" + symbol + "` to bind");
       bind_symbol(symbol, extent, graph_.file);
@@ -83,7 +91,9 @@ class ShapeBinder {
 
   void bind_value(Value& input, const Tensor& tensor) {
     if (tensor.dtype() != input.type.dtype) {
-      throw Error(ExitCode::model, "type-error", where_of_input(graph_, input.name), "the value to bind is " + to_string(Type(tensor.dtype(), tensor.shape())) + ", the model declares " + to_string(input.type));
+      throw Error(
+          ExitCode::model, "type-error", where_of_input(graph_, input.name),
+          "the value to bind is " + to_string(Type(tensor.dtype(), tensor.shape())) + ", the model declares " + to_string(input.type));
     }
     bind_type(input, tensor.shape());
     constants_[&input] = graph_.add_weight(input.name, tensor, false);

@@ -76,7 +76,8 @@ Value* Builder::broadcast_in_dim(Value* x, const Shape& shape, const std::vector
 
 Value* Builder::broadcast_to(Value* x, const Shape& shape) {
   const int64_t lead = static_cast<int64_t>(shape.size()) - x->type.rank();
-  if (lead < 0) throw RuleError{"type-error", "`" + to_string(x->type) + "` does not broadcast to " + to_string(std::span<const int64_t>(shape))};
+  if (lead < 0)
+    throw RuleError{"type-error", "`" + to_string(x->type) + "` does not broadcast to " + to_string(std::span<const int64_t>(shape))};
   std::vector<int64_t> dims(static_cast<size_t>(x->type.rank()));
   std::iota(dims.begin(), dims.end(), lead);
   return broadcast_in_dim(x, shape, dims);
@@ -85,7 +86,7 @@ Value* Builder::broadcast_to(Value* x, const Shape& shape) {
 std::vector<Value*> Builder::broadcast_together(std::vector<Value*> values) {
   const std::vector<const Type*> types = types_of(values);
   const Type common = broadcast_types(DType::f32, types);
-  if (!common.is_static()) return values;   // broadcast implicitly until sizes are known
+  if (!common.is_static()) return values;  // broadcast implicitly until sizes are known
   const Shape shape = common.shape();
   for (Value*& value : values) value = broadcast_to(value, shape);
   return values;
@@ -111,9 +112,7 @@ Value* Builder::iota(DType dtype, const Shape& shape, int64_t axis) {
   return emit(Op::iota_, {}, {{"shape", shape}, {"axis", axis}, {"dtype", dtype}});
 }
 
-Value* Builder::reduce(Op op, Value* x, std::vector<int64_t> axes) {
-  return axes.empty() ? x : emit(op, {x}, {{"axes", std::move(axes)}});
-}
+Value* Builder::reduce(Op op, Value* x, std::vector<int64_t> axes) { return axes.empty() ? x : emit(op, {x}, {{"axes", std::move(axes)}}); }
 
 Value* Builder::reduce_keep(Op op, Value* x, std::vector<int64_t> axes) {
   Shape kept = x->type.shape();

@@ -23,7 +23,7 @@
 namespace tcc {
 namespace {
 
-constexpr int64_t kMaxSplatElements = 64 * 1024;   // of constants that are searched for one value
+constexpr int64_t kMaxSplatElements = 64 * 1024;  // of constants that are searched for one value
 
 const std::vector<RewriteRule>& rules_of(Op op) {
   static const auto table = [] {
@@ -104,7 +104,9 @@ Value* Rewriter::full(const Type& type, double value) {
   return full(type, splat);
 }
 
-Value* Rewriter::reshape(Value* x, const Shape& shape) { return x->type.shape() == shape ? x : emit(Op::reshape_, {x}, {{"shape", shape}}); }
+Value* Rewriter::reshape(Value* x, const Shape& shape) {
+  return x->type.shape() == shape ? x : emit(Op::reshape_, {x}, {{"shape", shape}});
+}
 
 const Tensor* Rewriter::constant(const Value* value) const {
   if (value == nullptr || value->kind != Value::Kind::weight) return nullptr;

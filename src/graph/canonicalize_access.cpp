@@ -11,19 +11,22 @@ namespace {
 
 using Axes = std::vector<int64_t>;
 
-constexpr int64_t kMaxIndices = 4096;      // of a gather that may be a slice
+constexpr int64_t kMaxIndices = 4096;       // of a gather that may be a slice
 constexpr int64_t kMaxPositions = 1 << 20;  // of a gather_nd that may be a reshape
 
 struct SliceBounds {
   Axes starts, limits, steps;
 };
-SliceBounds bounds_of(const Node& slice) { return {slice.attrs.get_ints("starts"), slice.attrs.get_ints("limits"), slice.attrs.get_ints("steps")}; }
+SliceBounds bounds_of(const Node& slice) {
+  return {slice.attrs.get_ints("starts"), slice.attrs.get_ints("limits"), slice.attrs.get_ints("steps")};
+}
 SliceBounds all_of(const Value* x) {
   const size_t rank = static_cast<size_t>(x->type.rank());
   return {Axes(rank, 0), x->type.shape(), Axes(rank, 1)};
 }
 Value* emit_slice(Rewriter& r, Value* x, SliceBounds bounds) {
-  return r.emit(Op::slice_, {x}, {{"starts", std::move(bounds.starts)}, {"limits", std::move(bounds.limits)}, {"steps", std::move(bounds.steps)}});
+  return r.emit(Op::slice_, {x},
+                {{"starts", std::move(bounds.starts)}, {"limits", std::move(bounds.limits)}, {"steps", std::move(bounds.steps)}});
 }
 
 Value* of_constant(Rewriter& r, Node& node) {
@@ -155,7 +158,9 @@ Value* gather_at_constants(Rewriter& r, Node& node) {
 Value* gather_of_all(Rewriter& r, Node& node) {
   Value* x = node.operand(0);
   const Tensor* indices = r.constant(node.operand(1));
-  if (indices == nullptr || indices->count() > kMaxPositions || node.attrs.get_int("batch_dims") != 0 || x->type.count() != node.result()->type.count()) return nullptr;
+  if (indices == nullptr || indices->count() > kMaxPositions || node.attrs.get_int("batch_dims") != 0 ||
+      x->type.count() != node.result()->type.count())
+    return nullptr;
   const int64_t depth = indices->shape().back(), tuples = depth == 0 ? 0 : indices->count() / depth;
   for (int64_t i = 0; i < tuples; ++i) {
     int64_t position = 0;
@@ -184,7 +189,8 @@ bool keeps_free_order(const Axes& permutation, const Axes& batch, const Axes& co
   int64_t last = -1;
   for (size_t i = 0; i < permutation.size(); ++i) {
     const int64_t axis = static_cast<int64_t>(i);
-    if (std::find(batch.begin(), batch.end(), axis) != batch.end() || std::find(contract.begin(), contract.end(), axis) != contract.end()) continue;
+    if (std::find(batch.begin(), batch.end(), axis) != batch.end() || std::find(contract.begin(), contract.end(), axis) != contract.end())
+      continue;
     if (permutation[i] < last) return false;
     last = permutation[i];
   }
@@ -218,10 +224,20 @@ Value* dot_of_transpose(Rewriter& r, Node& node) {
 
 std::vector<RewriteRow> access_rewrites() {
   return {
-      {Op::slice_, of_constant}, {Op::slice_, slice_of_all}, {Op::slice_, slice_of_slice}, {Op::slice_, slice_of_concat},
-      {Op::pad_, pad_of_nothing}, {Op::concat_, concat_of_few}, {Op::gather_, gather_at_constants}, {Op::gather_nd_, gather_of_all},
-      {Op::reduce_sum_, reduce_of_unit_axes}, {Op::reduce_prod_, reduce_of_unit_axes}, {Op::reduce_max_, reduce_of_unit_axes},
-      {Op::reduce_min_, reduce_of_unit_axes}, {Op::reduce_and_, reduce_of_unit_axes}, {Op::reduce_or_, reduce_of_unit_axes},
+      {Op::slice_, of_constant},
+      {Op::slice_, slice_of_all},
+      {Op::slice_, slice_of_slice},
+      {Op::slice_, slice_of_concat},
+      {Op::pad_, pad_of_nothing},
+      {Op::concat_, concat_of_few},
+      {Op::gather_, gather_at_constants},
+      {Op::gather_nd_, gather_of_all},
+      {Op::reduce_sum_, reduce_of_unit_axes},
+      {Op::reduce_prod_, reduce_of_unit_axes},
+      {Op::reduce_max_, reduce_of_unit_axes},
+      {Op::reduce_min_, reduce_of_unit_axes},
+      {Op::reduce_and_, reduce_of_unit_axes},
+      {Op::reduce_or_, reduce_of_unit_axes},
       {Op::dot_general_, dot_of_transpose},
   };
 }

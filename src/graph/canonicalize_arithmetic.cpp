@@ -20,7 +20,11 @@ bool is_never_negative_zero(const Value* x) {
   if (!is_float_value(x)) return true;
   if (x->producer == nullptr) return false;
   switch (x->producer->op) {
-    case Op::exp_: case Op::exp2_: case Op::abs_: case Op::sigmoid_: case Op::softmax_: return true;
+    case Op::exp_:
+    case Op::exp2_:
+    case Op::abs_:
+    case Op::sigmoid_:
+    case Op::softmax_: return true;
     default: return false;
   }
 }
@@ -42,7 +46,8 @@ Value* constant_to_the_right(Rewriter& r, Node& node) {
 
 Value* add_zero(Rewriter& r, Node& node) {
   Value* x = node.operand(0);
-  const bool neutral = r.is_splat(node.operand(1), is_float_value(x) ? -0.0 : 0.0) || (r.is_splat(node.operand(1), 0.0) && is_never_negative_zero(x));
+  const bool neutral =
+      r.is_splat(node.operand(1), is_float_value(x) ? -0.0 : 0.0) || (r.is_splat(node.operand(1), 0.0) && is_never_negative_zero(x));
   return neutral ? if_same_type(x, node) : nullptr;
 }
 
@@ -92,7 +97,7 @@ Value* power(Rewriter& r, Node& node) {
   const auto exponent = r.splat(node.operand(1));
   if (x == nullptr || !exponent) return nullptr;
   const double c = exponent->as_double();
-  if (c == 0) return r.full(x->type, 1.0);   // also of NaN
+  if (c == 0) return r.full(x->type, 1.0);  // also of NaN
   if (c == 1) return x;
   if (c == 2) return r.emit(Op::mul_, {x, x});
   // Below f32 a product of three would round twice.
@@ -122,7 +127,9 @@ Value* clamp_without_bounds(Rewriter& r, Node& node) {
 }
 
 Value* clip_without_bounds(Rewriter& r, Node& node) {
-  const auto open = [&](int i, double bound) { return node.operand(i) == nullptr || (is_float_value(node.result()) && r.is_splat(node.operand(i), bound)); };
+  const auto open = [&](int i, double bound) {
+    return node.operand(i) == nullptr || (is_float_value(node.result()) && r.is_splat(node.operand(i), bound));
+  };
   return open(1, -INFINITY) && open(2, INFINITY) ? node.operand(0) : nullptr;
 }
 
@@ -157,15 +164,34 @@ Value* only_operand(Rewriter&, Node& node) { return node.operands.size() == 1 ? 
 
 std::vector<RewriteRow> arithmetic_rewrites() {
   return {
-      {Op::add_, constant_to_the_right}, {Op::add_, add_zero}, {Op::add_, add_of_neg},
-      {Op::sub_, sub_zero}, {Op::sub_, sub_from_zero}, {Op::sub_, sub_of_neg},
-      {Op::mul_, constant_to_the_right}, {Op::mul_, mul_by_one}, {Op::mul_, mul_by_zero},
-      {Op::div_, div_by_constant}, {Op::div_, div_of_one}, {Op::recip_, recip_of_sqrt},
+      {Op::add_, constant_to_the_right},
+      {Op::add_, add_zero},
+      {Op::add_, add_of_neg},
+      {Op::sub_, sub_zero},
+      {Op::sub_, sub_from_zero},
+      {Op::sub_, sub_of_neg},
+      {Op::mul_, constant_to_the_right},
+      {Op::mul_, mul_by_one},
+      {Op::mul_, mul_by_zero},
+      {Op::div_, div_by_constant},
+      {Op::div_, div_of_one},
+      {Op::recip_, recip_of_sqrt},
       {Op::pow_, power},
-      {Op::max_, max_of_least}, {Op::min_, min_of_greatest}, {Op::clamp_, clamp_without_bounds}, {Op::clip_, clip_without_bounds},
-      {Op::relu_, same_twice}, {Op::abs_, same_twice}, {Op::abs_, abs_of_neg}, {Op::neg_, undone},
-      {Op::ceil_, same_twice}, {Op::floor_, same_twice}, {Op::trunc_, same_twice}, {Op::round_even_, same_twice}, {Op::sign_, same_twice},
-      {Op::identity_, only_operand}, {Op::mean_of_, only_operand},
+      {Op::max_, max_of_least},
+      {Op::min_, min_of_greatest},
+      {Op::clamp_, clamp_without_bounds},
+      {Op::clip_, clip_without_bounds},
+      {Op::relu_, same_twice},
+      {Op::abs_, same_twice},
+      {Op::abs_, abs_of_neg},
+      {Op::neg_, undone},
+      {Op::ceil_, same_twice},
+      {Op::floor_, same_twice},
+      {Op::trunc_, same_twice},
+      {Op::round_even_, same_twice},
+      {Op::sign_, same_twice},
+      {Op::identity_, only_operand},
+      {Op::mean_of_, only_operand},
   };
 }
 

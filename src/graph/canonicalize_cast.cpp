@@ -12,8 +12,10 @@ int exact_bits(DType dtype) {
     case DType::f32: return 24;
     case DType::f16: return 11;
     case DType::bf16: return 8;
-    case DType::f8e4m3fn: case DType::f8e4m3fnuz: return 4;
-    case DType::f8e5m2: case DType::f8e5m2fnuz: return 3;
+    case DType::f8e4m3fn:
+    case DType::f8e4m3fnuz: return 4;
+    case DType::f8e5m2:
+    case DType::f8e5m2fnuz: return 3;
     case DType::boolean: return 1;
     default: return size_bits(dtype) - is_signed_integer(dtype);
   }
@@ -30,7 +32,8 @@ bool loses_nothing(DType from, DType to) {
   switch (to) {
     case DType::f64: return true;
     case DType::f32: return from != DType::f64;
-    case DType::f16: case DType::bf16: return size_bits(from) == 8;
+    case DType::f16:
+    case DType::bf16: return size_bits(from) == 8;
     default: return false;
   }
 }

@@ -81,9 +81,17 @@ Value* select_known(Rewriter& r, Node& node) {
 
 std::vector<RewriteRow> logic_rewrites() {
   return {
-      {Op::and_, constant_to_the_right}, {Op::and_, and_or}, {Op::or_, constant_to_the_right}, {Op::or_, and_or},
-      {Op::xor_, constant_to_the_right}, {Op::xor_, xor_constant}, {Op::not_, not_of},
-      {Op::eq_, constant_to_the_right}, {Op::eq_, compare_bool}, {Op::ne_, constant_to_the_right}, {Op::ne_, compare_bool},
+      {Op::and_, constant_to_the_right},
+      {Op::and_, and_or},
+      {Op::or_, constant_to_the_right},
+      {Op::or_, and_or},
+      {Op::xor_, constant_to_the_right},
+      {Op::xor_, xor_constant},
+      {Op::not_, not_of},
+      {Op::eq_, constant_to_the_right},
+      {Op::eq_, compare_bool},
+      {Op::ne_, constant_to_the_right},
+      {Op::ne_, compare_bool},
       {Op::select_, select_known},
   };
 }

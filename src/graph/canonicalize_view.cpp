@@ -63,7 +63,7 @@ Value* split_of_moved_runs(Rewriter& r, Node& node) {
 }
 
 bool is_identity(const Axes& permutation) {
-  return std::is_sorted(permutation.begin(), permutation.end());   // a permutation in order is the identity
+  return std::is_sorted(permutation.begin(), permutation.end());  // a permutation in order is the identity
 }
 
 Value* transpose_of_nothing(Rewriter& r, Node& node) {
@@ -95,11 +95,13 @@ Value* transpose_of_broadcast(Rewriter& r, Node& node) {
   Value* x = inner->operand(0);
   const Axes& permutation = node.attrs.get_ints("permutation");
   const Axes& dims = inner->attrs.get_ints("dims");
-  Axes place(permutation.size());   // where an axis of the broadcast goes
+  Axes place(permutation.size());  // where an axis of the broadcast goes
   for (size_t i = 0; i < permutation.size(); ++i) place[static_cast<size_t>(permutation[i])] = static_cast<int64_t>(i);
-  Axes order(dims.size()), moved;   // axes of x in the order in which they come out
+  Axes order(dims.size()), moved;  // axes of x in the order in which they come out
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return place[static_cast<size_t>(dims[static_cast<size_t>(a)])] < place[static_cast<size_t>(dims[static_cast<size_t>(b)])]; });
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return place[static_cast<size_t>(dims[static_cast<size_t>(a)])] < place[static_cast<size_t>(dims[static_cast<size_t>(b)])];
+  });
   for (const int64_t axis : order) moved.push_back(place[static_cast<size_t>(dims[static_cast<size_t>(axis)])]);
   Value* turned = is_identity(order) ? x : r.emit(Op::transpose_, {x}, {{"permutation", order}});
   return r.emit(Op::broadcast_in_dim_, {turned}, {{"shape", node.result()->type.shape()}, {"dims", moved}});
@@ -153,7 +155,7 @@ Value* reverse_of_nothing(Rewriter& r, Node& node) {
 Value* reverse_of_reverse(Rewriter& r, Node& node) {
   const Node* inner = made_by(node.operand(0), Op::reverse_);
   if (inner == nullptr) return nullptr;
-  Axes axes;   // reversed an odd number of times
+  Axes axes;  // reversed an odd number of times
   std::vector<char> odd(static_cast<size_t>(node.result()->type.rank()), 0);
   for (const Node* each : {inner, static_cast<const Node*>(&node)}) {
     for (const int64_t axis : each->attrs.get_ints("axes")) odd[static_cast<size_t>(axis)] ^= 1;
@@ -169,11 +171,22 @@ Value* reverse_of_reverse(Rewriter& r, Node& node) {
 
 std::vector<RewriteRow> view_rewrites() {
   return {
-      {Op::reshape_, to_same}, {Op::reshape_, of_constant}, {Op::reshape_, reshape_of_reshape}, {Op::reshape_, split_of_moved_runs}, {Op::flatten_, to_reshape},
-      {Op::transpose_, of_constant}, {Op::transpose_, transpose_of_nothing}, {Op::transpose_, transpose_of_transpose}, {Op::transpose_, transpose_of_broadcast},
-      {Op::broadcast_in_dim_, of_constant}, {Op::broadcast_in_dim_, broadcast_of_nothing}, {Op::broadcast_in_dim_, broadcast_of_broadcast},
+      {Op::reshape_, to_same},
+      {Op::reshape_, of_constant},
+      {Op::reshape_, reshape_of_reshape},
+      {Op::reshape_, split_of_moved_runs},
+      {Op::flatten_, to_reshape},
+      {Op::transpose_, of_constant},
+      {Op::transpose_, transpose_of_nothing},
+      {Op::transpose_, transpose_of_transpose},
+      {Op::transpose_, transpose_of_broadcast},
+      {Op::broadcast_in_dim_, of_constant},
+      {Op::broadcast_in_dim_, broadcast_of_nothing},
+      {Op::broadcast_in_dim_, broadcast_of_broadcast},
       {Op::broadcast_in_dim_, broadcast_of_reshape},
-      {Op::reverse_, of_constant}, {Op::reverse_, reverse_of_nothing}, {Op::reverse_, reverse_of_reverse},
+      {Op::reverse_, of_constant},
+      {Op::reverse_, reverse_of_nothing},
+      {Op::reverse_, reverse_of_reverse},
   };
 }
 

@@ -22,7 +22,13 @@ namespace {
 
 bool commutes(Op op) {
   switch (op) {
-    case Op::add_: case Op::mul_: case Op::and_: case Op::or_: case Op::xor_: case Op::eq_: case Op::ne_: return true;
+    case Op::add_:
+    case Op::mul_:
+    case Op::and_:
+    case Op::or_:
+    case Op::xor_:
+    case Op::eq_:
+    case Op::ne_: return true;
     default: return false;
   }
 }
@@ -36,12 +42,14 @@ std::vector<const Value*> key_operands(const Node& node) {
 
 size_t hash_node(const Node& node) {
   size_t hash = combine_hashes(static_cast<size_t>(node.op), node.results.size());
-  for (const Value* operand : key_operands(node)) hash = combine_hashes(hash, operand == nullptr ? ~size_t{0} : static_cast<size_t>(operand->id));
+  for (const Value* operand : key_operands(node))
+    hash = combine_hashes(hash, operand == nullptr ? ~size_t{0} : static_cast<size_t>(operand->id));
   return combine_hashes(hash, hash_bits(node.attrs));
 }
 
 bool same_computation(const Node& a, const Node& b) {
-  if (a.op != b.op || a.results.size() != b.results.size() || key_operands(a) != key_operands(b) || !same_bits(a.attrs, b.attrs)) return false;
+  if (a.op != b.op || a.results.size() != b.results.size() || key_operands(a) != key_operands(b) || !same_bits(a.attrs, b.attrs))
+    return false;
   for (size_t i = 0; i < a.results.size(); ++i) {
     if (a.results[i]->type != b.results[i]->type) return false;
   }
@@ -68,7 +76,7 @@ class Merger {
   }
 
   void sweep(Region& region) {
-    std::vector<size_t> added;   // leave the table with the region: its values are not visible outside
+    std::vector<size_t> added;  // leave the table with the region: its values are not visible outside
     size_t kept = 0;
     for (Node* node : region.nodes) {
       for (Value*& operand : node->operands) {
@@ -102,7 +110,7 @@ class Merger {
 
  private:
   Graph& graph_;
-  std::vector<Value*> representative_;                 // by value id; null: itself
+  std::vector<Value*> representative_;  // by value id; null: itself
   std::unordered_map<size_t, std::vector<Node*>> table_;
 };
 

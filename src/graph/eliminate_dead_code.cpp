@@ -29,10 +29,11 @@ class LiveValues {
     size_t kept = region.nodes.size();
     for (size_t i = region.nodes.size(); i-- > 0;) {
       Node* node = region.nodes[i];
-      const bool live = std::any_of(node->results.begin(), node->results.end(), [&](const Value* result) { return live_[static_cast<size_t>(result->id)]; });
+      const bool live = std::any_of(node->results.begin(), node->results.end(),
+                                    [&](const Value* result) { return live_[static_cast<size_t>(result->id)]; });
       if (!live) continue;
       for (const Value* operand : node->operands) mark(operand);
-      for (const auto& inner : node->regions) sweep(*inner);   // also marks what it captures
+      for (const auto& inner : node->regions) sweep(*inner);  // also marks what it captures
       region.nodes[--kept] = node;
     }
     region.nodes.erase(region.nodes.begin(), region.nodes.begin() + static_cast<int64_t>(kept));

@@ -21,7 +21,8 @@ class Comparison {
     for (size_t i = 0; i < a_.state_updates.size(); ++i) {
       const StateUpdate& x = a_.state_updates[i];
       const StateUpdate& y = b_.state_updates[i];
-      if (x.weight->name != y.weight->name || !same_value(x.value, y.value)) return differ("the new state of @" + x.weight->name + " differs");
+      if (x.weight->name != y.weight->name || !same_value(x.value, y.value))
+        return differ("the new state of @" + x.weight->name + " differs");
     }
     return true;
   }
@@ -45,10 +46,13 @@ class Comparison {
   }
 
   bool same_args(const Region& x, const Region& y, bool names) {
-    if (x.args.size() != y.args.size()) return differ(std::to_string(x.args.size()) + " and " + std::to_string(y.args.size()) + (names ? " inputs" : " arguments"));
+    if (x.args.size() != y.args.size())
+      return differ(std::to_string(x.args.size()) + " and " + std::to_string(y.args.size()) + (names ? " inputs" : " arguments"));
     for (size_t i = 0; i < x.args.size(); ++i) {
-      if (names && x.args[i]->name != y.args[i]->name) return differ("input " + std::to_string(i) + " is %" + x.args[i]->name + " and %" + y.args[i]->name);
-      if (x.args[i]->type != y.args[i]->type) return differ("%" + x.args[i]->name + " is " + to_string(x.args[i]->type) + " and " + to_string(y.args[i]->type));
+      if (names && x.args[i]->name != y.args[i]->name)
+        return differ("input " + std::to_string(i) + " is %" + x.args[i]->name + " and %" + y.args[i]->name);
+      if (x.args[i]->type != y.args[i]->type)
+        return differ("%" + x.args[i]->name + " is " + to_string(x.args[i]->type) + " and " + to_string(y.args[i]->type));
       partner_[static_cast<size_t>(x.args[i]->id)] = y.args[i];
     }
     return true;
@@ -56,7 +60,8 @@ class Comparison {
 
   bool same_nodes(const Region& x, const Region& y) {
     for (size_t i = 0; i < std::min(x.nodes.size(), y.nodes.size()); ++i) {
-      if (!same_node(*x.nodes[i], *y.nodes[i])) return differ("node " + std::to_string(i) + " differs:\n  " + print(*x.nodes[i]) + "\n  " + print(*y.nodes[i]));
+      if (!same_node(*x.nodes[i], *y.nodes[i]))
+        return differ("node " + std::to_string(i) + " differs:\n  " + print(*x.nodes[i]) + "\n  " + print(*y.nodes[i]));
     }
     if (x.nodes.size() != y.nodes.size()) {
       const Region& longer = x.nodes.size() > y.nodes.size() ? x : y;
@@ -65,13 +70,16 @@ class Comparison {
     }
     if (x.results.size() != y.results.size()) return differ("the numbers of results differ");
     for (size_t i = 0; i < x.results.size(); ++i) {
-      if (!same_value(x.results[i], y.results[i])) return differ("result " + std::to_string(i) + " is another value: %" + x.results[i]->name + " and %" + y.results[i]->name);
+      if (!same_value(x.results[i], y.results[i]))
+        return differ("result " + std::to_string(i) + " is another value: %" + x.results[i]->name + " and %" + y.results[i]->name);
     }
     return true;
   }
 
   bool same_node(const Node& x, const Node& y) {
-    if (x.op != y.op || x.operands.size() != y.operands.size() || x.results.size() != y.results.size() || x.regions.size() != y.regions.size()) return false;
+    if (x.op != y.op || x.operands.size() != y.operands.size() || x.results.size() != y.results.size() ||
+        x.regions.size() != y.regions.size())
+      return false;
     if (!same_bits(x.attrs, y.attrs)) return false;
     for (size_t i = 0; i < x.operands.size(); ++i) {
       if (!same_value(x.operands[i], y.operands[i])) return false;
@@ -88,7 +96,7 @@ class Comparison {
 
   const Graph& a_;
   const Graph& b_;
-  std::vector<const Value*> partner_;   // by id in a
+  std::vector<const Value*> partner_;  // by id in a
 };
 
 }  // namespace

@@ -20,7 +20,8 @@ constexpr int64_t kSmallBytes = 1 << 20;
 
 class Folder {
  public:
-  Folder(Graph& graph, bool keep_parameters) : graph_(graph), keep_parameters_(keep_parameters), uses_(count_uses(graph)), known_(graph, kept_) {}
+  Folder(Graph& graph, bool keep_parameters)
+      : graph_(graph), keep_parameters_(keep_parameters), uses_(count_uses(graph)), known_(graph, kept_) {}
 
   void run() {
     const std::vector<Node*> nodes = std::move(graph_.body.nodes);
@@ -83,7 +84,7 @@ class Folder {
     try {
       results = evaluate_node(node, operands, false);
     } catch (const RuleError&) {
-      return false;   // decompose meets the same fault and reports it
+      return false;  // decompose meets the same fault and reports it
     }
     const bool stays = info(node.op).lowering == Lowering::create || (node.op == Op::broadcast_in_dim_ && result_bytes > operand_bytes);
     for (size_t i = 0; i < results.size(); ++i) known_.set(node.results[i], std::move(results[i]), !stays);

@@ -20,7 +20,7 @@ std::string Graph::unique_name(std::string_view hint) {
   while (true) {
     std::string numbered = name + "_" + std::to_string(entry->second++);
     if (names_.emplace(numbered, 1).second) return numbered;
-    entry = names_.find(name);   // emplace may have rehashed
+    entry = names_.find(name);  // emplace may have rehashed
   }
 }
 
@@ -79,7 +79,8 @@ Value* Graph::find_weight(std::string_view weight_name) const {
   return found == weight_values_.end() ? nullptr : found->second;
 }
 
-Node* Graph::make_node(Op op, std::vector<Value*> operands, Attrs attrs, std::vector<Type> result_types, Location loc, std::string_view name_hint) {
+Node* Graph::make_node(Op op, std::vector<Value*> operands, Attrs attrs, std::vector<Type> result_types, Location loc,
+                       std::string_view name_hint) {
   auto node = std::make_unique<Node>();
   node->op = op;
   node->operands = std::move(operands);

@@ -36,7 +36,9 @@ void check_axes(const std::vector<int64_t>& axes, int rank, std::string_view nam
   std::vector<char> seen(static_cast<size_t>(rank), 0);
   for (const int64_t axis : axes) {
     char& mark = seen[static_cast<size_t>(check_axis(axis, rank, name))];
-    if (mark) type_error("`" + std::string(name) + "` is " + to_string(std::span<const int64_t>(axes)) + ", which names axis " + std::to_string(axis) + " twice");
+    if (mark)
+      type_error("`" + std::string(name) + "` is " + to_string(std::span<const int64_t>(axes)) + ", which names axis " +
+                 std::to_string(axis) + " twice");
     mark = 1;
   }
 }
@@ -74,16 +76,17 @@ Type broadcast_types(DType dtype, std::span<const Type* const> types) {
         for (const Type* each : types) text += (text.empty() ? "" : " and ") + to_string(*each);
         type_error("operands are " + text + ", which do not broadcast together");
       } else if (dim.is_constant()) {
-        result = dim;              // the symbol stands for this extent or for 1
+        result = dim;  // the symbol stands for this extent or for 1
       } else if (!result.is_constant()) {
-        result = unknown_dim();    // two different symbols
+        result = unknown_dim();  // two different symbols
       }
     }
   }
   return make_type(dtype, std::move(dims));
 }
 
-int64_t window_extent(int64_t extent, int64_t low, int64_t high, int64_t window, int64_t dilation, int64_t stride, int axis, std::string_view what) {
+int64_t window_extent(int64_t extent, int64_t low, int64_t high, int64_t window, int64_t dilation, int64_t stride, int axis,
+                      std::string_view what) {
   const std::string name(what), at = " on axis " + std::to_string(axis);
   if (window < 1) type_error(name + " is " + std::to_string(window) + at + ", expected at least 1");
   if (dilation < 1) type_error("dilation is " + std::to_string(dilation) + at + ", expected at least 1");
@@ -106,7 +109,8 @@ std::vector<Type> infer_node_types(const Node& node) {
   if (std::string fault = attribute_fault(node.op, node.attrs); !fault.empty()) throw RuleError{"unsupported-attribute", fault};
   const int results = static_cast<int>(node.results.size());
   if (info(node.op).results >= 0 && info(node.op).results != results) {
-    type_error("`" + std::string(name_of(node.op)) + "` has " + std::to_string(results) + " results, expected " + std::to_string(info(node.op).results));
+    type_error("`" + std::string(name_of(node.op)) + "` has " + std::to_string(results) + " results, expected " +
+               std::to_string(info(node.op).results));
   }
   std::vector<const Type*> types;
   types.reserve(node.operands.size());

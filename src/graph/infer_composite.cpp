@@ -54,7 +54,8 @@ std::vector<Type> infer_by_decomposition(const InferInput& input) {
 std::vector<Type> infer_resize(const InferInput& input) {
   const Type& x = input.operand(0);
   const Type result = type_of_shape(x.dtype, input.attrs.get_ints("sizes"));
-  if (x.ranked && x.rank() != result.rank()) type_error("`sizes` has " + std::to_string(result.rank()) + " entries, the operand is " + to_string(x));
+  if (x.ranked && x.rank() != result.rank())
+    type_error("`sizes` has " + std::to_string(result.rank()) + " entries, the operand is " + to_string(x));
   return {result};
 }
 

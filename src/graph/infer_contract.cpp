@@ -19,14 +19,16 @@ std::vector<char> mark_axes(const std::vector<int64_t>& batch, const std::vector
 
 void check_pairs(const Type& a, const Type& b, const std::vector<int64_t>& a_axes, const std::vector<int64_t>& b_axes, const char* what) {
   if (a_axes.size() != b_axes.size()) {
-    type_error("the operands have " + std::to_string(a_axes.size()) + " and " + std::to_string(b_axes.size()) + " " + what + " axes, expected equally many");
+    type_error("the operands have " + std::to_string(a_axes.size()) + " and " + std::to_string(b_axes.size()) + " " + what +
+               " axes, expected equally many");
   }
   for (size_t i = 0; i < a_axes.size(); ++i) {
     const Dim& x = a.dims[static_cast<size_t>(a_axes[i])];
     const Dim& y = b.dims[static_cast<size_t>(b_axes[i])];
     if (certainly_differ(x, y)) {
-      type_error(std::string(what) + " axis " + std::to_string(a_axes[i]) + " of " + to_string(a) + " has extent " + std::to_string(x.bound) + ", axis " + std::to_string(b_axes[i]) +
-                 " of " + to_string(b) + " has " + std::to_string(y.bound));
+      type_error(std::string(what) + " axis " + std::to_string(a_axes[i]) + " of " + to_string(a) + " has extent " +
+                 std::to_string(x.bound) + ", axis " + std::to_string(b_axes[i]) + " of " + to_string(b) + " has " +
+                 std::to_string(y.bound));
     }
   }
 }
@@ -34,9 +36,11 @@ void check_pairs(const Type& a, const Type& b, const std::vector<int64_t>& a_axe
 void check_product_dtype(DType a, DType b, DType result) {
   const std::string text = std::string(name_of(a)) + " x " + std::string(name_of(b)) + " -> " + std::string(name_of(result));
   if (a == DType::boolean || b == DType::boolean) throw RuleError{"unsupported-dtype", "product " + text + ", expected numbers"};
-  if (is_float(a) != is_float(b) || is_float(a) != is_float(result)) type_error("product " + text + ", expected all floats or all integers");
+  if (is_float(a) != is_float(b) || is_float(a) != is_float(result))
+    type_error("product " + text + ", expected all floats or all integers");
   if (is_float(a) && a != b) type_error("product " + text + ", expected operands of one dtype");
-  if (is_float(a) && result != a && result != DType::f32) type_error("product " + text + ", expected a result of the operands' dtype or f32");
+  if (is_float(a) && result != a && result != DType::f32)
+    type_error("product " + text + ", expected a result of the operands' dtype or f32");
   if (!is_float(a) && size_bits(result) < size_bits(a)) type_error("product " + text + ", expected a result at least as wide");
 }
 
@@ -73,25 +77,32 @@ std::vector<Type> infer_dot_general(const InferInput& input) {
 std::vector<Type> infer_conv_general(const InferInput& input) {
   const Type& x = input.operand(0);
   const Type& w = input.operand(1);
-  if (x.dtype != w.dtype) type_error("`conv_general` of " + std::string(name_of(x.dtype)) + " with a kernel of " + std::string(name_of(w.dtype)) + ", expected one dtype");
+  if (x.dtype != w.dtype)
+    type_error("`conv_general` of " + std::string(name_of(x.dtype)) + " with a kernel of " + std::string(name_of(w.dtype)) +
+               ", expected one dtype");
   if (!x.ranked || !w.ranked) return {Type::unranked(x.dtype)};
-  if (x.rank() < 3 || w.rank() != x.rank()) type_error("the operands are " + to_string(x) + " and " + to_string(w) + ", expected [n, c, spatial...] and [o, c / groups, spatial...]");
+  if (x.rank() < 3 || w.rank() != x.rank())
+    type_error("the operands are " + to_string(x) + " and " + to_string(w) +
+               ", expected [n, c, spatial...] and [o, c / groups, spatial...]");
   const int spatial = x.rank() - 2;
   const char* names[] = {"strides", "low", "high", "lhs_dilation", "rhs_dilation"};
   const std::vector<int64_t>* lists[5];
   for (int i = 0; i < 5; ++i) {
     lists[i] = &input.attrs.get_ints(names[i]);
     if (static_cast<int>(lists[i]->size()) != spatial) {
-      type_error("`" + std::string(names[i]) + "` has " + std::to_string(lists[i]->size()) + " entries, the operand has " + std::to_string(spatial) + " spatial axes");
+      type_error("`" + std::string(names[i]) + "` has " + std::to_string(lists[i]->size()) + " entries, the operand has " +
+                 std::to_string(spatial) + " spatial axes");
     }
   }
   const int64_t groups = input.attrs.get_int("groups");
   if (groups < 1) type_error("`groups` is " + std::to_string(groups) + ", expected at least 1");
   if (x.dims[1].is_constant() && w.dims[1].is_constant() && x.dims[1].bound != w.dims[1].bound * groups) {
-    type_error("the operand has " + std::to_string(x.dims[1].bound) + " channels, the kernel " + to_string(w) + " in " + std::to_string(groups) + " groups needs " + std::to_string(w.dims[1].bound * groups));
+    type_error("the operand has " + std::to_string(x.dims[1].bound) + " channels, the kernel " + to_string(w) + " in " +
+               std::to_string(groups) + " groups needs " + std::to_string(w.dims[1].bound * groups));
   }
   if (w.dims[0].is_constant() && w.dims[0].bound % groups != 0) {
-    type_error("the kernel is " + to_string(w) + ", its " + std::to_string(w.dims[0].bound) + " outputs do not divide into " + std::to_string(groups) + " groups");
+    type_error("the kernel is " + to_string(w) + ", its " + std::to_string(w.dims[0].bound) + " outputs do not divide into " +
+               std::to_string(groups) + " groups");
   }
   std::vector<Dim> dims = {x.dims[0], w.dims[0]};
   for (int i = 0; i < spatial; ++i) {
@@ -102,7 +113,8 @@ std::vector<Type> infer_conv_general(const InferInput& input) {
       dims.push_back(unknown_dim());
       continue;
     }
-    if ((*lists[3])[s] < 1) type_error("`lhs_dilation` is " + std::to_string((*lists[3])[s]) + " on axis " + std::to_string(i + 2) + ", expected at least 1");
+    if ((*lists[3])[s] < 1)
+      type_error("`lhs_dilation` is " + std::to_string((*lists[3])[s]) + " on axis " + std::to_string(i + 2) + ", expected at least 1");
     const int64_t spread = extent.bound == 0 ? 0 : (extent.bound - 1) * (*lists[3])[s] + 1;
     dims.emplace_back(window_extent(spread, (*lists[1])[s], (*lists[2])[s], window.bound, (*lists[4])[s], (*lists[0])[s], i + 2, "kernel"));
   }

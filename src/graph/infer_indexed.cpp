@@ -16,7 +16,8 @@ void check_index_dtype(const Type& indices) {
 
 /// How many leading axes of data the last axis of `indices` addresses.
 int index_depth(const Type& data, const Type& indices, int64_t batch_dims) {
-  if (indices.rank() < 1 || !indices.dims.back().is_constant()) type_error("indices are " + to_string(indices) + ", expected a last axis of known extent");
+  if (indices.rank() < 1 || !indices.dims.back().is_constant())
+    type_error("indices are " + to_string(indices) + ", expected a last axis of known extent");
   const int64_t depth = indices.dims.back().bound;
   if (depth < 1 || batch_dims + depth > data.rank()) {
     type_error("indices are " + to_string(indices) + " and address " + std::to_string(depth) + " axes, the operand is " + to_string(data) +
@@ -28,7 +29,8 @@ int index_depth(const Type& data, const Type& indices, int64_t batch_dims) {
 void check_same_dims(const std::vector<Dim>& found, const std::vector<Dim>& expected, DType dtype, const char* what) {
   bool equal = found.size() == expected.size();
   for (size_t i = 0; equal && i < found.size(); ++i) equal = !certainly_differ(found[i], expected[i]);
-  if (!equal) type_error(std::string(what) + " are " + to_string(make_type(dtype, found)) + ", expected " + to_string(make_type(dtype, expected)));
+  if (!equal)
+    type_error(std::string(what) + " are " + to_string(make_type(dtype, found)) + ", expected " + to_string(make_type(dtype, expected)));
 }
 
 }  // namespace
@@ -51,7 +53,8 @@ std::vector<Type> infer_gather_elements(const InferInput& input) {
   check_index_dtype(indices);
   if (!data.ranked || !indices.ranked) return {with_dtype(indices, data.dtype)};
   const int axis = check_axis(input.attrs.get_int("axis"), data.rank(), "axis");
-  if (indices.rank() != data.rank()) type_error("indices are " + to_string(indices) + ", the operand is " + to_string(data) + ", expected one rank");
+  if (indices.rank() != data.rank())
+    type_error("indices are " + to_string(indices) + ", the operand is " + to_string(data) + ", expected one rank");
   for (int i = 0; i < data.rank(); ++i) {
     const Dim& extent = data.dims[static_cast<size_t>(i)];
     const Dim& wanted = indices.dims[static_cast<size_t>(i)];
@@ -87,7 +90,8 @@ std::vector<Type> infer_scatter(const InferInput& input) {
   const Type& indices = input.operand(1);
   const Type& updates = input.operand(2);
   check_index_dtype(indices);
-  if (updates.dtype != data.dtype) type_error("updates are " + std::string(name_of(updates.dtype)) + ", expected " + std::string(name_of(data.dtype)) + " as the operand");
+  if (updates.dtype != data.dtype)
+    type_error("updates are " + std::string(name_of(updates.dtype)) + ", expected " + std::string(name_of(data.dtype)) + " as the operand");
   const std::string& combiner = input.attrs.get_string("combiner");
   if (combiner != "assign" && combiner != "add" && combiner != "mul" && combiner != "max" && combiner != "min") {
     throw RuleError{"unsupported-attribute", "`combiner` is \"" + combiner + "\", expected assign, add, mul, max or min"};
@@ -96,7 +100,8 @@ std::vector<Type> infer_scatter(const InferInput& input) {
   if (!data.ranked || !indices.ranked || !updates.ranked) return {result};
   if (input.op == Op::scatter_elements_) {
     check_axis(input.attrs.get_int("axis"), data.rank(), "axis");
-    if (indices.rank() != data.rank()) type_error("indices are " + to_string(indices) + ", the operand is " + to_string(data) + ", expected one rank");
+    if (indices.rank() != data.rank())
+      type_error("indices are " + to_string(indices) + ", the operand is " + to_string(data) + ", expected one rank");
     check_same_dims(updates.dims, indices.dims, updates.dtype, "updates");
     return {result};
   }

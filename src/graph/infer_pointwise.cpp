@@ -14,8 +14,8 @@ void check_same_dtype(const InferInput& input, size_t first) {
   for (size_t i = first + 1; i < input.operands.size(); ++i) {
     const DType other = input.operands[i]->dtype;
     if (other != dtype) {
-      type_error("operand " + std::to_string(i) + " of " + op_text(input) + " is " + std::string(name_of(other)) + ", expected " + std::string(name_of(dtype)) +
-                 " as operand " + std::to_string(first));
+      type_error("operand " + std::to_string(i) + " of " + op_text(input) + " is " + std::string(name_of(other)) + ", expected " +
+                 std::string(name_of(dtype)) + " as operand " + std::to_string(first));
     }
   }
 }

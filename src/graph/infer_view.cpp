@@ -34,7 +34,8 @@ std::vector<Type> infer_broadcast_in_dim(const InferInput& input) {
     if (i > 0 && dims[i] <= dims[i - 1]) type_error("`dims` is " + text_of(dims) + ", expected increasing axes");
     const Dim& from = x.dims[i];
     if (from.is_constant() && from.bound != 1 && certainly_differ(from, result.dims[static_cast<size_t>(axis)])) {
-      type_error("the operand is " + to_string(x) + ", whose axis " + std::to_string(i) + " does not broadcast to axis " + std::to_string(axis) + " of " + to_string(result));
+      type_error("the operand is " + to_string(x) + ", whose axis " + std::to_string(i) + " does not broadcast to axis " +
+                 std::to_string(axis) + " of " + to_string(result));
     }
   }
   return {result};
@@ -44,7 +45,8 @@ std::vector<Type> infer_reshape(const InferInput& input) {
   const Type& x = input.operand(0);
   const Type result = type_of_shape(x.dtype, input.attrs.get_ints("shape"));
   if (x.is_static() && x.count() != result.count()) {
-    type_error("`reshape` from " + to_string(x) + " with " + std::to_string(x.count()) + " elements to " + to_string(result) + " with " + std::to_string(result.count()));
+    type_error("`reshape` from " + to_string(x) + " with " + std::to_string(x.count()) + " elements to " + to_string(result) + " with " +
+               std::to_string(result.count()));
   }
   return {result};
 }
@@ -73,8 +75,8 @@ std::vector<Type> infer_slice(const InferInput& input) {
   for (size_t i = 0; i < starts.size(); ++i) {
     const bool inside = !x.ranked || !x.dims[i].is_constant() || limits[i] <= x.dims[i].bound;
     if (steps[i] < 1 || starts[i] < 0 || starts[i] > limits[i] || !inside) {
-      type_error("the slice of axis " + std::to_string(i) + " is " + std::to_string(starts[i]) + " to " + std::to_string(limits[i]) + " by " + std::to_string(steps[i]) +
-                 ", the operand is " + to_string(x));
+      type_error("the slice of axis " + std::to_string(i) + " is " + std::to_string(starts[i]) + " to " + std::to_string(limits[i]) +
+                 " by " + std::to_string(steps[i]) + ", the operand is " + to_string(x));
     }
     dims.emplace_back((limits[i] - starts[i] + steps[i] - 1) / steps[i]);
   }
@@ -90,7 +92,8 @@ std::vector<Type> infer_reverse(const InferInput& input) {
 std::vector<Type> infer_pad(const InferInput& input) {
   const Type& x = input.operand(0);
   const Type& value = input.operand(1);
-  if (value.dtype != x.dtype) type_error("the padding value is " + std::string(name_of(value.dtype)) + ", expected " + std::string(name_of(x.dtype)));
+  if (value.dtype != x.dtype)
+    type_error("the padding value is " + std::string(name_of(value.dtype)) + ", expected " + std::string(name_of(x.dtype)));
   if (value.ranked && value.rank() != 0) type_error("the padding value is " + to_string(value) + ", expected rank 0");
   if (!x.ranked) return {x};
   const auto& low = input.attrs.get_ints("low");
@@ -118,9 +121,12 @@ std::vector<Type> infer_concat(const InferInput& input) {
   const DType dtype = input.operand(0).dtype;
   int rank = -1;
   for (const Type* type : input.operands) {
-    if (type->dtype != dtype) type_error("operands of `concat` are " + std::string(name_of(dtype)) + " and " + std::string(name_of(type->dtype)) + ", expected one dtype");
+    if (type->dtype != dtype)
+      type_error("operands of `concat` are " + std::string(name_of(dtype)) + " and " + std::string(name_of(type->dtype)) +
+                 ", expected one dtype");
     if (!type->ranked) return {Type::unranked(dtype)};
-    if (rank >= 0 && type->rank() != rank) type_error("operands of `concat` are " + to_string(input.operand(0)) + " and " + to_string(*type) + ", expected one rank");
+    if (rank >= 0 && type->rank() != rank)
+      type_error("operands of `concat` are " + to_string(input.operand(0)) + " and " + to_string(*type) + ", expected one rank");
     rank = type->rank();
   }
   const size_t axis = static_cast<size_t>(check_axis(input.attrs.get_int("axis"), rank, "axis"));
@@ -130,7 +136,8 @@ std::vector<Type> infer_concat(const InferInput& input) {
       if (i == axis) {
         dims[i] = dims[i].is_constant() && type->dims[i].is_constant() ? Dim(dims[i].bound + type->dims[i].bound) : unknown_dim();
       } else if (certainly_differ(dims[i], type->dims[i])) {
-        type_error("operands of `concat` along axis " + std::to_string(axis) + " are " + to_string(input.operand(0)) + " and " + to_string(*type) + ", which differ on axis " + std::to_string(i));
+        type_error("operands of `concat` along axis " + std::to_string(axis) + " are " + to_string(input.operand(0)) + " and " +
+                   to_string(*type) + ", which differ on axis " + std::to_string(i));
       } else if (!dims[i].is_constant()) {
         dims[i] = type->dims[i];
       }

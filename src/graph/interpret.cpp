@@ -52,21 +52,23 @@ class Interpreter {
 
  private:
   bool f64_;
-  std::vector<Tensor> values_;     // by id; undefined: not computed yet, or let go
-  std::vector<int> remaining_;     // readers that have not run yet
+  std::vector<Tensor> values_;  // by id; undefined: not computed yet, or let go
+  std::vector<int> remaining_;  // readers that have not run yet
 };
 
 void check_input(const Value& input, const Tensor& tensor, bool f64) {
   const bool dtype_matches = tensor.dtype() == input.type.dtype || (f64 && is_float(input.type.dtype) && tensor.dtype() == DType::f64);
   if (dtype_matches && tensor.shape() == input.type.shape()) return;
-  throw Error(ExitCode::usage, "type-error", input.name, "the input is " + to_string(Type(tensor.dtype(), tensor.shape())) + ", expected " + to_string(input.type));
+  throw Error(ExitCode::usage, "type-error", input.name,
+              "the input is " + to_string(Type(tensor.dtype(), tensor.shape())) + ", expected " + to_string(input.type));
 }
 
 }  // namespace
 
 bool broadcasts_implicitly(const Node& node) {
   if (info(node.op).lowering != Lowering::pointwise) return false;
-  return std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) { return operand->type.dims != node.result()->type.dims; });
+  return std::any_of(node.operands.begin(), node.operands.end(),
+                     [&](const Value* operand) { return operand->type.dims != node.result()->type.dims; });
 }
 
 std::vector<Tensor> evaluate_prim(const Node& node, std::span<const Tensor> operands, bool f64) {
@@ -103,9 +105,11 @@ std::vector<Tensor> evaluate_node(const Node& node, std::span<const Tensor> oper
   return tensors;
 }
 
-std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs, bool f64, const std::function<void(const Value&, const Tensor&)>& observe) {
+std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs, bool f64,
+                              const std::function<void(const Value&, const Tensor&)>& observe) {
   if (inputs.size() != graph.body.args.size()) {
-    throw Error(ExitCode::usage, "type-error", graph.file, "found " + std::to_string(inputs.size()) + " inputs, expected " + std::to_string(graph.body.args.size()));
+    throw Error(ExitCode::usage, "type-error", graph.file,
+                "found " + std::to_string(inputs.size()) + " inputs, expected " + std::to_string(graph.body.args.size()));
   }
   Interpreter interpreter(graph, f64);
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -26,10 +26,11 @@ Value* KnownValues::present(Value* value) {
   Entry& entry = entries_[static_cast<size_t>(value->id)];
   if (entry.constant != nullptr) return entry.constant;
   if (const auto splat = splat_of(entry.tensor)) {
-    Node* full = graph_.make_node(Op::full_, {}, full_attrs(value->type, *splat), {value->type}, value->producer == nullptr ? Location() : value->producer->loc, "const");
+    Node* full = graph_.make_node(Op::full_, {}, full_attrs(value->type, *splat), {value->type},
+                                  value->producer == nullptr ? Location() : value->producer->loc, "const");
     kept_.push_back(full);
     entry.constant = full->result();
-    std::swap(entry.constant->name, value->name);   // the model's name stays with what the value holds
+    std::swap(entry.constant->name, value->name);  // the model's name stays with what the value holds
   } else {
     entry.constant = graph_.add_weight(value->name, entry.tensor, false);
   }

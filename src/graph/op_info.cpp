@@ -124,7 +124,42 @@ std::string operand_count_fault(Op op, int operands) {
   std::string expected = std::to_string(row.min_operands);
   if (row.max_operands < 0) expected += " or more";
   else if (row.max_operands != row.min_operands) expected += " to " + std::to_string(row.max_operands);
-  return "`" + std::string(row.name) + "` has " + std::to_string(operands) + (operands == 1 ? " operand" : " operands") + ", expected " + expected;
+  return "`" + std::string(row.name) + "` has " + std::to_string(operands) + (operands == 1 ? " operand" : " operands") + ", expected " +
+         expected;
+}
+
+bool is_transcendental(Op op) {
+  switch (op) {
+    case Op::exp_:
+    case Op::exp2_:
+    case Op::expm1_:
+    case Op::log_:
+    case Op::log2_:
+    case Op::log1p_:
+    case Op::sin_:
+    case Op::cos_:
+    case Op::tan_:
+    case Op::asin_:
+    case Op::acos_:
+    case Op::atan_:
+    case Op::sinh_:
+    case Op::cosh_:
+    case Op::tanh_:
+    case Op::asinh_:
+    case Op::acosh_:
+    case Op::atanh_:
+    case Op::erf_:
+    case Op::pow_:
+    case Op::atan2_:
+    case Op::rem_:
+    case Op::mod_: return true;
+    default: return false;
+  }
+}
+
+int arithmetic_cost(Op op) {
+  if (is_transcendental(op)) return 16;
+  return op == Op::div_ || op == Op::sqrt_ || op == Op::rsqrt_ || op == Op::recip_ ? 4 : 1;
 }
 
 }  // namespace tcc

@@ -50,7 +50,8 @@ class Parser {
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i]->type != output_types[i]) {
-        lexer_.fail("output `" + graph_->output_names[i] + "` is declared " + to_string(output_types[i]) + ", its value is " + to_string(outputs[i]->type));
+        lexer_.fail("output `" + graph_->output_names[i] + "` is declared " + to_string(output_types[i]) + ", its value is " +
+                    to_string(outputs[i]->type));
       }
     }
     if (lexer_.peek().kind != TokenKind::end) lexer_.fail("found text after the graph");
@@ -81,7 +82,8 @@ class Parser {
       lexer_.next();
       return Dim(token.integer);
     }
-    if (token.kind != TokenKind::identifier && token.kind != TokenKind::string) lexer_.fail("found `" + token.text + "`, expected an extent");
+    if (token.kind != TokenKind::identifier && token.kind != TokenKind::string)
+      lexer_.fail("found `" + token.text + "`, expected an extent");
     lexer_.next();
     return Dim(token.text, lexer_.accept("<=") ? lexer_.expect_integer() : -1);
   }
@@ -172,7 +174,9 @@ class Parser {
       if (is_float(declared.dtype)) tensor.set_double(i++, lexer_.expect_number());
       else tensor.set_int64(i++, lexer_.expect_integer());
     });
-    if (i != tensor.count()) lexer_.fail("found " + std::to_string(i) + " values, " + to_string(declared) + " has " + std::to_string(tensor.count()) + " elements");
+    if (i != tensor.count())
+      lexer_.fail("found " + std::to_string(i) + " values, " + to_string(declared) + " has " + std::to_string(tensor.count()) +
+                  " elements");
     return tensor;
   }
 
@@ -263,7 +267,8 @@ class Parser {
 
   Attrs attributes(Op op) {
     Attrs attrs;
-    std::vector<std::pair<std::string, Token>> numbers;   // of kind `number`: what they are depends on the dtype attribute, which may come later
+    std::vector<std::pair<std::string, Token>>
+        numbers;  // of kind `number`: what they are depends on the dtype attribute, which may come later
     if (!lexer_.accept("{")) return attrs;
     list("}", [&] {
       const std::string name = lexer_.peek().text;
@@ -288,7 +293,8 @@ class Parser {
     const AttrValue* dtype = attrs.find("dtype");
     const bool floating = dtype != nullptr && is_float(std::get<DType>(*dtype));
     for (const auto& [name, token] : numbers) {
-      if (!floating && token.kind != TokenKind::integer) lexer_.fail("attribute `" + name + "` is a float, expected an integer for this dtype");
+      if (!floating && token.kind != TokenKind::integer)
+        lexer_.fail("attribute `" + name + "` is a float, expected an integer for this dtype");
       attrs.set(name, floating ? AttrValue(token.floating) : AttrValue(token.integer));
     }
     return attrs;
@@ -316,7 +322,7 @@ class Parser {
         list("]", [&] { values.push_back(lexer_.expect_number()); });
         return values;
       }
-      case AttrKind::number: break;   // read by the caller
+      case AttrKind::number: break;  // read by the caller
     }
     internal_error("an attribute of unknown kind");
   }
@@ -344,7 +350,8 @@ class Parser {
 
 }  // namespace
 
-std::unique_ptr<Graph> parse_graph(std::string_view text, const std::string& file, const std::map<std::string, Tensor>& weights, bool types_only) {
+std::unique_ptr<Graph> parse_graph(std::string_view text, const std::string& file, const std::map<std::string, Tensor>& weights,
+                                   bool types_only) {
   return Parser(text, file, weights, types_only).parse();
 }
 

@@ -64,9 +64,8 @@ class Printer {
       if (!graph.state_updates.empty()) {
         if (!graph.body.results.empty()) text_ += ", ";
         text_ += "state(";
-        append_joined(text_, graph.state_updates, [](const StateUpdate& update) {
-          return print_global_name(update.weight->name) + " = " + name_text(update.value);
-        });
+        append_joined(text_, graph.state_updates,
+                      [](const StateUpdate& update) { return print_global_name(update.weight->name) + " = " + name_text(update.value); });
         text_ += ")";
       }
       text_ += "\n";
@@ -153,7 +152,7 @@ std::string print(const Graph& graph, const PrintOptions& options) {
 
 std::string print(const Node& node) {
   PrintOptions options;
-  options.locations = false;   // messages name the place themselves
+  options.locations = false;  // messages name the place themselves
   Printer printer(options, "");
   printer.node(node, 0);
   return printer.take();

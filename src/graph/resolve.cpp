@@ -54,7 +54,8 @@ std::optional<std::vector<double>> ResolveContext::floats(const Node& node, int 
 std::optional<int64_t> ResolveContext::scalar(const Node& node, int operand, std::string_view name) {
   const auto values = ints(node, operand, name);
   if (!values) return std::nullopt;
-  if (values->size() != 1) type_error("`" + std::string(name) + "` is " + to_string(node.operand(operand)->type) + ", expected one element");
+  if (values->size() != 1)
+    type_error("`" + std::string(name) + "` is " + to_string(node.operand(operand)->type) + ", expected one element");
   return (*values)[0];
 }
 
@@ -65,8 +66,8 @@ const std::vector<Value*>* ResolveContext::find_sequence(const Value* value) con
 
 namespace {
 
-constexpr int64_t kMaxElements = 64 * 1024;   // of integers and bools: indices, masks, sizes
-constexpr int64_t kMaxFloats = 1024;          // of floats: scales and the arithmetic from which sizes are rounded
+constexpr int64_t kMaxElements = 64 * 1024;  // of integers and bools: indices, masks, sizes
+constexpr int64_t kMaxFloats = 1024;         // of floats: scales and the arithmetic from which sizes are rounded
 
 class Resolver final : public ResolveContext {
  public:
@@ -92,9 +93,9 @@ class Resolver final : public ResolveContext {
 
  private:
   struct State {
-    Value* replacement = nullptr;   // what stands for the value from here on
-    bool parameter = false;         // computed from float parameters of the model
-    bool faulty = false;            // reported already; what reads it is passed over
+    Value* replacement = nullptr;  // what stands for the value from here on
+    bool parameter = false;        // computed from float parameters of the model
+    bool faulty = false;           // reported already; what reads it is passed over
   };
 
   State& state(const Value* value) {
@@ -128,8 +129,10 @@ class Resolver final : public ResolveContext {
     }
     const AttrValue* axis = node.attrs.find("axis");
     const Value* x = node.operand(0);
-    if (axis == nullptr || x == nullptr || !x->type.ranked || node.op == Op::one_hot_by_ || node.op == Op::one_hot_) return;   // theirs is of the result
-    if (const int64_t value = std::get<int64_t>(*axis); value < 0 && value >= -x->type.rank()) node.attrs.set("axis", value + x->type.rank());
+    if (axis == nullptr || x == nullptr || !x->type.ranked || node.op == Op::one_hot_by_ || node.op == Op::one_hot_)
+      return;  // theirs is of the result
+    if (const int64_t value = std::get<int64_t>(*axis); value < 0 && value >= -x->type.rank())
+      node.attrs.set("axis", value + x->type.rank());
   }
 
   bool resolve_node(Node& node) {
@@ -141,9 +144,7 @@ class Resolver final : public ResolveContext {
       for (size_t i = 0; i < types.size(); ++i) node.results[i]->type = std::move(types[i]);
       place(node);
       return true;
-    } catch (const RuleError& error) {
-      report(diagnostics_, graph_, node, error);
-    }
+    } catch (const RuleError& error) { report(diagnostics_, graph_, node, error); }
     return false;
   }
 
@@ -159,7 +160,8 @@ class Resolver final : public ResolveContext {
   bool replace(Node& node, ResolveRule rule) {
     if (node.op != Op::sequence_at_) check_operands(node);
     if (const int operands = static_cast<int>(node.operands.size()); operands < info(node.op).min_operands) {
-      type_error("`" + std::string(name_of(node.op)) + "` has " + std::to_string(operands) + " operands, expected " + std::to_string(info(node.op).min_operands));
+      type_error("`" + std::string(name_of(node.op)) + "` has " + std::to_string(operands) + " operands, expected " +
+                 std::to_string(info(node.op).min_operands));
     }
     const int first_new = graph_.num_values();
     builder_.set_loc(node.loc);
@@ -172,7 +174,7 @@ class Resolver final : public ResolveContext {
     check(results->size() == node.results.size(), "a resolve rule gave another number of results than its node has");
     for (size_t i = 0; i < results->size(); ++i) {
       Value* result = (*results)[i];
-      if (result == node.results[i]) continue;   // a sequence
+      if (result == node.results[i]) continue;  // a sequence
       state(node.results[i]).replacement = result;
       // The model's own name goes to the value that stands for it.
       if (result->id >= first_new && result->kind != Value::Kind::weight) std::swap(result->name, node.results[i]->name);
@@ -219,7 +221,8 @@ class Resolver final : public ResolveContext {
     const std::string where = where_of(graph_, node);
     const bool is_input = missing->kind == Value::Kind::input;
     diagnostics_.error("unknown-value", where,
-                       "`" + missing_role + "` is %" + missing->name + ", " + (is_input ? "an input" : "which is computed from inputs") + ", expected a value known at compile time",
+                       "`" + missing_role + "` is %" + missing->name + ", " + (is_input ? "an input" : "which is computed from inputs") +
+                           ", expected a value known at compile time",
                        print(node));
     const std::vector<std::string> inputs = inputs_behind(missing);
     std::string names;
@@ -246,10 +249,10 @@ class Resolver final : public ResolveContext {
 
   Graph& graph_;
   Diagnostics& diagnostics_;
-  Region emitted_;              // what a rule emitted for the node at hand
+  Region emitted_;  // what a rule emitted for the node at hand
   Builder builder_;
-  std::vector<Node*> kept_;     // the new body
-  std::vector<State> states_;   // by value id
+  std::vector<Node*> kept_;    // the new body
+  std::vector<State> states_;  // by value id
   KnownValues known_;
 };
 

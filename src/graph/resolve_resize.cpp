@@ -27,7 +27,8 @@ std::optional<std::vector<Value*>> resolve_resize_by(ResolveContext& context, co
   }
   axes = normalize_axes(axes, static_cast<int64_t>(rank), "axes", x->type);
   const auto check_length = [&](size_t found, size_t expected, const char* name) {
-    if (found != expected) type_error("`" + std::string(name) + "` has " + std::to_string(found) + " entries, expected " + std::to_string(expected));
+    if (found != expected)
+      type_error("`" + std::string(name) + "` has " + std::to_string(found) + " entries, expected " + std::to_string(expected));
   };
 
   // The region of interest: begins of all axes, then ends. Only cropping reads it.
@@ -73,18 +74,21 @@ std::optional<std::vector<Value*>> resolve_resize_by(ResolveContext& context, co
     }
     if (policy == "not_larger" || policy == "not_smaller") {
       for (const int64_t axis : axes) {
-        sizes[static_cast<size_t>(axis)] = static_cast<int64_t>(std::floor(common * static_cast<double>(shape[static_cast<size_t>(axis)]) + 0.5));
+        sizes[static_cast<size_t>(axis)] =
+            static_cast<int64_t>(std::floor(common * static_cast<double>(shape[static_cast<size_t>(axis)]) + 0.5));
         scales[static_cast<size_t>(axis)] = common;
       }
     } else if (policy != "stretch" && !policy.empty()) {
-      throw RuleError{"unsupported-attribute", "`keep_aspect_ratio_policy` is \"" + policy + "\", expected stretch, not_larger or not_smaller"};
+      throw RuleError{"unsupported-attribute",
+                      "`keep_aspect_ratio_policy` is \"" + policy + "\", expected stretch, not_larger or not_smaller"};
     }
   } else {
     type_error("`resize_by` has neither scales nor sizes");
   }
 
   Attrs attrs{{"sizes", sizes}, {"scales", scales}, {"roi", crops ? roi : std::vector<double>()}};
-  for (const char* name : {"mode", "coordinate_transformation_mode", "nearest_mode", "cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias"}) {
+  for (const char* name :
+       {"mode", "coordinate_transformation_mode", "nearest_mode", "cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias"}) {
     attrs.set(name, *node.attrs.find(name));
   }
   return {{context.builder().emit(Op::resize_, {x}, std::move(attrs))}};

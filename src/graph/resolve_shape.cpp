@@ -19,7 +19,8 @@ std::string text_of(const std::vector<int64_t>& values) { return to_string(std::
 
 int64_t normalize_axis(int64_t axis, int64_t rank, std::string_view name, const Type& type) {
   if (axis < -rank || axis >= rank) {
-    type_error("`" + std::string(name) + "` is " + std::to_string(axis) + ", the operand is " + to_string(type) + ", expected " + std::to_string(-rank) + " to " + std::to_string(rank - 1));
+    type_error("`" + std::string(name) + "` is " + std::to_string(axis) + ", the operand is " + to_string(type) + ", expected " +
+               std::to_string(-rank) + " to " + std::to_string(rank - 1));
   }
   return axis < 0 ? axis + rank : axis;
 }
@@ -59,7 +60,9 @@ Results resolve_reshape_to(ResolveContext& context, const Node& node) {
     }
     if (shape[i] < -1) type_error("`shape` is " + text_of(*wanted) + ", expected extents of -1 or more");
     if (shape[i] == 0 && !allow_zero) {
-      if (static_cast<int>(i) >= x->type.rank()) type_error("`shape` is " + text_of(*wanted) + ", whose 0 copies axis " + std::to_string(i) + ", the operand is " + to_string(x->type));
+      if (static_cast<int>(i) >= x->type.rank())
+        type_error("`shape` is " + text_of(*wanted) + ", whose 0 copies axis " + std::to_string(i) + ", the operand is " +
+                   to_string(x->type));
       shape[i] = x->type.dims[i].bound;
     }
     product *= shape[i];
@@ -67,7 +70,8 @@ Results resolve_reshape_to(ResolveContext& context, const Node& node) {
   if (unknown >= 0) {
     const int64_t count = x->type.count();
     if (product == 0 || count % product != 0) {
-      type_error("`shape` is " + text_of(*wanted) + ", which does not divide the " + std::to_string(count) + " elements of " + to_string(x->type));
+      type_error("`shape` is " + text_of(*wanted) + ", which does not divide the " + std::to_string(count) + " elements of " +
+                 to_string(x->type));
     }
     shape[static_cast<size_t>(unknown)] = count / product;
   }
@@ -94,7 +98,9 @@ Results resolve_squeeze_at(ResolveContext& context, const Node& node) {
     if (!axes) return std::nullopt;
     for (const int64_t axis : normalize_axes(*axes, x->type.rank(), "axes", x->type)) {
       const int64_t extent = shape[static_cast<size_t>(axis)];
-      if (extent != 1) type_error("axis " + std::to_string(axis) + " of " + to_string(x->type) + " has extent " + std::to_string(extent) + ", only an extent of 1 can be squeezed");
+      if (extent != 1)
+        type_error("axis " + std::to_string(axis) + " of " + to_string(x->type) + " has extent " + std::to_string(extent) +
+                   ", only an extent of 1 can be squeezed");
       dropped[static_cast<size_t>(axis)] = 1;
     }
   }
@@ -133,7 +139,8 @@ Results resolve_range(ResolveContext& context, const Node& node) {
   double start = 0, delta = 0;
   int64_t int_start = 0, int_delta = 0;
   if (is_float(dtype)) {
-    const auto starts = context.floats(node, 0, "start"), limits = starts ? context.floats(node, 1, "limit") : starts, deltas = limits ? context.floats(node, 2, "delta") : limits;
+    const auto starts = context.floats(node, 0, "start"), limits = starts ? context.floats(node, 1, "limit") : starts,
+               deltas = limits ? context.floats(node, 2, "delta") : limits;
     if (!deltas) return std::nullopt;
     if (starts->size() != 1 || limits->size() != 1 || deltas->size() != 1) type_error("the operands of `range` have more than one element");
     start = (*starts)[0], delta = (*deltas)[0];
@@ -141,7 +148,8 @@ Results resolve_range(ResolveContext& context, const Node& node) {
     if (!std::isfinite(steps)) type_error("`range` from " + std::to_string(start) + " by " + std::to_string(delta) + " has no end");
     count = std::max<int64_t>(0, static_cast<int64_t>(steps));
   } else {
-    const auto first = context.scalar(node, 0, "start"), limit = first ? context.scalar(node, 1, "limit") : first, step = limit ? context.scalar(node, 2, "delta") : limit;
+    const auto first = context.scalar(node, 0, "start"), limit = first ? context.scalar(node, 1, "limit") : first,
+               step = limit ? context.scalar(node, 2, "delta") : limit;
     if (!step) return std::nullopt;
     if (*step == 0) type_error("`delta` is 0");
     int_start = *first, int_delta = *step;
@@ -150,7 +158,9 @@ Results resolve_range(ResolveContext& context, const Node& node) {
     start = static_cast<double>(int_start), delta = static_cast<double>(int_delta);
   }
   Value* value = builder.iota(dtype, {count}, 0);
-  const auto scalar = [&](double floating, int64_t integer) { return is_float(dtype) ? builder.full(dtype, {count}, floating) : builder.full_int(dtype, {count}, integer); };
+  const auto scalar = [&](double floating, int64_t integer) {
+    return is_float(dtype) ? builder.full(dtype, {count}, floating) : builder.full_int(dtype, {count}, integer);
+  };
   if (delta != 1) value = builder.mul(value, scalar(delta, int_delta));
   if (start != 0) value = builder.add(value, scalar(start, int_start));
   return {{value}};

@@ -42,7 +42,7 @@ AxisSlice normalize_slice(int64_t start, int64_t end, int64_t step, int64_t exte
   end = std::clamp<int64_t>(end, -1, extent - 1);
   if (start <= end) return {0, 0, 1, false};
   step = std::max(step, -std::numeric_limits<int64_t>::max());
-  return {extent - 1 - start, extent - 1 - end, -step, true};   // positions in the reversed axis
+  return {extent - 1 - start, extent - 1 - end, -step, true};  // positions in the reversed axis
 }
 
 /// Cuts x along one axis into pieces of these extents.
@@ -91,7 +91,8 @@ Results resolve_slice_by(ResolveContext& context, const Node& node) {
   if (axes && node.operand(4) != nullptr) steps = context.ints(node, 4, "steps");
   if (!axes || !steps) return std::nullopt;
   if (ends->size() != starts->size() || axes->size() != starts->size() || steps->size() != starts->size()) {
-    type_error("`starts` is " + text_of(*starts) + ", `ends` " + text_of(*ends) + ", `axes` " + text_of(*axes) + ", `steps` " + text_of(*steps) + ", expected equal lengths");
+    type_error("`starts` is " + text_of(*starts) + ", `ends` " + text_of(*ends) + ", `axes` " + text_of(*axes) + ", `steps` " +
+               text_of(*steps) + ", expected equal lengths");
   }
   *axes = normalize_axes(*axes, x->type.rank(), "axes", x->type);
   std::vector<int64_t> low(shape.size(), 0), high = shape, stride(shape.size(), 1), reversed;
@@ -118,9 +119,11 @@ Results resolve_split_by(ResolveContext& context, const Node& node) {
     extents = context.ints(node, 1, "split");
     if (!extents) return std::nullopt;
   } else {
-    extents = even_extents(x->type.dims[static_cast<size_t>(axis)].bound, node.attrs.has("num_outputs") ? std::max<int64_t>(1, node.attrs.get_int("num_outputs")) : count);
+    extents = even_extents(x->type.dims[static_cast<size_t>(axis)].bound,
+                           node.attrs.has("num_outputs") ? std::max<int64_t>(1, node.attrs.get_int("num_outputs")) : count);
   }
-  if (static_cast<int64_t>(extents->size()) != count) type_error("`split` is " + text_of(*extents) + ", the node has " + std::to_string(count) + " results");
+  if (static_cast<int64_t>(extents->size()) != count)
+    type_error("`split` is " + text_of(*extents) + ", the node has " + std::to_string(count) + " results");
   check_extents(*extents, axis, x->type);
   return cut(context.builder(), x, axis, *extents);
 }
@@ -137,7 +140,8 @@ Results resolve_pad_by(ResolveContext& context, const Node& node) {
     if (!given) return std::nullopt;
     axes = normalize_axes(*given, x->type.rank(), "axes", x->type);
   }
-  if (pads->size() != 2 * axes.size()) type_error("`pads` is " + text_of(*pads) + ", expected a begin and an end for each of " + std::to_string(axes.size()) + " axes");
+  if (pads->size() != 2 * axes.size())
+    type_error("`pads` is " + text_of(*pads) + ", expected a begin and an end for each of " + std::to_string(axes.size()) + " axes");
   std::vector<int64_t> low(shape.size(), 0), high(shape.size(), 0), starts(shape.size(), 0), limits = shape;
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t axis = static_cast<size_t>(axes[i]);
@@ -147,7 +151,9 @@ Results resolve_pad_by(ResolveContext& context, const Node& node) {
     high[axis] = std::max<int64_t>(end, 0);
     starts[axis] = std::max<int64_t>(-begin, 0);
     limits[axis] = shape[axis] + std::min<int64_t>(end, 0);
-    if (starts[axis] > limits[axis]) type_error("`pads` is " + text_of(*pads) + ", which cuts more than axis " + std::to_string(axis) + " of " + to_string(x->type) + " has");
+    if (starts[axis] > limits[axis])
+      type_error("`pads` is " + text_of(*pads) + ", which cuts more than axis " + std::to_string(axis) + " of " + to_string(x->type) +
+                 " has");
   }
   Value* cut_x = builder.slice(x, starts, limits);
   const std::string& mode = node.attrs.get_string("mode");
@@ -155,7 +161,8 @@ Results resolve_pad_by(ResolveContext& context, const Node& node) {
     Value* value = node.operand(2) == nullptr ? builder.full(x->type.dtype, {}, 0) : builder.reshape(node.operand(2), {});
     return {{builder.pad(cut_x, value, low, high)}};
   }
-  const bool nothing = std::all_of(low.begin(), low.end(), [](int64_t n) { return n == 0; }) && std::all_of(high.begin(), high.end(), [](int64_t n) { return n == 0; });
+  const bool nothing = std::all_of(low.begin(), low.end(), [](int64_t n) { return n == 0; }) &&
+                       std::all_of(high.begin(), high.end(), [](int64_t n) { return n == 0; });
   if (nothing) return {{cut_x}};
   return {{builder.emit(Op::pad_mode_, {cut_x}, {{"mode", mode}, {"low", low}, {"high", high}})}};
 }
@@ -191,7 +198,7 @@ Results resolve_split_to_sequence(ResolveContext& context, const Node& node) {
     if (!split) return std::nullopt;
     drop_axis = false;
     extents = *split;
-    if (node.operand(1)->type.rank() == 0) {   // one number: pieces of that extent, the last one smaller
+    if (node.operand(1)->type.rank() == 0) {  // one number: pieces of that extent, the last one smaller
       const int64_t size = (*split)[0];
       if (size < 1) type_error("`split` is " + std::to_string(size) + ", expected at least 1");
       extents.clear();
@@ -217,7 +224,8 @@ Results resolve_sequence_at(ResolveContext& context, const Node& node) {
   const auto position = context.scalar(node, 1, "position");
   if (!position) return std::nullopt;
   const int64_t length = static_cast<int64_t>(sequence->size());
-  if (*position < -length || *position >= length) type_error("`position` is " + std::to_string(*position) + ", the sequence has " + std::to_string(length) + " elements");
+  if (*position < -length || *position >= length)
+    type_error("`position` is " + std::to_string(*position) + ", the sequence has " + std::to_string(length) + " elements");
   return {{(*sequence)[static_cast<size_t>(*position < 0 ? *position + length : *position)]}};
 }
 

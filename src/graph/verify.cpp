@@ -22,12 +22,14 @@ class Verifier {
       }
       defined_[static_cast<size_t>(value->id)] = 1;
       if (value->type != Type(weight->tensor.dtype(), weight->tensor.shape())) {
-        fault("@" + weight->name + " is " + to_string(value->type) + ", its tensor is " + to_string(Type(weight->tensor.dtype(), weight->tensor.shape())));
+        fault("@" + weight->name + " is " + to_string(value->type) + ", its tensor is " +
+              to_string(Type(weight->tensor.dtype(), weight->tensor.shape())));
       }
     }
     for (size_t i = 0; i < graph_.body.args.size(); ++i) {
       const Value& input = *graph_.body.args[i];
-      if (input.kind != Value::Kind::input || input.index != static_cast<int>(i)) fault("input " + std::to_string(i) + ", %" + input.name + ", is not marked as that input");
+      if (input.kind != Value::Kind::input || input.index != static_cast<int>(i))
+        fault("input " + std::to_string(i) + ", %" + input.name + ", is not marked as that input");
       define(input, nullptr);
     }
     region(graph_.body);
@@ -41,16 +43,20 @@ class Verifier {
     for (const Value* value : graph_.body.results) use(value, nullptr, "an output");
     for (const StateUpdate& update : graph_.state_updates) {
       use(update.value, nullptr, "new state");
-      if (graph_.find_weight(update.weight->name) == nullptr) fault("state of @" + update.weight->name + ", which is no weight of the graph");
+      if (graph_.find_weight(update.weight->name) == nullptr)
+        fault("state of @" + update.weight->name + ", which is no weight of the graph");
       else if (update.value != nullptr && graph_.find_weight(update.weight->name)->type != update.value->type) {
-        fault("new state of @" + update.weight->name + " is " + to_string(update.value->type) + ", the weight is " + to_string(graph_.find_weight(update.weight->name)->type));
+        fault("new state of @" + update.weight->name + " is " + to_string(update.value->type) + ", the weight is " +
+              to_string(graph_.find_weight(update.weight->name)->type));
       }
     }
     return std::move(faults_);
   }
 
  private:
-  void fault(const std::string& text, const Node* node = nullptr) { faults_.push_back(node == nullptr ? text : text + "\n  " + print(*node)); }
+  void fault(const std::string& text, const Node* node = nullptr) {
+    faults_.push_back(node == nullptr ? text : text + "\n  " + print(*node));
+  }
 
   bool owned(const Value& value) const { return value.id >= 0 && value.id < graph_.num_values(); }
 
@@ -60,7 +66,8 @@ class Verifier {
     if (mark) fault("%" + value.name + " is defined twice", node);
     mark = 1;
     if (!names_.insert(value.name).second) fault("two values are named %" + value.name, node);
-    if (stage_ != GraphStage::imported && !value.type.is_static()) fault("%" + value.name + " is " + to_string(value.type) + ", expected constant extents", node);
+    if (stage_ != GraphStage::imported && !value.type.is_static())
+      fault("%" + value.name + " is " + to_string(value.type) + ", expected constant extents", node);
   }
 
   bool use(const Value* value, const Node* node, const char* what) {
@@ -108,7 +115,8 @@ class Verifier {
     }
     for (size_t i = 0; i < node.results.size(); ++i) {
       const Value& result = *node.results[i];
-      if (result.producer != &node || result.index != static_cast<int>(i)) fault("%" + result.name + " does not know that this node makes it", &node);
+      if (result.producer != &node || result.index != static_cast<int>(i))
+        fault("%" + result.name + " does not know that this node makes it", &node);
       define(result, &node);
     }
     if (sound && count.empty() && attrs.empty()) types(node);
@@ -118,21 +126,22 @@ class Verifier {
     std::vector<Type> inferred;
     try {
       inferred = infer_node_types(node);
-    } catch (const RuleError& error) {
-      return fault(error.message, &node);
-    }
+    } catch (const RuleError& error) { return fault(error.message, &node); }
     for (size_t i = 0; i < inferred.size(); ++i) {
       const Type& found = node.results[i]->type;
       // Before shapes are bound either side may know less.
       const bool vague = stage_ == GraphStage::imported && !(inferred[i].is_static() && found.is_static());
       Type plain = found;
-      plain.layout = nullptr;   // rules know shapes; layouts are chosen, not inferred
+      plain.layout = nullptr;  // rules know shapes; layouts are chosen, not inferred
       if (vague ? found.dtype != inferred[i].dtype && inferred[i].ranked && found.ranked : plain != inferred[i]) {
         fault("%" + node.results[i]->name + " is " + to_string(found) + ", expected " + to_string(inferred[i]), &node);
       }
       if (stage_ != GraphStage::prims || info(node.op).lowering != Lowering::pointwise) continue;
       for (const Value* operand : node.operands) {
-        if (operand->type.dims != found.dims) fault("operand %" + operand->name + " is " + to_string(operand->type) + ", expected the shape of the result: prims do not broadcast", &node);
+        if (operand->type.dims != found.dims)
+          fault("operand %" + operand->name + " is " + to_string(operand->type) +
+                    ", expected the shape of the result: prims do not broadcast",
+                &node);
       }
     }
   }

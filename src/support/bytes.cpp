@@ -18,7 +18,8 @@ Tensor tensor_from_file(DType dtype, Shape shape, std::span<const std::byte> byt
   }
   Tensor copy(dtype, std::move(shape));
   if (dtype == DType::boolean) {
-    std::transform(bytes.begin(), bytes.end(), copy.mutable_bytes(), [](std::byte byte) { return byte == std::byte{0} ? byte : std::byte{1}; });
+    std::transform(bytes.begin(), bytes.end(), copy.mutable_bytes(),
+                   [](std::byte byte) { return byte == std::byte{0} ? byte : std::byte{1}; });
   } else if (!bytes.empty()) {
     std::memcpy(copy.mutable_bytes(), bytes.data(), bytes.size());
   }

@@ -23,12 +23,12 @@ struct DTypeInfo {
 
 // In the order of the enumeration.
 constexpr std::array<DTypeInfo, kNumDTypes> kInfo = {{
-    {"f32", 32, DTypeInfo::floating},         {"f64", 64, DTypeInfo::floating},          {"f16", 16, DTypeInfo::floating},
-    {"bf16", 16, DTypeInfo::floating},        {"i8", 8, DTypeInfo::signed_integer},      {"i16", 16, DTypeInfo::signed_integer},
-    {"i32", 32, DTypeInfo::signed_integer},   {"i64", 64, DTypeInfo::signed_integer},    {"u8", 8, DTypeInfo::unsigned_integer},
-    {"u16", 16, DTypeInfo::unsigned_integer}, {"u32", 32, DTypeInfo::unsigned_integer},  {"u64", 64, DTypeInfo::unsigned_integer},
-    {"bool", 8, DTypeInfo::boolean},          {"f8e4m3fn", 8, DTypeInfo::floating},      {"f8e4m3fnuz", 8, DTypeInfo::floating},
-    {"f8e5m2", 8, DTypeInfo::floating},       {"f8e5m2fnuz", 8, DTypeInfo::floating},    {"i4", 4, DTypeInfo::signed_integer},
+    {"f32", 32, DTypeInfo::floating},         {"f64", 64, DTypeInfo::floating},         {"f16", 16, DTypeInfo::floating},
+    {"bf16", 16, DTypeInfo::floating},        {"i8", 8, DTypeInfo::signed_integer},     {"i16", 16, DTypeInfo::signed_integer},
+    {"i32", 32, DTypeInfo::signed_integer},   {"i64", 64, DTypeInfo::signed_integer},   {"u8", 8, DTypeInfo::unsigned_integer},
+    {"u16", 16, DTypeInfo::unsigned_integer}, {"u32", 32, DTypeInfo::unsigned_integer}, {"u64", 64, DTypeInfo::unsigned_integer},
+    {"bool", 8, DTypeInfo::boolean},          {"f8e4m3fn", 8, DTypeInfo::floating},     {"f8e4m3fnuz", 8, DTypeInfo::floating},
+    {"f8e5m2", 8, DTypeInfo::floating},       {"f8e5m2fnuz", 8, DTypeInfo::floating},   {"i4", 4, DTypeInfo::signed_integer},
     {"u4", 4, DTypeInfo::unsigned_integer},
 }};
 
@@ -39,7 +39,7 @@ struct F8Format {
   int mantissa_bits;
   int bias;
   float largest;
-  uint8_t nan;        ///< without the sign, except for fnuz
+  uint8_t nan;  ///< without the sign, except for fnuz
   bool fnuz;
   bool has_infinity;
 };
@@ -116,14 +116,14 @@ uint16_t f32_to_f16(float value) {
     const uint32_t payload = (magnitude >> 13) & 0x3ff;
     return static_cast<uint16_t>(sign | 0x7c00 | (payload != 0 ? payload : 0x200));
   }
-  if (magnitude >= 0x477ff000u) return sign | 0x7c00;      // 65520 and up: half a unit above the largest, rounds to infinity
-  if (magnitude >= 0x38800000u) {                          // normal: at least 2^-14
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00;  // 65520 and up: half a unit above the largest, rounds to infinity
+  if (magnitude >= 0x38800000u) {                      // normal: at least 2^-14
     const uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
     return static_cast<uint16_t>(sign | ((rounded >> 13) - (112u << 10)));
   }
-  if (magnitude <= 0x33000000u) return sign;               // 2^-25 and down: at most half of the smallest subnormal, ties to zero
+  if (magnitude <= 0x33000000u) return sign;  // 2^-25 and down: at most half of the smallest subnormal, ties to zero
   // Subnormal: units of 2^-24.
-  const uint32_t shift = 126 - (magnitude >> 23);          // 14 (just below 2^-14) to 24
+  const uint32_t shift = 126 - (magnitude >> 23);  // 14 (just below 2^-14) to 24
   const uint32_t mantissa = (magnitude & 0x7fffff) | 0x800000;
   const uint32_t whole = mantissa >> shift;
   const uint32_t rest = mantissa & ((1u << shift) - 1);
@@ -160,7 +160,7 @@ uint8_t f32_to_f8(DType dtype, float value) {
   const int exponent = magnitude == 0 ? 1 - format.bias : std::max(std::ilogb(magnitude), 1 - format.bias);
   const float units = std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent));
   const int bits = ((exponent + format.bias - 1) << format.mantissa_bits) + static_cast<int>(units);
-  if (format.fnuz && bits == 0) return 0;   // there is no -0
+  if (format.fnuz && bits == 0) return 0;  // there is no -0
   return static_cast<uint8_t>(sign | bits);
 }
 

@@ -99,8 +99,8 @@ int write_all(int fd, Pieces pieces) {
 
 /// What stands at the place of an output.
 struct Target {
-  std::string path;          ///< symbolic links followed
-  bool replaceable = true;   ///< nothing yet, or a regular file
+  std::string path;         ///< symbolic links followed
+  bool replaceable = true;  ///< nothing yet, or a regular file
 };
 
 Target find_target(const std::string& path) {

@@ -21,7 +21,7 @@ constexpr size_t kHeaderAlignment = 64;
 
 struct TypeCode {
   DType dtype;
-  std::string_view code;   ///< without the byte order
+  std::string_view code;  ///< without the byte order
 };
 constexpr TypeCode kTypeCodes[] = {
     {DType::f16, "f2"}, {DType::f32, "f4"}, {DType::f64, "f8"}, {DType::i8, "i1"},  {DType::i16, "i2"}, {DType::i32, "i4"},
@@ -33,7 +33,7 @@ constexpr TypeCode kTypeCodes[] = {
 }
 
 struct Header {
-  std::string descr;   ///< the byte order (`<`, `>`, `|`, `=`) and the type code
+  std::string descr;  ///< the byte order (`<`, `>`, `|`, `=`) and the type code
   bool fortran_order = false;
   Shape shape;
 };
@@ -116,7 +116,7 @@ class HeaderParser {
       const auto result = std::from_chars(text_.data(), text_.data() + text_.size(), extent);
       if (result.ec != std::errc() || extent < 0) bad();
       text_.remove_prefix(static_cast<size_t>(result.ptr - text_.data()));
-      if (!text_.empty() && text_[0] == 'L') text_.remove_prefix(1);   // Python 2 wrote long integers so
+      if (!text_.empty() && text_[0] == 'L') text_.remove_prefix(1);  // Python 2 wrote long integers so
       shape.push_back(extent);
       if (!accept(',') && peek() != ')') bad();
     }
@@ -134,8 +134,9 @@ DType dtype_of(const std::string& descr, const std::string& where) {
     }
   }
   const bool raw = descr.size() >= 2 && descr[1] == 'V';
-  throw Error(ExitCode::usage, "unsupported-dtype", where, "the array has the NumPy type `" + descr + "`, which tcc doesn't read",
-              raw ? "NumPy saves bf16, 8-bit floats and 4-bit integers as raw bytes without their type; save a TensorProto (.pb) instead" : "");
+  throw Error(
+      ExitCode::usage, "unsupported-dtype", where, "the array has the NumPy type `" + descr + "`, which tcc doesn't read",
+      raw ? "NumPy saves bf16, 8-bit floats and 4-bit integers as raw bytes without their type; save a TensorProto (.pb) instead" : "");
 }
 
 /// A copy with every element's bytes in the other order.
@@ -143,7 +144,8 @@ Tensor swapped(const Tensor& tensor) {
   Tensor result(tensor.dtype(), tensor.shape());
   const size_t width = static_cast<size_t>(size_bytes(tensor.dtype()));
   const size_t size = static_cast<size_t>(tensor.size_bytes());
-  for (size_t at = 0; at < size; at += width) std::reverse_copy(tensor.bytes() + at, tensor.bytes() + at + width, result.mutable_bytes() + at);
+  for (size_t at = 0; at < size; at += width)
+    std::reverse_copy(tensor.bytes() + at, tensor.bytes() + at + width, result.mutable_bytes() + at);
   return result;
 }
 
@@ -199,8 +201,8 @@ Tensor read_npy(std::span<const std::byte> bytes, std::shared_ptr<const void> ow
   const std::span<const std::byte> data = bytes.subspan(start + header_size);
   const int64_t expected = storage_bytes(dtype, num_elements(header.shape));
   if (static_cast<int64_t>(data.size()) != expected) {
-    fail_malformed(where, "it has " + std::to_string(data.size()) + " bytes of data, " + std::string(name_of(dtype)) + to_string(header.shape) +
-                              " needs " + std::to_string(expected));
+    fail_malformed(where, "it has " + std::to_string(data.size()) + " bytes of data, " + std::string(name_of(dtype)) +
+                              to_string(header.shape) + " needs " + std::to_string(expected));
   }
   const bool big_endian = header.descr[0] == '>' && size_bytes(dtype) > 1;
   Tensor result = tensor_from_file(dtype, std::move(header.shape), data, std::move(owner));
@@ -210,9 +212,11 @@ Tensor read_npy(std::span<const std::byte> bytes, std::shared_ptr<const void> ow
 }
 
 std::string npy_header(const Tensor& tensor, const std::string& where) {
-  const auto* row = std::find_if(std::begin(kTypeCodes), std::end(kTypeCodes), [&](const TypeCode& code) { return code.dtype == tensor.dtype(); });
+  const auto* row =
+      std::find_if(std::begin(kTypeCodes), std::end(kTypeCodes), [&](const TypeCode& code) { return code.dtype == tensor.dtype(); });
   if (row == std::end(kTypeCodes)) {
-    throw Error(ExitCode::usage, "unsupported-dtype", where, "found a tensor of " + std::string(name_of(tensor.dtype())) + ", which .npy doesn't have",
+    throw Error(ExitCode::usage, "unsupported-dtype", where,
+                "found a tensor of " + std::string(name_of(tensor.dtype())) + ", which .npy doesn't have",
                 "save it as a TensorProto (.pb) instead");
   }
   std::string shape;

@@ -23,10 +23,10 @@ namespace {
 constexpr uint32_t kLocalSignature = 0x04034b50;
 constexpr uint32_t kCentralSignature = 0x02014b50;
 constexpr uint32_t kEndSignature = 0x06054b50;
-constexpr size_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22;   // of the fixed part
+constexpr size_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22;  // of the fixed part
 constexpr uint16_t kStored = 0, kDeflated = 8;
-constexpr uint16_t kEncrypted = 1;             // flag
-constexpr uint16_t kDate1980 = (1 << 5) | 1;   // the first of January 1980, the earliest that a zip can say
+constexpr uint16_t kEncrypted = 1;            // flag
+constexpr uint16_t kDate1980 = (1 << 5) | 1;  // the first of January 1980, the earliest that a zip can say
 
 using Bytes = std::span<const std::byte>;
 
@@ -44,8 +44,8 @@ std::vector<Member> read_directory(Bytes bytes, const std::string& path) {
   // The end record is followed by a comment of up to 64 KiB, so it is looked for from the end.
   size_t end = bytes.size() < kEndSize ? std::numeric_limits<size_t>::max() : bytes.size() - kEndSize;
   const size_t lowest = bytes.size() > kEndSize + 0xffff ? bytes.size() - kEndSize - 0xffff : 0;
-  while (end != std::numeric_limits<size_t>::max() &&
-         (read_integer<uint32_t>(bytes, end) != kEndSignature || read_integer<uint16_t>(bytes, end + 20) != bytes.size() - end - kEndSize)) {
+  while (end != std::numeric_limits<size_t>::max() && (read_integer<uint32_t>(bytes, end) != kEndSignature ||
+                                                       read_integer<uint16_t>(bytes, end + 20) != bytes.size() - end - kEndSize)) {
     end = end == lowest ? std::numeric_limits<size_t>::max() : end - 1;
   }
   if (end == std::numeric_limits<size_t>::max()) fail_malformed(path, "it has no end record of a zip");
@@ -58,7 +58,8 @@ std::vector<Member> read_directory(Bytes bytes, const std::string& path) {
 
   std::vector<Member> members;
   for (size_t i = 0; i < count; ++i) {
-    if (directory_end - at < kCentralSize || read_integer<uint32_t>(bytes, at) != kCentralSignature) fail_malformed(path, "its directory is damaged");
+    if (directory_end - at < kCentralSize || read_integer<uint32_t>(bytes, at) != kCentralSignature)
+      fail_malformed(path, "its directory is damaged");
     Member member;
     member.flags = read_integer<uint16_t>(bytes, at + 8);
     member.method = read_integer<uint16_t>(bytes, at + 10);
@@ -81,10 +82,12 @@ Bytes raw_contents(Bytes bytes, const Member& member, const std::string& where) 
   if (member.size == 0xffffffff || member.compressed_size == 0xffffffff || member.offset == 0xffffffff) {
     fail_malformed(where, "it is a zip64 member (4 GiB or more), which tcc doesn't read");
   }
-  if (bytes.size() < kLocalSize || member.offset > bytes.size() - kLocalSize || read_integer<uint32_t>(bytes, member.offset) != kLocalSignature) {
+  if (bytes.size() < kLocalSize || member.offset > bytes.size() - kLocalSize ||
+      read_integer<uint32_t>(bytes, member.offset) != kLocalSignature) {
     fail_malformed(where, "its place in the file is wrong");
   }
-  const size_t start = member.offset + kLocalSize + read_integer<uint16_t>(bytes, member.offset + 26) + read_integer<uint16_t>(bytes, member.offset + 28);
+  const size_t start =
+      member.offset + kLocalSize + read_integer<uint16_t>(bytes, member.offset + 26) + read_integer<uint16_t>(bytes, member.offset + 28);
   if (start > bytes.size() || member.compressed_size > bytes.size() - start) fail_malformed(where, "it ends behind the file");
   return bytes.subspan(start, member.compressed_size);
 }
@@ -95,7 +98,7 @@ std::shared_ptr<std::vector<std::byte>> inflate_exactly(Bytes packed, size_t siz
   if (size / 1032 > packed.size()) fail_malformed(where, "its sizes contradict each other");
   auto result = std::make_shared<std::vector<std::byte>>(size);
   z_stream stream{};
-  check(inflateInit2(&stream, -MAX_WBITS) == Z_OK, "zlib doesn't start");   // negative: no zlib header around the data
+  check(inflateInit2(&stream, -MAX_WBITS) == Z_OK, "zlib doesn't start");  // negative: no zlib header around the data
   std::byte nothing{};
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
   stream.avail_in = static_cast<uInt>(packed.size());
@@ -132,20 +135,22 @@ std::map<std::string, Tensor> read_npz(const std::string& path) {
     }
     if (contents.size() != member.size) fail_malformed(where, "its sizes contradict each other");
     if (checksum_of(contents) != member.checksum) fail_malformed(where, "its checksum is wrong");
-    if (!arrays.emplace(name, read_npy(contents, std::move(owner), where)).second) fail_malformed(path, "array `" + name + "` is in it twice");
+    if (!arrays.emplace(name, read_npy(contents, std::move(owner), where)).second)
+      fail_malformed(path, "array `" + name + "` is in it twice");
   }
   return arrays;
 }
 
 void write_npz(const std::string& path, const std::map<std::string, Tensor>& arrays) {
-  std::vector<std::string> records;   // the pieces below point into them
+  std::vector<std::string> records;  // the pieces below point into them
   records.reserve(arrays.size() + 1);
   std::vector<Bytes> pieces;
   std::string directory;
   uint64_t offset = 0;
   const auto check_limit = [&](uint64_t value) {
     if (value >= 0xffffffff) {
-      throw Error(ExitCode::usage, "unwritable-file", path, "file can't be written: an .npz of 4 GiB or more is not supported", "save .npy files or safetensors");
+      throw Error(ExitCode::usage, "unwritable-file", path, "file can't be written: an .npz of 4 GiB or more is not supported",
+                  "save .npy files or safetensors");
     }
   };
   for (const auto& [name, tensor] : arrays) {
@@ -159,28 +164,28 @@ void write_npz(const std::string& path, const std::map<std::string, Tensor>& arr
 
     // The fields that both records have.
     std::string common;
-    append_integer<uint16_t>(common, 20);        // version that can read it
-    append_integer<uint16_t>(common, 1 << 11);   // the name is UTF-8
+    append_integer<uint16_t>(common, 20);       // version that can read it
+    append_integer<uint16_t>(common, 1 << 11);  // the name is UTF-8
     append_integer<uint16_t>(common, kStored);
-    append_integer<uint16_t>(common, 0);         // time
+    append_integer<uint16_t>(common, 0);  // time
     append_integer<uint16_t>(common, kDate1980);
     append_integer<uint32_t>(common, checksum_of(data, checksum_of(std::as_bytes(std::span(header.data(), header.size())))));
     append_integer<uint32_t>(common, static_cast<uint32_t>(size));
     append_integer<uint32_t>(common, static_cast<uint32_t>(size));
     append_integer<uint16_t>(common, static_cast<uint16_t>(member.size()));
-    append_integer<uint16_t>(common, 0);         // extra fields
+    append_integer<uint16_t>(common, 0);  // extra fields
 
     std::string& record = records.emplace_back();
     append_integer<uint32_t>(record, kLocalSignature);
     record += common + member + header;
 
     append_integer<uint32_t>(directory, kCentralSignature);
-    append_integer<uint16_t>(directory, 20);     // version that made it
+    append_integer<uint16_t>(directory, 20);  // version that made it
     directory += common;
-    append_integer<uint16_t>(directory, 0);      // comment
-    append_integer<uint16_t>(directory, 0);      // disk
-    append_integer<uint16_t>(directory, 0);      // internal attributes
-    append_integer<uint32_t>(directory, 0);      // external attributes
+    append_integer<uint16_t>(directory, 0);  // comment
+    append_integer<uint16_t>(directory, 0);  // disk
+    append_integer<uint16_t>(directory, 0);  // internal attributes
+    append_integer<uint32_t>(directory, 0);  // external attributes
     append_integer<uint32_t>(directory, static_cast<uint32_t>(offset));
     directory += member;
 
@@ -191,13 +196,13 @@ void write_npz(const std::string& path, const std::map<std::string, Tensor>& arr
   check_limit(offset);
   const size_t directory_size = directory.size();
   append_integer<uint32_t>(directory, kEndSignature);
-  append_integer<uint16_t>(directory, 0);        // this disk
-  append_integer<uint16_t>(directory, 0);        // disk of the directory
+  append_integer<uint16_t>(directory, 0);  // this disk
+  append_integer<uint16_t>(directory, 0);  // disk of the directory
   append_integer<uint16_t>(directory, static_cast<uint16_t>(arrays.size()));
   append_integer<uint16_t>(directory, static_cast<uint16_t>(arrays.size()));
   append_integer<uint32_t>(directory, static_cast<uint32_t>(directory_size));
   append_integer<uint32_t>(directory, static_cast<uint32_t>(offset));
-  append_integer<uint16_t>(directory, 0);        // comment
+  append_integer<uint16_t>(directory, 0);  // comment
   pieces.push_back(std::as_bytes(std::span(directory.data(), directory.size())));
   write_file_atomically(path, pieces);
 }

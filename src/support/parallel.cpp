@@ -32,7 +32,7 @@ struct Job {
   std::atomic<int64_t> next_chunk{0};
   std::atomic<bool> failed{false};
 
-  std::mutex mutex;   // guards what follows
+  std::mutex mutex;  // guards what follows
   std::condition_variable done;
   int64_t chunks_left = 0;
   int64_t failed_chunk = std::numeric_limits<int64_t>::max();
@@ -130,7 +130,7 @@ int available_cores() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-std::atomic<int> configured_threads{0};   // 0: not set
+std::atomic<int> configured_threads{0};  // 0: not set
 
 }  // namespace
 

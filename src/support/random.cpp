@@ -35,8 +35,8 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
     const uint64_t product1 = uint64_t{0xcd9e8d57} * counter[2];
     counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(product1),
                static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(product0)};
-    key[0] += 0x9e3779b9;   // the golden ratio
-    key[1] += 0xbb67ae85;   // the square root of 3, less 1
+    key[0] += 0x9e3779b9;  // the golden ratio
+    key[1] += 0xbb67ae85;  // the square root of 3, less 1
   }
   return counter;
 }

@@ -29,10 +29,23 @@ struct DTypeName {
   std::string_view name;
 };
 constexpr DTypeName kDTypeNames[] = {
-    {DType::f32, "F32"}, {DType::f64, "F64"}, {DType::f16, "F16"}, {DType::bf16, "BF16"}, {DType::i8, "I8"},
-    {DType::i16, "I16"}, {DType::i32, "I32"}, {DType::i64, "I64"}, {DType::u8, "U8"},     {DType::u16, "U16"},
-    {DType::u32, "U32"}, {DType::u64, "U64"}, {DType::boolean, "BOOL"},
-    {DType::f8e4m3fn, "F8_E4M3"}, {DType::f8e4m3fnuz, "F8_E4M3FNUZ"}, {DType::f8e5m2, "F8_E5M2"}, {DType::f8e5m2fnuz, "F8_E5M2FNUZ"},
+    {DType::f32, "F32"},
+    {DType::f64, "F64"},
+    {DType::f16, "F16"},
+    {DType::bf16, "BF16"},
+    {DType::i8, "I8"},
+    {DType::i16, "I16"},
+    {DType::i32, "I32"},
+    {DType::i64, "I64"},
+    {DType::u8, "U8"},
+    {DType::u16, "U16"},
+    {DType::u32, "U32"},
+    {DType::u64, "U64"},
+    {DType::boolean, "BOOL"},
+    {DType::f8e4m3fn, "F8_E4M3"},
+    {DType::f8e4m3fnuz, "F8_E4M3FNUZ"},
+    {DType::f8e5m2, "F8_E5M2"},
+    {DType::f8e5m2fnuz, "F8_E5M2FNUZ"},
 };
 
 [[noreturn]] void fail_malformed(const std::string& path, const std::string& reason) {
@@ -53,10 +66,11 @@ json parse_header(std::string_view text, const std::string& path) {
   try {
     header = json::parse(text, note_names);
   } catch (const json::exception& error) {
-    fail_malformed(path, "its header is not JSON (at byte " + [&] {
-      const auto* parse_error = dynamic_cast<const json::parse_error*>(&error);
-      return std::to_string(8 + (parse_error != nullptr ? parse_error->byte : 0));
-    }() + ")");
+    fail_malformed(
+        path, "its header is not JSON (at byte " + [&] {
+          const auto* parse_error = dynamic_cast<const json::parse_error*>(&error);
+          return std::to_string(8 + (parse_error != nullptr ? parse_error->byte : 0));
+        }() + ")");
   }
   if (!header.is_object()) fail_malformed(path, "its header is not a JSON object");
   if (!repeated.empty()) fail_malformed(path, "`" + repeated + "` is in its header twice");
@@ -69,7 +83,8 @@ std::optional<std::vector<int64_t>> integers(const json& object, const char* key
   if (found == object.end() || !found->is_array()) return std::nullopt;
   std::vector<int64_t> values;
   for (const json& item : *found) {
-    if (!item.is_number_unsigned() || item.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
+    if (!item.is_number_unsigned() || item.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+      return std::nullopt;
     values.push_back(item.get<int64_t>());
   }
   return values;
@@ -113,7 +128,8 @@ TensorFile read_safetensors(const std::string& path) {
     const std::string what = "tensor `" + name + "` ";
     if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string()) fail_malformed(path, what + "has no dtype");
     const std::string dtype_name = entry["dtype"].get<std::string>();
-    const auto* known = std::find_if(std::begin(kDTypeNames), std::end(kDTypeNames), [&](const DTypeName& row) { return row.name == dtype_name; });
+    const auto* known =
+        std::find_if(std::begin(kDTypeNames), std::end(kDTypeNames), [&](const DTypeName& row) { return row.name == dtype_name; });
     if (known == std::end(kDTypeNames)) {
       throw Error(ExitCode::usage, "unsupported-dtype", path, what + "has dtype `" + dtype_name + "`, which tcc doesn't know");
     }
@@ -125,11 +141,12 @@ TensorFile read_safetensors(const std::string& path) {
     const int64_t begin = (*offsets)[0];
     const int64_t end = (*offsets)[1];
     if (begin > end || end > static_cast<int64_t>(data.size())) {
-      fail_malformed(path, what + "has data offsets " + to_string(*offsets) + ", outside of the " + std::to_string(data.size()) + " bytes of data");
+      fail_malformed(
+          path, what + "has data offsets " + to_string(*offsets) + ", outside of the " + std::to_string(data.size()) + " bytes of data");
     }
     if (end - begin != storage_bytes(dtype, num_elements(*shape))) {
-      fail_malformed(path, what + "has " + std::to_string(end - begin) + " bytes, " + std::string(name_of(dtype)) + to_string(*shape) + " needs " +
-                               std::to_string(storage_bytes(dtype, num_elements(*shape))));
+      fail_malformed(path, what + "has " + std::to_string(end - begin) + " bytes, " + std::string(name_of(dtype)) + to_string(*shape) +
+                               " needs " + std::to_string(storage_bytes(dtype, num_elements(*shape))));
     }
     if (const auto packed = result.metadata.find(kPackedPrefix + name); packed != result.metadata.end()) {
       auto real = parse_packed(packed->second);
@@ -141,13 +158,15 @@ TensorFile read_safetensors(const std::string& path) {
       result.metadata.erase(packed);
     }
     ranges.emplace_back(begin, end);
-    result.tensors[name] = tensor_from_file(dtype, std::move(*shape), data.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), file);
+    result.tensors[name] =
+        tensor_from_file(dtype, std::move(*shape), data.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), file);
   }
 
   std::sort(ranges.begin(), ranges.end());
   int64_t covered = 0;
   for (const auto& [begin, end] : ranges) {
-    if (begin != covered) fail_malformed(path, "its tensors leave a hole or overlap at byte " + std::to_string(std::min(begin, covered)) + " of the data");
+    if (begin != covered)
+      fail_malformed(path, "its tensors leave a hole or overlap at byte " + std::to_string(std::min(begin, covered)) + " of the data");
     covered = end;
   }
   if (covered != static_cast<int64_t>(data.size())) {
@@ -156,7 +175,8 @@ TensorFile read_safetensors(const std::string& path) {
   return result;
 }
 
-void write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors, const std::map<std::string, std::string>& metadata) {
+void write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
   // Wide elements first: then each tensor begins at a multiple of its element's size, and a reader need not copy it.
   std::vector<const std::pair<const std::string, Tensor>*> order;
   for (const auto& entry : tensors) {
@@ -174,7 +194,8 @@ void write_safetensors(const std::string& path, const std::map<std::string, Tens
   for (const auto* entry : order) {
     const Tensor& tensor = entry->second;
     const int64_t size = tensor.size_bytes();
-    const auto* known = std::find_if(std::begin(kDTypeNames), std::end(kDTypeNames), [&](const DTypeName& row) { return row.dtype == tensor.dtype(); });
+    const auto* known =
+        std::find_if(std::begin(kDTypeNames), std::end(kDTypeNames), [&](const DTypeName& row) { return row.dtype == tensor.dtype(); });
     json& row = header[entry->first];
     if (known != std::end(kDTypeNames)) {
       row = {{"dtype", known->name}, {"shape", tensor.shape()}};

@@ -20,12 +20,15 @@ namespace tcc {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr int64_t kLargestAllocation = int64_t{1} << 46;   // what an x86-64 process can address, less than an overflowed size
-constexpr int64_t kChunk = 1024;   // elements converted at once: both buffers stay in the first-level cache; even, for packed nibbles
+constexpr int64_t kLargestAllocation = int64_t{1} << 46;  // what an x86-64 process can address, less than an overflowed size
+constexpr int64_t kChunk = 1024;  // elements converted at once: both buffers stay in the first-level cache; even, for packed nibbles
 
-template <DType D> struct Element {};   // storage type and wide type of each dtype
-#define TCC_ELEMENT(dtype, storage, wide) \
-  template <> struct Element<DType::dtype> { using Storage = storage; using Wide = wide; }
+template <DType D> struct Element {};  // storage type and wide type of each dtype
+#define TCC_ELEMENT(dtype, storage, wide)    \
+  template <> struct Element<DType::dtype> { \
+    using Storage = storage;                 \
+    using Wide = wide;                       \
+  }
 TCC_ELEMENT(f32, float, float);
 TCC_ELEMENT(f64, double, double);
 TCC_ELEMENT(f16, uint16_t, float);
@@ -98,8 +101,9 @@ template <DType D> typename Element<D>::Wide load(const std::byte* data, int64_t
 }
 
 /// Truncates towards zero, saturates, NaN gives 0. `bits` is the width of Integer's range, for i4 and u4.
-template <class Integer, class Wide> Integer saturate(Wide value, int bits = std::numeric_limits<Integer>::digits + std::is_signed_v<Integer>) {
-  const Wide beyond = std::ldexp(Wide(1), bits - std::is_signed_v<Integer>);   // the first value above the range, exact
+template <class Integer, class Wide>
+Integer saturate(Wide value, int bits = std::numeric_limits<Integer>::digits + std::is_signed_v<Integer>) {
+  const Wide beyond = std::ldexp(Wide(1), bits - std::is_signed_v<Integer>);  // the first value above the range, exact
   const Integer largest = static_cast<Integer>(std::numeric_limits<Integer>::max() >> (sizeof(Integer) * 8 - bits));
   if (std::isnan(value)) return 0;
   if (value >= beyond) return largest;
@@ -201,7 +205,7 @@ Tensor::Tensor(DType dtype, Shape shape, const void* data, std::shared_ptr<const
   if (data_ == nullptr) {
     check(size_bytes() == 0, "a tensor that isn't empty views no bytes");
     static const std::byte nothing{};
-    data_ = &nothing;   // defined, with no element to read
+    data_ = &nothing;  // defined, with no element to read
   }
 }
 

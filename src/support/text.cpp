@@ -313,7 +313,7 @@ void Lexer::advance() {
     const auto result = std::from_chars(begin, end, token_.floating);
     if (result.ec == std::errc::result_out_of_range) fail("found `" + token_.text + "`, which no f64 can hold");
     if (token_.kind == TokenKind::integer && std::from_chars(begin, end, token_.integer).ec != std::errc()) {
-      token_.kind = TokenKind::floating;   // too large for i64, still a number
+      token_.kind = TokenKind::floating;  // too large for i64, still a number
       token_.integer = 0;
     }
     step(i);

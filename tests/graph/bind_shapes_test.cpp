@@ -21,7 +21,8 @@ std::string message_of(Graph& graph, const Bindings& bindings, ExitCode code) {
 }
 
 TEST(BindShapes, ASymbolIsFixedEverywhere) {
-  const auto graph = parse(R"--(graph @g(%x: f32[n, 3], %y: f32[2, n], %z: f32["2*n + 1", "floor(n/3)"], %u: f32[*]) -> (%o: f32[n, 3]) { return %x })--");
+  const auto graph =
+      parse(R"--(graph @g(%x: f32[n, 3], %y: f32[2, n], %z: f32["2*n + 1", "floor(n/3)"], %u: f32[*]) -> (%o: f32[n, 3]) { return %x })--");
   bind_shapes(*graph, {.shapes = {{"x", {8, 3}}, {"u", {4}}}});
   const auto type = [&](int i) { return to_string(graph->body.args[static_cast<size_t>(i)]->type); };
   EXPECT_EQ(type(0), "f32[8, 3]");
@@ -54,7 +55,8 @@ TEST(BindShapes, Refusals) {
             "net.onnx:x: error: the sizes given are [2], the model declares f32[n, 3] [type-error]");
   EXPECT_EQ(message_of(*parse(text), {.shapes = {{"x", {2, 3}}, {"y", {4}}}}, ExitCode::model),
             "net.onnx:y: error: size `n` is 4 here and 2 elsewhere [unbound-size]\nnet.onnx:y: help: equal names mean equal sizes");
-  EXPECT_EQ(message_of(*parse(text), {.symbols = {{"m", 4}}}, ExitCode::usage), "net.onnx: error: no input has a size `m` to bind [invalid-argument]");
+  EXPECT_EQ(message_of(*parse(text), {.symbols = {{"m", 4}}}, ExitCode::usage),
+            "net.onnx: error: no input has a size `m` to bind [invalid-argument]");
   EXPECT_EQ(message_of(*parse(text), {.inputs = {{"y", Tensor::from_ints({7, 9})}}}, ExitCode::model),
             "net.onnx:y: error: the value to bind is i64[2], the model declares f32[n] [type-error]");
 }

@@ -98,7 +98,8 @@ TEST_P(GraphPass, Case) {
     const std::string said = run_pass(test.pass, *graph);
     if (test.after.starts_with("error: ")) {
       std::istringstream lines(test.after);
-      for (std::string line; std::getline(lines, line);) EXPECT_NE(said.find(line.substr(7)), std::string::npos) << "expected `" << line << "`, found\n" << said;
+      for (std::string line; std::getline(lines, line);)
+        EXPECT_NE(said.find(line.substr(7)), std::string::npos) << "expected `" << line << "`, found\n" << said;
       return;
     }
     EXPECT_EQ(said, "");
@@ -109,9 +110,7 @@ TEST_P(GraphPass, Case) {
     const auto once = graph->clone();
     run_pass(test.pass, *graph);
     EXPECT_TRUE(equal(*graph, *once, &why)) << "a second run changes more: " << why << "\n" << show(*graph);
-  } catch (const Error& error) {
-    FAIL() << error.what();
-  } catch (const RuleError& error) {
+  } catch (const Error& error) { FAIL() << error.what(); } catch (const RuleError& error) {
     FAIL() << error.message;
   }
 }

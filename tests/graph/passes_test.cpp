@@ -25,7 +25,8 @@ TEST(Passes, SubtractionOfASum) {
     weight @one: f32[] = [1]
     %s: f32[1] = add(%x, @one)
     %y: f32[1] = sub(%x, %s)
-  })", "", {});
+  })",
+                                 "", {});
   Tensor x(DType::f32, {1});
   x.set_double(0, 2);
   const auto result = [&](bool f64) { return interpret(*graph, {{x}}, f64)[0].as_double(0); };
@@ -47,7 +48,8 @@ TEST(Passes, ScalarParametersStayWhenAsked) {
     weight @shift: f32[] = [1]
     %k: f32[] = mul(@scale, @shift)
     %y: f32[4] = mul(%x, %k)
-  })", "", {});
+  })",
+                                 "", {});
   const auto original = graph->clone();
   fold_constants(*graph, /*keep_parameters=*/true);
   canonicalize(*graph, /*keep_parameters=*/true);
@@ -126,7 +128,8 @@ class RandomGraph {
       case 8: return rank == 0 ? x : builder_.emit(Op::reduce_max_, {x}, {{"axes", std::vector<int64_t>{below(rank)}}});
       case 9: {
         Value* condition = builder_.emit(below(2) ? Op::lt_ : Op::eq_, {x, builder_.full(DType::f32, {}, 0)});
-        return builder_.emit(Op::select_, {below(2) ? builder_.unary(Op::not_, condition) : condition, x, builder_.full(DType::f32, shape, 1)});
+        return builder_.emit(Op::select_,
+                             {below(2) ? builder_.unary(Op::not_, condition) : condition, x, builder_.full(DType::f32, shape, 1)});
       }
       default: {
         constexpr DType dtypes[] = {DType::f64, DType::f16, DType::i32};
@@ -146,7 +149,8 @@ void expect_same_bits(const std::vector<Tensor>& before, const std::vector<Tenso
     ASSERT_EQ(before[i].shape(), after[i].shape());
     for (int64_t k = 0; k < before[i].count(); ++k) {
       const double a = before[i].as_double(k), b = after[i].as_double(k);
-      EXPECT_TRUE((std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b))) << "output " << i << " element " << k << ": " << a << ", then " << b;
+      EXPECT_TRUE((std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b)))
+          << "output " << i << " element " << k << ": " << a << ", then " << b;
     }
   }
 }
@@ -212,7 +216,7 @@ double seconds_for(int length) {
 }
 
 TEST(Passes, TimeIsLinearInNodes) {
-  seconds_for(1000);   // warms up tables
+  seconds_for(1000);  // warms up tables
   const double small = seconds_for(4000), large = seconds_for(32000);
   EXPECT_LT(large, 8 * small * 4 + 0.05) << small << " s for 4000 nodes, " << large << " s for 32000";
 }

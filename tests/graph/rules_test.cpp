@@ -13,9 +13,7 @@ std::string infer(const std::string& inputs, const std::string& call) {
   const auto graph = parse_graph("graph @g(" + inputs + ") -> () {\n %y: f32[*] = " + call + "\n}", "", {});
   try {
     return to_string(infer_node_types(*graph->body.nodes[0])[0]);
-  } catch (const RuleError& error) {
-    return error.message;
-  }
+  } catch (const RuleError& error) { return error.message; }
 }
 
 TEST(ShapeRules, Pointwise) {
@@ -40,12 +38,15 @@ TEST(ShapeRules, Views) {
   EXPECT_EQ(infer("%a: f32[2, 3]", "transpose(%a) {permutation=[1, 1]}"), "`permutation` is [1, 1], which names axis 1 twice");
   EXPECT_EQ(infer("%a: f32[2, 3]", "transpose(%a) {permutation=[0, 2]}"), "`permutation` is 2, rank is 2");
   EXPECT_EQ(infer("%a: f32[10]", "slice(%a) {starts=[1], limits=[10], steps=[4]}"), "f32[3]");
-  EXPECT_EQ(infer("%a: f32[10]", "slice(%a) {starts=[1], limits=[11], steps=[1]}"), "the slice of axis 0 is 1 to 11 by 1, the operand is f32[10]");
+  EXPECT_EQ(infer("%a: f32[10]", "slice(%a) {starts=[1], limits=[11], steps=[1]}"),
+            "the slice of axis 0 is 1 to 11 by 1, the operand is f32[10]");
   EXPECT_EQ(infer("%a: f32[3], %v: f32[]", "pad(%a, %v) {low=[1], high=[2], interior=[1]}"), "f32[8]");
   EXPECT_EQ(infer("%a: f32[3], %b: f32[4]", "concat(%a, %b) {axis=0}"), "f32[7]");
-  EXPECT_EQ(infer("%a: f32[3, 2], %b: f32[4, 3]", "concat(%a, %b) {axis=0}"), "operands of `concat` along axis 0 are f32[3, 2] and f32[4, 3], which differ on axis 1");
+  EXPECT_EQ(infer("%a: f32[3, 2], %b: f32[4, 3]", "concat(%a, %b) {axis=0}"),
+            "operands of `concat` along axis 0 are f32[3, 2] and f32[4, 3], which differ on axis 1");
   EXPECT_EQ(infer("%a: f32[3, 1]", "broadcast_in_dim(%a) {shape=[2, 3, 4], dims=[1, 2]}"), "f32[2, 3, 4]");
-  EXPECT_EQ(infer("%a: f32[3]", "broadcast_in_dim(%a) {shape=[4], dims=[0]}"), "the operand is f32[3], whose axis 0 does not broadcast to axis 0 of f32[4]");
+  EXPECT_EQ(infer("%a: f32[3]", "broadcast_in_dim(%a) {shape=[4], dims=[0]}"),
+            "the operand is f32[3], whose axis 0 does not broadcast to axis 0 of f32[4]");
 }
 
 TEST(ShapeRules, ReductionsAndWindows) {
@@ -53,7 +54,9 @@ TEST(ShapeRules, ReductionsAndWindows) {
   EXPECT_EQ(infer("%a: f32[2]", "reduce_sum(%a) {axes=[4]}"), "`axes` is 4, rank is 1");
   EXPECT_EQ(infer("%a: f32[2, 3]", "argmax(%a) {axis=1, last=false}"), "i64[2]");
   EXPECT_EQ(infer("%a: f32[2, 0]", "argmax(%a) {axis=1, last=false}"), "`argmax` over axis 1 of f32[2, 0], which is empty");
-  EXPECT_EQ(infer("%a: f32[1, 7]", "reduce_window(%a) {op=\"max\", window=[1, 3], strides=[1, 2], low=[0, 1], high=[0, 1], dilations=[1, 1]}"), "f32[1, 4]");
+  EXPECT_EQ(
+      infer("%a: f32[1, 7]", "reduce_window(%a) {op=\"max\", window=[1, 3], strides=[1, 2], low=[0, 1], high=[0, 1], dilations=[1, 1]}"),
+      "f32[1, 4]");
   EXPECT_EQ(infer("%a: f32[2]", "reduce_window(%a) {op=\"max\", window=[3], strides=[1], low=[0], high=[0], dilations=[1]}"),
             "the padded extent is 2 on axis 0, the window needs at least 3");
   EXPECT_EQ(infer("%a: f32[4]", "topk(%a) {k=5, axis=0, largest=true}"), "`topk` has 1 results, expected 2");
@@ -74,10 +77,12 @@ TEST(ShapeRules, Indexed) {
   EXPECT_EQ(infer("%a: f32[5, 4], %i: i64[]", "gather(%a, %i) {axis=0}"), "f32[4]");
   EXPECT_EQ(infer("%a: f32[5, 4], %i: i64[2, 3]", "gather(%a, %i) {axis=1}"), "f32[5, 2, 3]");
   EXPECT_EQ(infer("%a: f32[5, 4], %i: f32[2]", "gather(%a, %i) {axis=1}"), "indices of f32, expected i32 or i64");
-  EXPECT_EQ(infer("%a: f32[5, 4], %i: i64[6, 4]", "gather_elements(%a, %i) {axis=1}"), "indices are i64[6, 4], longer on axis 0 than the operand f32[5, 4]");
+  EXPECT_EQ(infer("%a: f32[5, 4], %i: i64[6, 4]", "gather_elements(%a, %i) {axis=1}"),
+            "indices are i64[6, 4], longer on axis 0 than the operand f32[5, 4]");
   EXPECT_EQ(infer("%a: f32[2, 5, 4], %i: i64[2, 3, 1]", "gather_nd(%a, %i) {batch_dims=1}"), "f32[2, 3, 4]");
   EXPECT_EQ(infer("%a: f32[3, 4], %i: i64[2, 2], %u: f32[2]", "scatter_nd(%a, %i, %u) {combiner=\"assign\"}"), "f32[3, 4]");
-  EXPECT_EQ(infer("%a: f32[3, 4], %i: i64[2, 1], %u: f32[2]", "scatter_nd(%a, %i, %u) {combiner=\"assign\"}"), "updates are f32[2], expected f32[2, 4]");
+  EXPECT_EQ(infer("%a: f32[3, 4], %i: i64[2, 1], %u: f32[2]", "scatter_nd(%a, %i, %u) {combiner=\"assign\"}"),
+            "updates are f32[2], expected f32[2, 4]");
 }
 
 TEST(ShapeRules, Composites) {

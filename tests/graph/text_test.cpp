@@ -61,7 +61,8 @@ TEST(GraphText, FloatsKeepTheirBits) {
   Graph graph("g");
   Builder builder(graph, graph.body, {});
   const double payload = std::bit_cast<double>(0x7ff8000000abcdefull);
-  for (const double value : std::initializer_list<double>{0.1, -0.0, 1.0, 5e-324, INFINITY, -INFINITY, std::nan(""), -std::nan(""), payload, 1.0 / 3, 1e300}) {
+  for (const double value :
+       std::initializer_list<double>{0.1, -0.0, 1.0, 5e-324, INFINITY, -INFINITY, std::nan(""), -std::nan(""), payload, 1.0 / 3, 1e300}) {
     graph.add_output(builder.full(DType::f64, {}, value), "o" + std::to_string(graph.body.results.size()));
   }
   graph.add_output(builder.full_int(DType::i64, {2}, std::numeric_limits<int64_t>::min()), "least");
@@ -123,24 +124,30 @@ TEST(GraphText, ErrorsSayWhere) {
   const auto message = [](const char* text) -> std::string {
     try {
       parse_graph(text, "f.graph", {});
-    } catch (const Error& error) {
-      return std::string(error.what()).substr(0, std::string(error.what()).find('\n'));
-    }
+    } catch (const Error& error) { return std::string(error.what()).substr(0, std::string(error.what()).find('\n')); }
     return "";
   };
-  EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[2]) {\n  %y: f32[2] = frobnicate(%x)\n}"), "f.graph:2:16: error: found `frobnicate`, expected an operation [syntax]");
-  EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[2]) {\n  %y: f32[2] = neg(%z)\n}"), "f.graph:2:22: error: `%z` is not defined above [syntax]");
-  EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[2]) {\n  %y: f32[2] = neg(%x) {alpha=1}\n}"), "f.graph:2:25: error: `neg` has no attribute `alpha` [syntax]");
+  EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[2]) {\n  %y: f32[2] = frobnicate(%x)\n}"),
+            "f.graph:2:16: error: found `frobnicate`, expected an operation [syntax]");
+  EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[2]) {\n  %y: f32[2] = neg(%z)\n}"),
+            "f.graph:2:22: error: `%z` is not defined above [syntax]");
+  EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[2]) {\n  %y: f32[2] = neg(%x) {alpha=1}\n}"),
+            "f.graph:2:25: error: `neg` has no attribute `alpha` [syntax]");
   EXPECT_EQ(message("graph @g(%x: f32[2], %x: f32[2]) -> () {\n}"), "f.graph:1:32: error: `%x` is defined twice [syntax]");
   EXPECT_EQ(message("graph @g(%x: f31[2]) -> () {\n}"), "f.graph:1:14: error: found `f31`, expected a dtype such as `f32` [syntax]");
-  EXPECT_EQ(message("graph @g() -> (%y: f32[2]) {\n  return @w\n}"), "f.graph:3:1: error: `@w` is neither declared nor among the weights given [syntax]");
-  EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[3]) {\n  return %x\n}"), "f.graph:3:2: error: output `y` is declared f32[3], its value is f32[2] [syntax]");
+  EXPECT_EQ(message("graph @g() -> (%y: f32[2]) {\n  return @w\n}"),
+            "f.graph:3:1: error: `@w` is neither declared nor among the weights given [syntax]");
+  EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[3]) {\n  return %x\n}"),
+            "f.graph:3:2: error: output `y` is declared f32[3], its value is f32[2] [syntax]");
 }
 
 TEST(GraphText, EqualityNamesTheFirstDifference) {
-  const auto graph = [](const char* body) { return parse_graph(std::string("graph @g(%x: f32[2]) -> (%y: f32[2]) {\n") + body + "\n}", "", {}); };
+  const auto graph = [](const char* body) {
+    return parse_graph(std::string("graph @g(%x: f32[2]) -> (%y: f32[2]) {\n") + body + "\n}", "", {});
+  };
   std::string why;
-  EXPECT_TRUE(equal(*graph("%a: f32[2] = neg(%x)\n%y: f32[2] = exp(%a)"), *graph("%b: f32[2] = neg(%x)\n%y: f32[2] = exp(%b)"), &why)) << why;
+  EXPECT_TRUE(equal(*graph("%a: f32[2] = neg(%x)\n%y: f32[2] = exp(%a)"), *graph("%b: f32[2] = neg(%x)\n%y: f32[2] = exp(%b)"), &why))
+      << why;
   EXPECT_FALSE(equal(*graph("%a: f32[2] = neg(%x)\n%y: f32[2] = exp(%a)"), *graph("%a: f32[2] = neg(%x)\n%y: f32[2] = exp(%x)"), &why));
   EXPECT_EQ(why, "node 1 differs:\n  %y: f32[2] = exp(%a)\n  %y: f32[2] = exp(%x)");
 }

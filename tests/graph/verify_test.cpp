@@ -12,7 +12,8 @@ std::unique_ptr<Graph> two_nodes() {
   return parse_graph(R"(graph @g(%x: f32[2]) -> (%y: f32[2]) {
     %a: f32[2] = neg(%x)
     %y: f32[2] = exp(%a)
-  })", "", {});
+  })",
+                     "", {});
 }
 
 testing::AssertionResult has_fault(const Graph& graph, GraphStage stage, const std::string& text) {
@@ -29,7 +30,8 @@ TEST(GraphVerifier, AcceptsWhatIsWellFormed) { EXPECT_EQ(verify(*two_nodes(), Gr
 TEST(GraphVerifier, OrderAndCycles) {
   auto graph = two_nodes();
   std::swap(graph->body.nodes[0], graph->body.nodes[1]);
-  EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "%a is used before it is defined: the nodes are out of order or form a cycle\n  %y: f32[2] = exp(%a)"));
+  EXPECT_TRUE(has_fault(*graph, GraphStage::imported,
+                        "%a is used before it is defined: the nodes are out of order or form a cycle\n  %y: f32[2] = exp(%a)"));
   graph = two_nodes();
   graph->body.nodes[0]->operands[0] = graph->body.nodes[1]->result();
   EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "%y is used before it is defined"));
@@ -74,7 +76,8 @@ TEST(GraphVerifier, Stages) {
     %a: f32[2, 3] = add(%x, %b)
     %r: f32[*] = reshape_to(%a, @s) {allowzero=false}
     %y: f32[2, 3] = relu(%a)
-  })", "", {});
+  })",
+                                 "", {});
   EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>());
   EXPECT_TRUE(has_fault(*graph, GraphStage::resolved, "`reshape_to` is not resolved"));
   EXPECT_TRUE(has_fault(*graph, GraphStage::resolved, "%n is f32[n], expected constant extents"));

@@ -112,10 +112,11 @@ TEST(Npy, Errors) {
             "the array has the NumPy type `<c8`, which tcc doesn't read [unsupported-dtype]");
   EXPECT_EQ(error(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", "1234")),
             "the array holds records, tcc reads plain numbers only [unsupported-dtype]");
-  for (const char* header : {"", "{", "{}", "{'descr': '<f4'}", "{'descr': '<f4', 'fortran_order': 1, 'shape': ()}",
-                             "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x",
-                             "{'descr': '<f4' 'fortran_order': False, 'shape': (2,)}", "{'descr': '<f4, 'fortran_order': False}",
-                             "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}"}) {
+  for (const char* header :
+       {"", "{", "{}", "{'descr': '<f4'}", "{'descr': '<f4', 'fortran_order': 1, 'shape': ()}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x",
+        "{'descr': '<f4' 'fortran_order': False, 'shape': (2,)}", "{'descr': '<f4, 'fortran_order': False}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}"}) {
     EXPECT_NE(error(npy(header, "12345678")).find("not a .npy array: its header "), std::string::npos) << header;
   }
   error_of(ExitCode::environment, [&] { read_npy(folder / "none.npy"); });
@@ -181,12 +182,10 @@ TEST(Npz, DamageIsFoundAndNothingElseHappens) {
         const std::map<std::string, Tensor> read = read_npz(path);
         if (read.size() != expected.size()) continue;
         for (const auto& [name, tensor] : read) {
-          if (!expected.contains(name)) continue;   // the byte is in the name
+          if (!expected.contains(name)) continue;  // the byte is in the name
           ASSERT_TRUE(tensor.same_bytes(expected.at(name))) << source << " byte " << at << " " << name;
         }
-      } catch (const Error& error) {
-        ASSERT_EQ(static_cast<int>(error.code()), static_cast<int>(ExitCode::usage)) << error.what();
-      }
+      } catch (const Error& error) { ASSERT_EQ(static_cast<int>(error.code()), static_cast<int>(ExitCode::usage)) << error.what(); }
     }
   }
   EXPECT_NE(error_of(ExitCode::usage, [&] { read_npz(kData + "python.safetensors"); }).find("no end record"), std::string::npos);
@@ -208,7 +207,8 @@ TEST(Safetensors, RoundTripsEveryDTypeAndIsDeterministic) {
   ScratchFolder folder;
   std::map<std::string, Tensor> tensors;
   for (int i = 0; i < kNumDTypes; ++i) {
-    for (const Shape& shape : kShapes) tensors[std::string(name_of(static_cast<DType>(i))) + to_string(shape)] = example(static_cast<DType>(i), shape);
+    for (const Shape& shape : kShapes)
+      tensors[std::string(name_of(static_cast<DType>(i))) + to_string(shape)] = example(static_cast<DType>(i), shape);
   }
   tensors["caf\xc3\xa9 \"quoted\"\n"] = Tensor::scalar(DType::f32, 1);
   const std::map<std::string, std::string> metadata = {{"k", "v"}, {"", "\t"}};
@@ -247,20 +247,30 @@ TEST(Safetensors, Errors) {
   const auto one = [&](const std::string& entry, const std::string& data) { return error(safetensors("{\"x\":" + entry + "}", data)); };
   EXPECT_EQ(error(""), "not a safetensors file: it has 0 bytes, fewer than the length of a header [malformed-file]");
   EXPECT_NE(error(npy("{}", "")).find("more than the file"), std::string::npos);
-  EXPECT_EQ(error(std::string(8, '\xff') + "{}"), "not a safetensors file: its header should have 18446744073709551615 bytes, more than the file [malformed-file]");
+  EXPECT_EQ(error(std::string(8, '\xff') + "{}"),
+            "not a safetensors file: its header should have 18446744073709551615 bytes, more than the file [malformed-file]");
   EXPECT_EQ(error(safetensors("{\"x\":", "")), "not a safetensors file: its header is not JSON (at byte 14) [malformed-file]");
   EXPECT_EQ(error(safetensors("[]", "")), "not a safetensors file: its header is not a JSON object [malformed-file]");
   EXPECT_EQ(error(safetensors("{\"x\":{},\"x\":{}}", "")), "not a safetensors file: `x` is in its header twice [malformed-file]");
-  EXPECT_EQ(error(safetensors("{\"__metadata__\":{\"a\":1}}", "")), "not a safetensors file: `__metadata__` is not an object of texts [malformed-file]");
+  EXPECT_EQ(error(safetensors("{\"__metadata__\":{\"a\":1}}", "")),
+            "not a safetensors file: `__metadata__` is not an object of texts [malformed-file]");
   EXPECT_EQ(one("{}", ""), "not a safetensors file: tensor `x` has no dtype [malformed-file]");
-  EXPECT_EQ(one(R"({"dtype":"C64","shape":[],"data_offsets":[0,8]})", "12345678"), "tensor `x` has dtype `C64`, which tcc doesn't know [unsupported-dtype]");
-  EXPECT_EQ(one(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,4]})", "1234"), "not a safetensors file: tensor `x` has no shape of non-negative integers [malformed-file]");
-  EXPECT_EQ(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0]})", "1234"), "not a safetensors file: tensor `x` has no two data offsets [malformed-file]");
-  EXPECT_EQ(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})", "1234"), "not a safetensors file: tensor `x` has data offsets [0, 8], outside of the 4 bytes of data [malformed-file]");
-  EXPECT_EQ(one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})", "12345678"), "not a safetensors file: tensor `x` has data offsets [8, 0], outside of the 8 bytes of data [malformed-file]");
-  EXPECT_EQ(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,8]})", "12345678"), "not a safetensors file: tensor `x` has 8 bytes, f32[1] needs 4 [malformed-file]");
-  EXPECT_EQ(one(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})", "12345678"), "not a safetensors file: its tensors leave a hole or overlap at byte 0 of the data [malformed-file]");
-  EXPECT_EQ(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})", "12345678"), "not a safetensors file: it has 8 bytes of data, its tensors 4 [malformed-file]");
+  EXPECT_EQ(one(R"({"dtype":"C64","shape":[],"data_offsets":[0,8]})", "12345678"),
+            "tensor `x` has dtype `C64`, which tcc doesn't know [unsupported-dtype]");
+  EXPECT_EQ(one(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,4]})", "1234"),
+            "not a safetensors file: tensor `x` has no shape of non-negative integers [malformed-file]");
+  EXPECT_EQ(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0]})", "1234"),
+            "not a safetensors file: tensor `x` has no two data offsets [malformed-file]");
+  EXPECT_EQ(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})", "1234"),
+            "not a safetensors file: tensor `x` has data offsets [0, 8], outside of the 4 bytes of data [malformed-file]");
+  EXPECT_EQ(one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})", "12345678"),
+            "not a safetensors file: tensor `x` has data offsets [8, 0], outside of the 8 bytes of data [malformed-file]");
+  EXPECT_EQ(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,8]})", "12345678"),
+            "not a safetensors file: tensor `x` has 8 bytes, f32[1] needs 4 [malformed-file]");
+  EXPECT_EQ(one(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})", "12345678"),
+            "not a safetensors file: its tensors leave a hole or overlap at byte 0 of the data [malformed-file]");
+  EXPECT_EQ(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})", "12345678"),
+            "not a safetensors file: it has 8 bytes of data, its tensors 4 [malformed-file]");
   EXPECT_EQ(error(safetensors(R"({"__metadata__":{"tcc.packed.x":"i4[9]"},"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "1")),
             "not a safetensors file: tensor `x` is said to be `i4[9]`, which its bytes are not [malformed-file]");
   error_of(ExitCode::environment, [&] { read_safetensors(folder / "none"); });
@@ -282,9 +292,7 @@ TEST(Safetensors, DamageIsFoundAndNothingElseHappens) {
     write_file_atomically(folder / "a", bad);
     try {
       read_safetensors(folder / "a");
-    } catch (const Error& error) {
-      ASSERT_EQ(static_cast<int>(error.code()), static_cast<int>(ExitCode::usage)) << error.what();
-    }
+    } catch (const Error& error) { ASSERT_EQ(static_cast<int>(error.code()), static_cast<int>(ExitCode::usage)) << error.what(); }
   }
 }
 

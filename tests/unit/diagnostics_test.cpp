@@ -12,7 +12,8 @@ namespace tcc {
 namespace {
 
 TEST(Diagnostics, Text) {
-  EXPECT_EQ(to_string({Diagnostic::Severity::not_supported, "unsupported-attribute", "net.onnx:conv", "`dilations` is [2, 2]", "line 1\n  line 2"}),
+  EXPECT_EQ(to_string({Diagnostic::Severity::not_supported, "unsupported-attribute", "net.onnx:conv", "`dilations` is [2, 2]",
+                       "line 1\n  line 2"}),
             "net.onnx:conv: error: not supported yet: `dilations` is [2, 2] [unsupported-attribute]\n  line 1\n    line 2");
   EXPECT_EQ(to_string({Diagnostic::Severity::warning, "", "", "words", ""}), "tcc: warning: words");
   const Error error(ExitCode::usage, "unknown-flag", "", "found `-z`", "see --help");
@@ -48,8 +49,9 @@ TEST(Diagnostics, KindsAreSortedAndUnique) {
 /// The kinds in a source text: the quoted word that follows one of the ways to report a fault.
 std::set<std::string> kinds_in(std::string_view text) {
   std::set<std::string> kinds;
-  for (const std::string_view call : {".error(\"", ".not_supported(\"", ".warning(\"", ".refuse(\"", "RuleError{\"", "ExitCode::model, \"", "ExitCode::usage, \"",
-                                      "ExitCode::environment, \"", "ExitCode::verification, \"", "ExitCode::internal, \""}) {
+  for (const std::string_view call :
+       {".error(\"", ".not_supported(\"", ".warning(\"", ".refuse(\"", "RuleError{\"", "ExitCode::model, \"", "ExitCode::usage, \"",
+        "ExitCode::environment, \"", "ExitCode::verification, \"", "ExitCode::internal, \""}) {
     for (size_t at = text.find(call); at != std::string_view::npos; at = text.find(call, at + 1)) {
       const std::string_view rest = text.substr(at + call.size());
       const std::string_view kind = rest.substr(0, rest.find('"'));

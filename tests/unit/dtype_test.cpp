@@ -13,18 +13,20 @@ namespace {
 
 struct Narrow {
   const char* name;
-  uint32_t num_finite;   ///< bit patterns 0, 1, ... of the non-negative finite values
+  uint32_t num_finite;  ///< bit patterns 0, 1, ... of the non-negative finite values
   uint32_t sign;
   std::function<float(uint32_t)> decode;
   std::function<uint32_t(float)> encode;
-  uint32_t beyond;       ///< what values past the largest become: infinity, or the largest
+  uint32_t beyond;  ///< what values past the largest become: infinity, or the largest
   bool has_negative_zero;
 };
 
 std::vector<Narrow> all_narrow() {
   std::vector<Narrow> all = {
-      {"f16", 0x7c00, 0x8000, [](uint32_t b) { return f16_to_f32(static_cast<uint16_t>(b)); }, [](float v) { return f32_to_f16(v); }, 0x7c00, true},
-      {"bf16", 0x7f80, 0x8000, [](uint32_t b) { return bf16_to_f32(static_cast<uint16_t>(b)); }, [](float v) { return f32_to_bf16(v); }, 0x7f80, true},
+      {"f16", 0x7c00, 0x8000, [](uint32_t b) { return f16_to_f32(static_cast<uint16_t>(b)); }, [](float v) { return f32_to_f16(v); },
+       0x7c00, true},
+      {"bf16", 0x7f80, 0x8000, [](uint32_t b) { return bf16_to_f32(static_cast<uint16_t>(b)); }, [](float v) { return f32_to_bf16(v); },
+       0x7f80, true},
   };
   const auto f8 = [&](const char* name, DType dtype, uint32_t num_finite, bool has_negative_zero) {
     all.push_back({name, num_finite, 0x80, [=](uint32_t b) { return f8_to_f32(dtype, static_cast<uint8_t>(b)); },

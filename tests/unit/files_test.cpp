@@ -49,7 +49,7 @@ TEST(Files, MapsPipesAndFilesOfUnknownSize) {
   EXPECT_FALSE(MappedFile::open("/proc/self/status")->text().empty());
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   const std::string text(200000, 'x');
-  std::thread writer([&] { write_file_atomically(folder / "pipe", text); });   // directly: a pipe isn't replaced
+  std::thread writer([&] { write_file_atomically(folder / "pipe", text); });  // directly: a pipe isn't replaced
   EXPECT_EQ(MappedFile::open(folder / "pipe")->text(), text);
   writer.join();
   EXPECT_EQ(folder.names(), Names{"pipe"});

@@ -52,11 +52,11 @@ TEST_F(Parallel, TheFirstExceptionIsRethrown) {
       });
       FAIL() << "nothing was thrown";
     } catch (const std::runtime_error& error) {
-      EXPECT_STREQ(error.what(), "315");   // chunks of 63: the first one at or behind 300, every time
+      EXPECT_STREQ(error.what(), "315");  // chunks of 63: the first one at or behind 300, every time
     }
   }
   std::atomic<int64_t> sum = 0;
-  parallel_for(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });   // and the pool still works
+  parallel_for(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });  // and the pool still works
   EXPECT_EQ(sum, 100);
 }
 
@@ -78,9 +78,10 @@ TEST_F(Parallel, ACallInsideABodyRunsSerially) {
 }
 
 TEST_F(Parallel, AnExceptionInsideANestedCall) {
-  EXPECT_THROW(parallel_for(8, 1, [](int64_t, int64_t) { parallel_for(8, 1, [](int64_t, int64_t) { throw std::runtime_error("x"); }); }), std::runtime_error);
+  EXPECT_THROW(parallel_for(8, 1, [](int64_t, int64_t) { parallel_for(8, 1, [](int64_t, int64_t) { throw std::runtime_error("x"); }); }),
+               std::runtime_error);
   std::atomic<int> threads_seen = 0;
-  parallel_for(2, 1, [&](int64_t, int64_t) {   // this thread doesn't take itself for the inside of a body any more
+  parallel_for(2, 1, [&](int64_t, int64_t) {  // this thread doesn't take itself for the inside of a body any more
     ++threads_seen;
     while (threads_seen < 2) std::this_thread::yield();
   });

@@ -53,7 +53,7 @@ TEST(Random, Moments) {
   EXPECT_NEAR(squares / kCount, 1, 0.02);
   EXPECT_NEAR(cubes / kCount, 0, 0.05);
   EXPECT_NEAR(fourths / kCount, 3, 0.15);
-  EXPECT_NEAR(products / (kCount / 2), 0, 0.02);   // the two of a pair don't correlate
+  EXPECT_NEAR(products / (kCount / 2), 0, 0.02);  // the two of a pair don't correlate
 }
 
 TEST(Random, Integers) {

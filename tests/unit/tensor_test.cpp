@@ -69,7 +69,7 @@ TEST(Tensor, ViewsAreNotWritten) {
   EXPECT_TRUE(view.reshaped({4}).same_bytes(own) == false);
   for (int i = 0; i < 4; ++i) own.set_double(i, i + 1);
   EXPECT_TRUE(view.reshaped({4}).same_bytes(own));
-  EXPECT_FALSE(view.same_bytes(own));   // another shape
+  EXPECT_FALSE(view.same_bytes(own));  // another shape
 }
 
 TEST(Tensor, FloatToIntegerTruncatesAndSaturates) {
@@ -87,7 +87,8 @@ TEST(Tensor, FloatToIntegerTruncatesAndSaturates) {
   EXPECT_EQ(as_ints(edges.cast_to(DType::i64)), (Ints{kMax, kMin, kMax, kMax, 2147483647, -2147483648}));
   EXPECT_EQ(as_ints(edges.cast_to(DType::i32)), (Ints{2147483647, -2147483648, 2147483647, 2147483647, 2147483647, -2147483648}));
   // From f32 as from f64, though 2^31 - 1 is no f32.
-  EXPECT_EQ(as_ints(edges.cast_to(DType::f32).cast_to(DType::i32)), (Ints{2147483647, -2147483648, 2147483647, 2147483647, 2147483647, -2147483648}));
+  EXPECT_EQ(as_ints(edges.cast_to(DType::f32).cast_to(DType::i32)),
+            (Ints{2147483647, -2147483648, 2147483647, 2147483647, 2147483647, -2147483648}));
 }
 
 TEST(Tensor, IntegerToIntegerWraps) {
@@ -98,7 +99,7 @@ TEST(Tensor, IntegerToIntegerWraps) {
   EXPECT_EQ(as_ints(source.cast_to(DType::u4)), (Ints{12, 15, 0, 0, 15, 0}));
   EXPECT_EQ(as_ints(source.cast_to(DType::boolean)), (Ints{1, 1, 1, 1, 1, 0}));
   EXPECT_EQ(as_ints(source.cast_to(DType::u64).cast_to(DType::i64)), as_ints(source));
-  EXPECT_EQ(source.cast_to(DType::u64).as_double(1), 0x1p64);   // 2^64 - 1, rounded
+  EXPECT_EQ(source.cast_to(DType::u64).as_double(1), 0x1p64);  // 2^64 - 1, rounded
   EXPECT_EQ(source.cast_to(DType::u32).cast_to(DType::f64).as_double(1), 4294967295.0);
 }
 
@@ -134,7 +135,8 @@ TEST(Tensor, ScalarAccessAndCastAgreeOnEveryPairOfDTypes) {
       const Tensor cast = source.cast_to(static_cast<DType>(to));
       Tensor expected(static_cast<DType>(to), {kCount});
       const bool from_float = is_float(static_cast<DType>(from));
-      for (int64_t i = 0; i < kCount; ++i) from_float ? expected.set_double(i, source.as_double(i)) : expected.set_int64(i, source.as_int64(i));
+      for (int64_t i = 0; i < kCount; ++i)
+        from_float ? expected.set_double(i, source.as_double(i)) : expected.set_int64(i, source.as_int64(i));
       ASSERT_TRUE(cast.same_bytes(expected)) << name_of(static_cast<DType>(from)) << " to " << name_of(static_cast<DType>(to));
     }
   }

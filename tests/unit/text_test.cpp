@@ -43,13 +43,13 @@ TEST(Text, Tokens) {
 }
 
 TEST(Text, TokensCarryTheirPlace) {
-  Lexer lexer("a\n  %\xc3\xa9", "t");   // a letter outside ASCII needs quotes
+  Lexer lexer("a\n  %\xc3\xa9", "t");  // a letter outside ASCII needs quotes
   EXPECT_EQ(lexer.next().line, 1);
   EXPECT_EQ(lexer.peek().line, 2);
   EXPECT_EQ(lexer.peek().column, 3);
   Lexer quoted("\"\xc3\xa9\" b", "t");
   quoted.next();
-  EXPECT_EQ(quoted.peek().column, 5);   // characters, not bytes
+  EXPECT_EQ(quoted.peek().column, 5);  // characters, not bytes
 }
 
 TEST(Text, Errors) {
@@ -69,7 +69,8 @@ TEST(Text, Errors) {
   lexer.next();
   EXPECT_NE(testing::error_of(ExitCode::model, [&] { lexer.expect_integer(); }).find("found `%x`, expected an integer"), std::string::npos);
   lexer.next();
-  EXPECT_NE(testing::error_of(ExitCode::model, [&] { lexer.expect_global(); }).find("t.graph:1:7: error: found the end of the text"), std::string::npos);
+  EXPECT_NE(testing::error_of(ExitCode::model, [&] { lexer.expect_global(); }).find("t.graph:1:7: error: found the end of the text"),
+            std::string::npos);
 }
 
 TEST(Text, Expectations) {
@@ -77,7 +78,7 @@ TEST(Text, Expectations) {
   EXPECT_TRUE(lexer.at("map"));
   EXPECT_FALSE(lexer.accept("in"));
   EXPECT_EQ(lexer.expect_identifier(), "map");
-  EXPECT_FALSE(lexer.at("i"));   // a value is not the word
+  EXPECT_FALSE(lexer.at("i"));  // a value is not the word
   EXPECT_EQ(lexer.expect_value(), "i");
   EXPECT_TRUE(lexer.accept("in"));
   EXPECT_EQ(lexer.expect_integer(), 4);
@@ -95,11 +96,12 @@ TEST(Text, Expectations) {
   EXPECT_EQ(lexer.expect_number(), 0x1p63);
   EXPECT_EQ(lexer.expect_integer(), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(lexer.next().kind, TokenKind::end);
-  EXPECT_EQ(lexer.next().kind, TokenKind::end);   // and stays there
+  EXPECT_EQ(lexer.next().kind, TokenKind::end);  // and stays there
 }
 
 TEST(Text, NamesReadBack) {
-  for (const std::string name : {"x", "0", "a.b-c_d", "a..b", ".a", "a.", "-1", "a b", "", "\"", "\\", "\n\t\r\x01\x7f", "caf\xc3\xa9", "\xff", "a/b:0"}) {
+  for (const std::string name :
+       {"x", "0", "a.b-c_d", "a..b", ".a", "a.", "-1", "a b", "", "\"", "\\", "\n\t\r\x01\x7f", "caf\xc3\xa9", "\xff", "a/b:0"}) {
     EXPECT_EQ(Lexer(print_value_name(name), "t").expect_value(), name);
     EXPECT_EQ(Lexer(print_global_name(name), "t").expect_global(), name);
     EXPECT_EQ(Lexer(print_quoted(name), "t").expect_string(), name);
@@ -130,8 +132,10 @@ TEST(Text, FloatsReadBack) {
     const uint32_t expected = std::isnan(value) ? bits | 0x400000 : bits;
     ASSERT_EQ(std::bit_cast<uint32_t>(value), expected) << text;
   };
-  for (const uint64_t bits : {0ull, 1ull, 0x7fefffffffffffffull, 0x7ff0000000000001ull, 0xfff8000000000000ull, 0x0010000000000000ull}) check64(bits);
-  for (const uint32_t bits : {0u, 1u, 0x7f7fffffu, 0x7f800001u, 0xffc00000u, 0x00800000u, 0x80000001u, 0x15ae43fdu, 0x95ae43fdu}) check32(bits);
+  for (const uint64_t bits : {0ull, 1ull, 0x7fefffffffffffffull, 0x7ff0000000000001ull, 0xfff8000000000000ull, 0x0010000000000000ull})
+    check64(bits);
+  for (const uint32_t bits : {0u, 1u, 0x7f7fffffu, 0x7f800001u, 0xffc00000u, 0x00800000u, 0x80000001u, 0x15ae43fdu, 0x95ae43fdu})
+    check32(bits);
   for (int i = 0; i < 20000; ++i) {
     check64(random());
     check32(static_cast<uint32_t>(random()));
