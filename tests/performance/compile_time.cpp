@@ -47,6 +47,7 @@ int main() {
     const double seconds = seconds_of("--from=graph chain.graph -o chain.so", folder);
     if (nodes == 1000) at_1000 = seconds;
     std::printf("%10d %10.3f %14.1f\n", nodes, seconds, 1e6 * seconds / nodes);
+    std::fflush(stdout);
     good &= seconds < 1.5 * at_1000 * nodes / 1000;
   }
   const double resnet = seconds_of("$MODELS/timm_test_resnet/dynamo.onnx -j 2 -o resnet.so", folder);
