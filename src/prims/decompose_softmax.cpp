@@ -1,5 +1,5 @@
 // Softmax and its relatives along one axis:
-//   softmax(x)      m = max(x); e = exp(x - m); e / sum(e)
+//   softmax(x)      m = max(x); e = exp(x - m); e * (1 / sum(e))
 //   log_softmax(x)  (x - m) - log(sum(exp(x - m)))
 //   hardmax(x)      1 at the first maximum, 0 elsewhere
 // Both reductions run over the same axis and read the same rows, so that grouping makes one unit of them.

@@ -95,7 +95,8 @@ TEST(Kernels, LayersThatRepeatShareTheirBodies) {
     std::set<std::string> bodies;
     for (const loop::Kernel& kernel : plan.kernels) bodies.insert(loop::print(kernel, "k"));
     EXPECT_EQ(bodies.size(), plan.kernels.size()) << "equal bodies are compiled twice for " << target.name;
-    EXPECT_LE(2 * plan.kernels.size(), plan.launches.size()) << target.name << "\n" << plan::print(plan);
+    // Two layers: the second adds launches and no kernel.
+    EXPECT_LE(3 * plan.kernels.size(), 2 * plan.launches.size()) << target.name << "\n" << plan::print(plan);
   }
 }
 

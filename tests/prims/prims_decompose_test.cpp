@@ -71,8 +71,9 @@ TEST(PrimsDecompose, SoftmaxIsTwoReductionsOverOneAxis) {
       %d: f32[4, 16] = sub(%x, %mb)
       %e: f32[4, 16] = exp(%d)
       %s: f32[4] = reduce_sum(%e) {axes=[1]}
-      %sb: f32[4, 16] = broadcast_in_dim(%s) {dims=[0], shape=[4, 16]}
-      %y: f32[4, 16] = div(%e, %sb)
+      %i: f32[4] = recip(%s)
+      %ib: f32[4, 16] = broadcast_in_dim(%i) {dims=[0], shape=[4, 16]}
+      %y: f32[4, 16] = mul(%e, %ib)
     })");
 }
 
