@@ -138,36 +138,7 @@ int op_cost(const Node& node) {
     case Lowering::pointwise: break;
     default: return 1000;
   }
-  switch (node.op) {
-    case Op::exp_:
-    case Op::exp2_:
-    case Op::expm1_:
-    case Op::log_:
-    case Op::log2_:
-    case Op::log1p_:
-    case Op::sin_:
-    case Op::cos_:
-    case Op::tan_:
-    case Op::asin_:
-    case Op::acos_:
-    case Op::atan_:
-    case Op::sinh_:
-    case Op::cosh_:
-    case Op::tanh_:
-    case Op::asinh_:
-    case Op::acosh_:
-    case Op::atanh_:
-    case Op::erf_:
-    case Op::pow_:
-    case Op::atan2_:
-    case Op::rem_:
-    case Op::mod_: return 16;
-    case Op::div_:
-    case Op::sqrt_:
-    case Op::rsqrt_:
-    case Op::recip_: return 4;
-    default: return 1;
-  }
+  return arithmetic_cost(node.op);
 }
 
 const Value* main_value(const std::vector<Node*>& core) {

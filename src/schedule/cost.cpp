@@ -12,39 +12,6 @@ namespace {
 
 using namespace tcc::loop;
 
-double cost_of(Op op) {
-  switch (op) {
-    case Op::exp_:
-    case Op::exp2_:
-    case Op::expm1_:
-    case Op::log_:
-    case Op::log2_:
-    case Op::log1p_:
-    case Op::sin_:
-    case Op::cos_:
-    case Op::tan_:
-    case Op::asin_:
-    case Op::acos_:
-    case Op::atan_:
-    case Op::sinh_:
-    case Op::cosh_:
-    case Op::tanh_:
-    case Op::asinh_:
-    case Op::acosh_:
-    case Op::atanh_:
-    case Op::erf_:
-    case Op::pow_:
-    case Op::atan2_:
-    case Op::rem_:
-    case Op::mod_: return 20;
-    case Op::div_:
-    case Op::sqrt_:
-    case Op::rsqrt_:
-    case Op::recip_: return 4;
-    default: return 1;
-  }
-}
-
 class Meter {
  public:
   Work work;
@@ -115,7 +82,7 @@ class Meter {
   }
   void count(const ExprPtr& expr, double times, bool vector) {
     visit(expr, [&](const Expr& e) {
-      if (e.kind == Expr::Kind::op) add(cost_of(e.op) * times, vector);
+      if (e.kind == Expr::Kind::op) add(arithmetic_cost(e.op) * times, vector);
       if (e.kind == Expr::Kind::load) touch(e.buffer, times);
     });
   }

@@ -57,6 +57,10 @@ struct OpInfo {
 const OpInfo& info(Op op);
 inline std::string_view name_of(Op op) { return info(op).name; }
 std::optional<Op> parse_op(std::string_view name);
+/// A function computed by a polynomial or a loop (exp, log, sin, pow, fmod, ...), not by an instruction or two.
+bool is_transcendental(Op op);
+/// Instructions for one element of a pointwise prim, roughly: 1; 4 for a division or root; 16 for a transcendental function.
+int arithmetic_cost(Op op);
 int num_ops();
 
 // -------------------------------------------------------------------------------------------------------------- types

@@ -98,25 +98,6 @@ llvm::Value* Emitter::emit_float_arithmetic(Op op, const std::vector<llvm::Value
     case Op::sqrt_: return sqrt(x).value;
     case Op::rsqrt_: return (1.0 / sqrt(x)).value;
     case Op::recip_: return (1.0 / x).value;
-    case Op::exp_:
-    case Op::exp2_:
-    case Op::expm1_:
-    case Op::log_:
-    case Op::log2_:
-    case Op::log1p_:
-    case Op::sin_:
-    case Op::cos_:
-    case Op::tan_:
-    case Op::asin_:
-    case Op::acos_:
-    case Op::atan_:
-    case Op::sinh_:
-    case Op::cosh_:
-    case Op::tanh_:
-    case Op::asinh_:
-    case Op::acosh_:
-    case Op::atanh_:
-    case Op::erf_: return emit_unary_math(op, x).value;
     case Op::isnan_: return is_nan(x).value;
     case Op::isinf_: return (fabs(x) == INFINITY).value;
     case Op::isfinite_: return (fabs(x) < INFINITY).value;
@@ -142,7 +123,9 @@ llvm::Value* Emitter::emit_float_arithmetic(Op op, const std::vector<llvm::Value
     case Op::le_: return builder_.CreateFCmpOLE(a, b);
     case Op::gt_: return builder_.CreateFCmpOGT(a, b);
     case Op::ge_: return builder_.CreateFCmpOGE(a, b);
-    default: fail("no code for `" + std::string(name_of(op)) + "` on floats");
+    default:
+      if (is_transcendental(op)) return emit_unary_math(op, x).value;
+      fail("no code for `" + std::string(name_of(op)) + "` on floats");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "codegen/math/math.h"
+#include "codegen/math/pow.h"
 
 namespace tcc::codegen::f32 {
 namespace {
@@ -285,55 +286,17 @@ Lane acos(Lane x) {
 
 // 2^(y log2|x|) with the logarithm and the product in two floats each; then the cases of IEEE 754 pow.
 Lane pow(Lane x, Lane y) {
-  Lane ax = fabs(x), ay = fabs(y);
-  Split sp = split(ax);
-  Lane m = sp.mantissa, fe = sp.exponent;
-  Lane f = m - 1.0, g = m + 1.0, gl = m - (g - 1.0);  // log(m) = 2 atanh(f / g)
-  Lane th = f / g;
-  Lane tl = fma(-th, gl, fma(-th, g, f)) / g;
-  Lane s = th * th;
-  Lane sl = fma(2.0 * th, tl, fma(th, th, -s));
-  Lane p = polynomial(s, {0x1.99999ap-2, 0x1.24924ap-2, 0x1.c71c72p-3, 0x1.745d18p-3, 0x1.3b13b2p-3});  // 2/5, 2/7, ...
-  const double third_high = 0x1.555556p-1, third_low = -0x1.555556p-26;
-  Lane ph = fma(s, p, third_high);
-  Lane pl = fma(sl, p, fma(s, p, -(ph - third_high)) + third_low);
-  Lane qh = s * ph;
-  Lane ql = fma(sl, ph, fma(s, pl, fma(s, ph, -qh)));
-  Lane zh = th * qh;
-  Lane zl = fma(tl, qh, fma(th, ql, fma(th, qh, -zh)));
-  Lane ah = 2.0 * th, lh = ah + zh;
-  Lane ll = ((ah - lh) + zh) + (zl + 2.0 * tl);
-  const double log2e_high = 0x1.715476p+0, log2e_low = 0x1.4ae0c0p-26;
-  Lane bh = lh * log2e_high;
-  Lane bl = fma(ll, log2e_high, fma(lh, log2e_low, fma(lh, log2e_high, -bh)));
-  Lane no_exponent = fe == 0.0;
-  Lane rh = select(no_exponent, bh, fe + bh);
-  Lane rl = select(no_exponent, x.like(0.0), (fe - (fe + bh)) + bh) + bl;
-  Lane sum = rh + rl;
-  rl = (rh - sum) + rl;
-  rh = sum;
-  Lane wh = rh * y;
-  Lane wl = fma(rl, y, fma(rh, y, -wh));
-  Lane c = clamp(wh, -160.0, 130.0);
-  wl = select(c == wh, wl, 0.0);
+  Split parts = split(fabs(x));
+  Lane th = (parts.mantissa - 1.0) / (parts.mantissa + 1.0);
+  Lane tail = polynomial(th * th, {0x1.99999ap-2, 0x1.24924ap-2, 0x1.c71c72p-3, 0x1.745d18p-3, 0x1.3b13b2p-3});  // 2/5, 2/7, ...
+  static constexpr LogConstants constants{0x1.555556p-1, -0x1.555556p-26, 0x1.715476p+0, 0x1.4ae0c0p-26};
+  TwoLanes power = times(log2_in_two(parts.mantissa, parts.exponent, th, tail, constants), y);
+  Lane c = clamp(power.high, -160.0, 130.0);
+  Lane low = select(c == power.high, power.low, 0.0);
   Rounded n = round_small(c);
-  Lane r = (c - n.value) + wl;
+  Lane r = (c - n.value) + low;
   Lane v = scale(fma(exp2_tail(r), r, 1.0), n.integer);
-  v = select(wh >= 129.0, x.like(kInf), v);
-  // y an integer, odd? Above 2^24 every float is even.
-  Lane whole = trunc(y) == y;
-  Lane half_y = y * 0.5;
-  Lane odd = whole & !(trunc(half_y) == half_y) & (ay < 16777216.0);
-  Lane negative_x = x.as_int().with(x.builder->CreateICmpSLT(x.as_int().value, x.as_int().like_int(0).value));
-  Lane y_positive = y > 0.0;
-  v = select(ax == 0.0, select(y_positive, x.like(0.0), kInf), v);
-  v = select(ax == kInf, select(y_positive, x.like(kInf), 0.0), v);
-  Lane grows = (ax > 1.0) ^ !y_positive;
-  v = select(ay == kInf, select(ax == 1.0, x.like(1.0), select(grows, x.like(kInf), 0.0)), v);
-  v = select((x < 0.0) & !whole & (ax < kInf), x.like(kNan), v);
-  v = select(negative_x & odd, -v, v);
-  v = select(is_nan(x), x, select(is_nan(y), y, v));
-  return select((y == 0.0), x.like(1.0), select(x == 1.0, x.like(1.0), v));
+  return pow_cases(x, y, select(power.high >= 129.0, x.like(kInf), v), 0x1p24);
 }
 
 }  // namespace tcc::codegen::f32

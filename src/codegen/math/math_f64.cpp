@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/math/math.h"
+#include "codegen/math/pow.h"
 
 namespace tcc::codegen::f64 {
 namespace {
@@ -212,57 +213,24 @@ Lane atan(Lane x) {
   return select(is_nan(x), x, copysign(r, x));
 }
 
-// 2^(y log2|x|) with the logarithm and the product in two doubles each, as for f32.
+// 2^(y log2|x|) with the logarithm and the product in two doubles each; then the cases of IEEE 754 pow.
 Lane pow(Lane x, Lane y) {
-  Lane ax = fabs(x), ay = fabs(y);
+  Lane ax = fabs(x);
   Lane subnormal = ax < 0x1p-1022;
-  Lane bits_x = select(subnormal, ax * 0x1p54, ax).as_int();
-  Lane k = iand(isub(bits_x, 0x3fe5555555555555), static_cast<int64_t>(0xfff0000000000000));
-  Lane fe = ashr(k, 52).to_float() + select(subnormal, ax.like(-54.0), 0.0);
-  Lane m = isub(bits_x, k).as_float();
-  Lane f = m - 1.0, g = m + 1.0, gl = m - (g - 1.0);  // log(m) = 2 atanh(f / g)
-  Lane th = f / g;
-  Lane tl = fma(-th, gl, fma(-th, g, f)) / g;
-  Lane s2 = th * th;
-  Lane s2l = fma(2.0 * th, tl, fma(th, th, -s2));
-  Lane p = s2.like(2.0 / 27);
-  for (int odd = 25; odd >= 5; odd -= 2) p = fma(p, s2, s2.like(2.0 / odd));
-  const double third_high = 0x1.5555555555555p-1, third_low = 0x1.5555555555555p-55;
-  Lane ph = fma(s2, p, third_high);
-  Lane pl = fma(s2l, p, fma(s2, p, -(ph - third_high)) + third_low);
-  Lane qh = s2 * ph;
-  Lane ql = fma(s2l, ph, fma(s2, pl, fma(s2, ph, -qh)));
-  Lane zh = th * qh;
-  Lane zl = fma(tl, qh, fma(th, ql, fma(th, qh, -zh)));
-  Lane ah = 2.0 * th, lh = ah + zh;
-  Lane ll = ((ah - lh) + zh) + (zl + 2.0 * tl);
-  const double log2e_high = 0x1.71547652b82fep+0, log2e_low = 0x1.777d0ffda0d24p-56;
-  Lane bh = lh * log2e_high;
-  Lane bl = fma(ll, log2e_high, fma(lh, log2e_low, fma(lh, log2e_high, -bh)));
-  Lane no_exponent = fe == 0.0;
-  Lane rh = select(no_exponent, bh, fe + bh);
-  Lane rl = select(no_exponent, x.like(0.0), (fe - (fe + bh)) + bh) + bl;
-  Lane sum = rh + rl;
-  rl = (rh - sum) + rl;
-  rh = sum;
-  Lane wh = rh * y;
-  Lane wl = fma(rl, y, fma(rh, y, -wh));
-  Lane c = clamp(wh, -1100.0, 1025.0);
-  wl = select(c == wh, wl, 0.0);
+  Lane bits = select(subnormal, ax * 0x1p54, ax).as_int();
+  Lane k = iand(isub(bits, 0x3fe5555555555555), static_cast<int64_t>(0xfff0000000000000));
+  Lane exponent = ashr(k, 52).to_float() + select(subnormal, ax.like(-54.0), 0.0);
+  Lane m = isub(bits, k).as_float();
+  Lane th = (m - 1.0) / (m + 1.0), s = th * th;
+  Lane tail = s.like(2.0 / 27);
+  for (int odd = 25; odd >= 5; odd -= 2) tail = fma(tail, s, s.like(2.0 / odd));
+  static constexpr LogConstants constants{0x1.5555555555555p-1, 0x1.5555555555555p-55, 0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56};
+  TwoLanes power = times(log2_in_two(m, exponent, th, tail, constants), y);
+  Lane c = clamp(power.high, -1100.0, 1025.0);
+  Lane low = select(c == power.high, power.low, 0.0);
   Lane n = round_small(c);
-  Lane v = scale(1.0 + exp_minus_one(((c - n) + wl) * 0x1.62e42fefa39efp-1), n.to_int());
-  v = select(wh >= 1025.0, x.like(kInf), v);
-  Lane whole = trunc(y) == y, half_y = y * 0.5;
-  Lane odd = whole & !(trunc(half_y) == half_y) & (ay < 0x1p53);
-  Lane bits = x.as_int();
-  Lane negative_x = bits.with(x.builder->CreateICmpSLT(bits.value, bits.like_int(0).value));
-  Lane y_positive = y > 0.0;
-  v = select(ax == 0.0, select(y_positive, x.like(0.0), kInf), v);
-  v = select(ay == kInf, select(ax == 1.0, x.like(1.0), select((ax > 1.0) ^ !y_positive, x.like(kInf), 0.0)), v);
-  v = select((x < 0.0) & !whole & (ax < kInf), x.like(kNan), v);
-  v = select(negative_x & odd, -v, v);
-  v = select(is_nan(x), x, select(is_nan(y), y, v));
-  return select(y == 0.0, x.like(1.0), select(x == 1.0, x.like(1.0), v));
+  Lane v = scale(1.0 + exp_minus_one(((c - n) + low) * 0x1.62e42fefa39efp-1), n.to_int());
+  return pow_cases(x, y, select(power.high >= 1025.0, x.like(kInf), v), 0x1p53);
 }
 
 }  // namespace tcc::codegen::f64
