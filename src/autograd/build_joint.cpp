@@ -1,0 +1,342 @@
+// The joint graph, in two sweeps over the nodes of the forward graph.
+//   forward    which values vary with what is differentiated, and what the outputs depend on; composites on the way that have no rule of their own
+//              become their decomposition
+//   backward   every node whose results have a cotangent gives one to each operand that varies, by its rule; cotangents of one value add up
+//              in the order in which they come
+// So a cotangent that nothing needs is never built. At the end dead nodes go and equal ones merge: rules write what they need of the forward pass
+// again, as the forward pass writes it.
+//
+// A node without a rule, or whose rule refuses, is reported, and its operands get zeros: the sweep goes on, and finds every other one.
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "autograd/losses.h"
+#include "autograd/vjp.h"
+#include "graph/where.h"
+#include "tcc/autograd/autograd.h"
+#include "tcc/graph/passes.h"
+
+namespace tcc {
+namespace {
+
+using autograd::find_vjp;
+using autograd::Vjp;
+using autograd::VjpEntry;
+
+bool any_matches(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) { return glob_matches(pattern, name); });
+}
+
+std::vector<Value*> values_of_weights(const Graph& graph) {
+  std::vector<Value*> values;
+  for (const auto& weight : graph.weights()) values.push_back(graph.find_weight(weight->name));
+  return values;
+}
+
+/// The weights that some batch norm reads as its statistics.
+std::unordered_set<const Value*> running_statistics(const Graph& graph) {
+  std::unordered_set<const Value*> statistics;
+  for (const Node* node : graph.body.nodes) {
+    if (node->op != Op::batch_norm_ && node->op != Op::batch_norm_train_) continue;
+    statistics.insert(node->operand(3));
+    statistics.insert(node->operand(4));
+  }
+  return statistics;
+}
+
+/// A glob that matches nothing is a mistake.
+void check_globs(const char* flag, const std::vector<std::string>& patterns, const std::vector<Value*>& candidates) {
+  for (const std::string& pattern : patterns) {
+    if (std::any_of(candidates.begin(), candidates.end(), [&](const Value* value) { return glob_matches(pattern, value->name); })) continue;
+    throw Error(ExitCode::usage, "unknown-input", "", std::string(flag) + "=" + pattern + " matches no float " + (std::string(flag) == "--wrt" ? "input or parameter" : "parameter"));
+  }
+}
+
+class Differentiator {
+ public:
+  Differentiator(Graph& graph, Diagnostics& diagnostics) : graph_(graph), diagnostics_(diagnostics) {}
+
+  /// The values that gradients are asked for.
+  void choose(const GradOptions& options) {
+    std::vector<Value*> parameters, inputs;
+    for (Value* weight : values_of_weights(graph_)) {
+      if (weight->weight->from_model && is_float(weight->type.dtype)) parameters.push_back(weight);
+    }
+    for (Value* input : graph_.body.args) {
+      if (is_float(input->type.dtype)) inputs.push_back(input);
+    }
+    std::vector<Value*> both = inputs;
+    both.insert(both.end(), parameters.begin(), parameters.end());
+    check_globs("--wrt", options.wrt, both);
+    check_globs("--train", options.train, parameters);
+    check_globs("--freeze", options.freeze, parameters);
+    if (!options.wrt.empty()) {
+      for (Value* value : both) {
+        if (any_matches(options.wrt, value->name)) targets_.push_back(value);
+      }
+      return;
+    }
+    const auto statistics = running_statistics(graph_);
+    for (Value* value : parameters) {
+      const bool usual = value->type.rank() > 0 && statistics.count(value) == 0 && !glob_matches("*inv_freq", value->name);
+      const bool trains = options.train.empty() ? usual : any_matches(options.train, value->name);
+      if (trains && !any_matches(options.freeze, value->name)) targets_.push_back(value);
+    }
+  }
+
+  const std::vector<Value*>& targets() const { return targets_; }
+
+  void differentiate(const std::vector<std::pair<Value*, Value*>>& seeds) {
+    grow();
+    for (Value* target : targets_) varies_[id(target)] = 1;
+    mark_useful(seeds);
+    decompose_on_the_way();
+    for (const auto& [value, cotangent] : seeds) add_cotangent(now(value), cotangent, nullptr);
+    const std::vector<Node*> nodes = graph_.body.nodes;
+    for (size_t i = nodes.size(); i-- > 0;) apply_rule(*nodes[i]);
+  }
+
+  /// What an output of the forward graph is now.
+  Value* now(Value* value) const {
+    const auto found = replaced_.find(value);
+    return found == replaced_.end() ? value : found->second;
+  }
+
+  /// Null: nothing that was differentiated depends on it.
+  Value* cotangent(const Value* value) const { return id(value) < cotangents_.size() ? cotangents_[id(value)] : nullptr; }
+
+  /// Reports the refused nodes, each with what depends on it.
+  void report_faults() {
+    for (const auto& [node, fault] : faults_) {
+      Diagnostic diagnostic{Diagnostic::Severity::not_supported, fault.kind, where_of(graph_, *node), fault.message, print(*node)};
+      diagnostics_.add(std::move(diagnostic));
+      const std::vector<std::string> names = targets_above(*node);
+      std::string list;
+      for (size_t i = 0; i < names.size() && i < 3; ++i) list += (i == 0 ? "`" : ", `") + names[i] + "`";
+      if (names.size() > 3) list += " and " + std::to_string(names.size() - 3) + " more";
+      diagnostics_.note(where_of(graph_, *node), (names.size() == 1 ? "the gradient of " : "the gradients of ") + list + (names.size() == 1 ? " depends on it" : " depend on it"));
+    }
+  }
+
+ private:
+  static size_t id(const Value* value) { return static_cast<size_t>(value->id); }
+  void grow() {
+    const size_t size = static_cast<size_t>(graph_.num_values());
+    varies_.resize(size, 0);
+    cotangents_.resize(size, nullptr);
+  }
+
+  void mark_useful(const std::vector<std::pair<Value*, Value*>>& seeds) {
+    std::vector<char> needed(static_cast<size_t>(graph_.num_values()), 0);
+    for (const auto& [value, cotangent] : seeds) needed[id(value)] = 1;
+    for (size_t i = graph_.body.nodes.size(); i-- > 0;) {
+      const Node* node = graph_.body.nodes[i];
+      if (std::none_of(node->results.begin(), node->results.end(), [&](const Value* result) { return needed[id(result)]; })) continue;
+      useful_.insert(node);
+      for (const Value* operand : node->operands) {
+        if (operand != nullptr) needed[id(operand)] = 1;
+      }
+    }
+  }
+
+  bool any_varies(const Node& node) const {
+    return std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) { return operand != nullptr && varies_[id(operand)]; });
+  }
+
+  void decompose_on_the_way() {
+    std::vector<Node*> nodes;
+    nodes.swap(graph_.body.nodes);
+    for (Node* node : nodes) place(*node, useful_.count(node) != 0);
+    for (Value*& result : graph_.body.results) result = now(result);
+    for (StateUpdate& update : graph_.state_updates) update.value = now(update.value);
+  }
+
+  void place(Node& node, bool useful) {
+    for (Value*& operand : node.operands) {
+      if (operand != nullptr) operand = now(operand);
+    }
+    const bool varies = any_varies(node);
+    const VjpEntry::Kind kind = find_vjp(node).kind;
+    if (varies && useful && kind == VjpEntry::Kind::decompose) return replace(node);
+    graph_.body.nodes.push_back(&node);
+    if (!varies || kind == VjpEntry::Kind::zero) return;
+    for (const Value* result : node.results) varies_[id(result)] = is_float(result->type.dtype);
+  }
+
+  void replace(Node& node) {
+    Region emitted;
+    Builder builder(graph_, emitted, node.loc);
+    builder.set_name_hint(node.result()->name);
+    std::vector<Value*> results;
+    try {
+      results = decompose_node(builder, node);
+    } catch (const RuleError& fault) {
+      faults_.emplace_back(&node, fault);
+      graph_.body.nodes.push_back(&node);
+      return;
+    }
+    grow();
+    const std::unordered_set<const Node*> fresh(emitted.nodes.begin(), emitted.nodes.end());
+    for (size_t i = 0; i < results.size(); ++i) {
+      // The value that takes the place of a result takes its name too; once only, since a value may stand for two results.
+      if (results[i]->producer != nullptr && fresh.count(results[i]->producer) != 0 && named_.insert(results[i]).second) {
+        std::swap(results[i]->name, node.results[i]->name);
+      }
+    }
+    for (Node* inner : emitted.nodes) place(*inner, true);
+    for (size_t i = 0; i < results.size(); ++i) replaced_[node.results[i]] = now(results[i]);
+  }
+
+  Location grad_location(const Node* node) const {
+    Location loc = node == nullptr ? Location() : node->loc;
+    loc.phase = "grad";
+    return loc;
+  }
+
+  void add_cotangent(const Value* value, Value* cotangent, const Node* reader) {
+    Value*& sum = cotangents_[id(value)];
+    if (sum == nullptr) {
+      sum = cotangent;
+      return;
+    }
+    Builder builder(graph_, graph_.body, grad_location(reader));
+    sum = builder.add(sum, cotangent);
+  }
+
+  void apply_rule(const Node& node) {
+    std::vector<Value*> cotangents;
+    for (const Value* result : node.results) cotangents.push_back(varies_[id(result)] ? cotangents_[id(result)] : nullptr);
+    if (std::all_of(cotangents.begin(), cotangents.end(), [](const Value* value) { return value == nullptr; })) return;
+    std::vector<char> wanted;
+    for (const Value* operand : node.operands) wanted.push_back(operand != nullptr && varies_[id(operand)]);
+    Builder builder(graph_, graph_.body, grad_location(&node));
+    Vjp vjp(builder, node, std::move(cotangents), wanted);
+    try {
+      const VjpEntry entry = find_vjp(node);
+      if (entry.kind != VjpEntry::Kind::rule) throw RuleError{"unsupported-gradient", "the gradient of `" + std::string(name_of(node.op)) + "` is not known"};
+      entry.rule(vjp);
+    } catch (const RuleError& fault) {
+      faults_.emplace_back(&node, fault);
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        const int operand = static_cast<int>(i);
+        if (wanted[i] && vjp.given(operand) == nullptr) vjp.give(operand, vjp.zeros(node.operand(operand)));
+      }
+    }
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (Value* cotangent = vjp.given(static_cast<int>(i))) add_cotangent(node.operands[i], cotangent, &node);
+    }
+  }
+
+  /// The names of what is differentiated that reaches `node`.
+  std::vector<std::string> targets_above(const Node& node) const {
+    std::unordered_set<const Value*> seen;
+    std::vector<const Value*> stack(node.operands.begin(), node.operands.end());
+    while (!stack.empty()) {
+      const Value* value = stack.back();
+      stack.pop_back();
+      if (value == nullptr || !varies_[id(value)] || !seen.insert(value).second) continue;
+      if (value->producer != nullptr) stack.insert(stack.end(), value->producer->operands.begin(), value->producer->operands.end());
+    }
+    std::vector<std::string> names;
+    for (const Value* target : targets_) {
+      if (seen.count(target) != 0) names.push_back(target->name);
+    }
+    return names;
+  }
+
+  Graph& graph_;
+  Diagnostics& diagnostics_;
+  std::vector<Value*> targets_;
+  std::vector<char> varies_;          // by value id
+  std::vector<Value*> cotangents_;    // by value id
+  std::unordered_set<const Node*> useful_;
+  std::unordered_map<Value*, Value*> replaced_;
+  std::unordered_set<const Value*> named_;
+  std::vector<std::pair<const Node*, RuleError>> faults_;
+};
+
+/// Which output the loss is of, or is.
+size_t find_output(const Graph& graph, const LossOptions& loss) {
+  for (size_t i = 0; i < graph.output_names.size(); ++i) {
+    if (loss.output.empty() ? is_float(graph.body.results[i]->type.dtype) : graph.output_names[i] == loss.output) return i;
+  }
+  std::string known;
+  for (const std::string& name : graph.output_names) known += (known.empty() ? "`" : ", `") + name + "`";
+  if (loss.output.empty()) throw Error(ExitCode::usage, "invalid-argument", "", "--loss: the model has no float output");
+  throw Error(ExitCode::usage, "invalid-argument", "", "--loss: the model has no output `" + loss.output + "`", "outputs are " + known);
+}
+
+/// The values whose cotangents are given, with these; makes the outputs those of the joint graph.
+std::vector<std::pair<Value*, Value*>> seed(Graph& graph, const LossOptions& options) {
+  Builder grad(graph, graph.body, {graph.file, "loss", "grad"});
+  if (options.kind == LossOptions::Kind::none) {
+    std::vector<std::pair<Value*, Value*>> seeds;
+    for (size_t i = 0; i < graph.body.results.size(); ++i) {
+      Value* output = graph.body.results[i];
+      if (is_float(output->type.dtype)) seeds.emplace_back(output, graph.add_input("cotangent." + graph.output_names[i], output->type));
+    }
+    if (seeds.empty()) throw Error(ExitCode::model, "unsupported-gradient", graph.file, "the model has no float output, there is nothing to differentiate");
+    return seeds;
+  }
+  const size_t index = find_output(graph, options);
+  Value* output = graph.body.results[index];
+  const std::string name = graph.output_names[index];
+  graph.body.results.clear();
+  graph.output_names.clear();
+  Value* loss;
+  if (options.kind == LossOptions::Kind::output) {
+    if (!is_float(output->type.dtype) || output->type.count() != 1) {
+      throw Error(ExitCode::usage, "invalid-argument", "", "--loss: the output `" + name + "` is " + to_string(output->type) + ", a float of one element is needed");
+    }
+    loss = output;
+    graph.add_output(loss, name);
+  } else {
+    Builder builder(graph, graph.body, {graph.file, "loss", ""});
+    builder.set_name_hint("loss");
+    loss = autograd::append_loss(builder, output, options);
+    graph.add_output(loss, "loss");
+  }
+  return {{loss, grad.full(loss->type.dtype, loss->type.shape(), 1)}};
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> build_joint(const Graph& forward, const GradOptions& options, Diagnostics& diagnostics, GradReport* report) {
+  std::unique_ptr<Graph> graph = forward.clone();
+  Differentiator differentiator(*graph, diagnostics);
+  differentiator.choose(options);   // before inputs are added: a target or cotangent is never differentiated
+  const auto seeds = seed(*graph, options.loss);
+  differentiator.differentiate(seeds);
+  differentiator.report_faults();
+  diagnostics.checkpoint();
+
+  GradReport local;
+  std::unordered_set<const Value*> trained;
+  Builder builder(*graph, graph->body, {graph->file, "", "grad"});
+  for (Value* target : differentiator.targets()) {
+    Value* cotangent = differentiator.cotangent(target);
+    if (cotangent == nullptr && options.wrt.empty()) continue;
+    if (cotangent == nullptr) {
+      diagnostics.warning("ignored", graph->file, "no output depends on `" + target->name + "`: its gradient is zero");
+      cotangent = builder.full(target->type.dtype, target->type.shape(), 0);
+    }
+    const std::string name = "grad." + target->name;
+    if (cotangent->kind == Value::Kind::result && cotangent->name.rfind("grad.", 0) != 0) graph->rename(cotangent, name);
+    graph->add_output(cotangent, name);
+    trained.insert(target);
+  }
+  for (const Value* weight : values_of_weights(*graph)) {
+    if (!weight->weight->from_model || !is_float(weight->type.dtype)) continue;
+    (trained.count(weight) != 0 ? local.trained : local.frozen).push_back(weight->name);
+  }
+  if (report != nullptr) *report = std::move(local);
+
+  eliminate_dead_code(*graph);
+  eliminate_common_subexpressions(*graph);
+  eliminate_dead_code(*graph);
+  return graph;
+}
+
+}  // namespace tcc

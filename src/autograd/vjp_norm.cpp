@@ -1,0 +1,186 @@
+// vjp rules of normalisations and softmaxes.
+//
+// With h = (x - mean) * inverse, the normalised x, and gh = g * scale, its cotangent:
+//   dx = inverse * (gh - mean(gh) - h * mean(gh * h))        means over the normalised axes
+//   dscale = sum(g * h),  dbias = sum(g)                     sums over the axes that scale does not have
+// rms_norm has no mean to subtract, and batch_norm in evaluation form no statistics that depend on x. The decompositions would give the same sums
+// in parts that cancel. The statistics are written as the decompositions write them, so that equal nodes merge with those of the forward pass.
+
+#include "autograd/vjp.h"
+
+namespace tcc::autograd {
+namespace {
+
+struct Normalized {
+  Value* h;        ///< of x's shape
+  Value* inverse;  ///< of x's shape
+};
+
+Normalized normalize(Vjp& v, Value* x, const std::vector<int64_t>& axes) {
+  Builder& b = v.b;
+  const Shape shape = x->type.shape();
+  Value* centered = b.sub(x, prims::spread(b, prims::mean(b, x, axes), shape, axes));
+  Value* variance = prims::mean(b, b.mul(centered, centered), axes);
+  Value* inverse = b.unary(Op::rsqrt_, b.binary(Op::add_, variance, v.attrs().get_float("epsilon")));
+  Value* spread = prims::spread(b, inverse, shape, axes);
+  return {b.mul(centered, spread), spread};
+}
+
+Value* mean_over(Vjp& v, Value* x, const std::vector<int64_t>& axes) {
+  return prims::spread(v.b, prims::mean(v.b, x, axes), x->type.shape(), axes);
+}
+
+Value* normalize_vjp(Vjp& v, const Normalized& n, Value* gh, const std::vector<int64_t>& axes) {
+  Builder& b = v.b;
+  Value* along_h = b.mul(n.h, mean_over(v, b.mul(gh, n.h), axes));
+  return b.mul(n.inverse, b.sub(b.sub(gh, mean_over(v, gh, axes)), along_h));
+}
+
+void give_narrow(Vjp& v, int operand, Value* cotangent) {
+  if (v.wants(operand)) v.give(operand, v.b.cast(sum_to(v.b, cotangent, v.x(operand)->type.shape()), v.x(operand)->type.dtype));
+}
+
+/// Sums over all axes but 1, the channels.
+Value* per_channel(Vjp& v, Value* x) { return v.b.reduce(Op::reduce_sum_, x, prims::other_axes(x->type.rank(), {1})); }
+
+void give_channels(Vjp& v, int operand, Value* cotangent) {
+  if (v.wants(operand)) v.give(operand, v.b.cast(per_channel(v, cotangent), v.x(operand)->type.dtype));
+}
+
+std::vector<int64_t> trailing_axes(const Vjp& v) {
+  const int rank = v.x()->type.rank();
+  return prims::axes_from(prims::normal_axis(v.attrs().get_int("axis"), rank), rank);
+}
+
+Value* along_channels(Vjp& v, Value* channels, const Value* like) {
+  return prims::along(v.b, v.b.cast(channels, like->type.dtype), like->type.shape(), 1);
+}
+
+}  // namespace
+
+void vjp_softmax(Vjp& v) {
+  Builder& b = v.b;
+  const std::vector<int64_t> axes{prims::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank())};
+  Value *y = prims::widen(b, v.y()), *g = prims::widen(b, v.g);
+  Value* sum = prims::spread(b, b.reduce(Op::reduce_sum_, b.mul(g, y), axes), g->type.shape(), axes);
+  v.give(0, b.cast(b.mul(y, b.sub(g, sum)), v.x()->type.dtype));
+}
+
+void vjp_log_softmax(Vjp& v) {
+  Builder& b = v.b;
+  const std::vector<int64_t> axes{prims::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank())};
+  Value *y = prims::widen(b, v.y()), *g = prims::widen(b, v.g);
+  Value* sum = prims::spread(b, b.reduce(Op::reduce_sum_, g, axes), g->type.shape(), axes);
+  v.give(0, b.cast(b.sub(g, b.mul(b.unary(Op::exp_, y), sum)), v.x()->type.dtype));
+}
+
+bool layer_norm_has_vjp(const Node& node) { return node.results.size() == 1; }
+
+void vjp_layer_norm(Vjp& v) {
+  Builder& b = v.b;
+  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
+  const std::vector<int64_t> axes = trailing_axes(v);
+  const Normalized n = normalize(v, x, axes);
+  if (v.wants(0)) {
+    Value* gh = b.mul(g, b.cast(v.x(1), g->type.dtype));
+    v.give(0, b.cast(normalize_vjp(v, n, gh, axes), v.x()->type.dtype));
+  }
+  if (v.wants(1)) give_narrow(v, 1, b.mul(g, n.h));
+  give_narrow(v, 2, g);
+}
+
+void vjp_rms_norm(Vjp& v) {
+  Builder& b = v.b;
+  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
+  const std::vector<int64_t> axes = trailing_axes(v);
+  Value* square = prims::mean(b, b.mul(x, x), axes);
+  Value* inverse = prims::spread(b, b.unary(Op::rsqrt_, b.binary(Op::add_, square, v.attrs().get_float("epsilon"))), x->type.shape(), axes);
+  Value* h = b.mul(x, inverse);
+  if (v.wants(0)) {
+    Value* gh = b.mul(g, b.cast(v.x(1), g->type.dtype));
+    v.give(0, b.cast(b.mul(inverse, b.sub(gh, b.mul(h, mean_over(v, b.mul(gh, h), axes)))), v.x()->type.dtype));
+  }
+  if (v.wants(1)) give_narrow(v, 1, b.mul(g, h));
+}
+
+/// y = (x - mean) * scale / sqrt(var + epsilon) + bias, everything but x per channel.
+void vjp_batch_norm(Vjp& v) {
+  Builder& b = v.b;
+  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
+  const DType dtype = g->type.dtype;
+  Value *scale = b.cast(v.x(1), dtype), *mean = b.cast(v.x(3), dtype), *variance = b.cast(v.x(4), dtype);
+  Value* deviation = b.unary(Op::sqrt_, b.binary(Op::add_, variance, v.attrs().get_float("epsilon")));
+  Value* factor = b.div(scale, deviation);
+  if (v.wants(0)) v.give(0, b.cast(b.mul(g, along_channels(v, factor, g)), v.x()->type.dtype));
+  auto give = [&](int operand, Value* cotangent) { v.give(operand, b.cast(cotangent, v.x(operand)->type.dtype)); };
+  if (v.wants(1) || v.wants(4)) {
+    Value* product = per_channel(v, b.mul(g, b.sub(x, along_channels(v, mean, x))));
+    if (v.wants(1)) give(1, b.div(product, deviation));
+    if (v.wants(4)) give(4, v.scale(b.div(b.mul(product, factor), b.mul(deviation, deviation)), -0.5));
+  }
+  if (v.wants(2) || v.wants(3)) {
+    Value* sum = per_channel(v, g);
+    if (v.wants(2)) give(2, sum);
+    if (v.wants(3)) give(3, v.neg(b.mul(sum, factor)));
+  }
+}
+
+/// The running statistics are state, not part of the loss.
+void vjp_batch_norm_train(Vjp& v) {
+  if (v.cotangent(1) != nullptr || v.cotangent(2) != nullptr) {
+    throw RuleError{"unsupported-gradient", "the loss depends on the running statistics of a batch norm"};
+  }
+  Builder& b = v.b;
+  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
+  const std::vector<int64_t> axes = prims::other_axes(x->type.rank(), {1});
+  const Normalized n = normalize(v, x, axes);
+  if (v.wants(0)) v.give(0, b.cast(normalize_vjp(v, n, b.mul(g, along_channels(v, v.x(1), g)), axes), v.x()->type.dtype));
+  if (v.wants(1)) give_channels(v, 1, b.mul(g, n.h));
+  give_channels(v, 2, g);
+}
+
+void vjp_instance_norm(Vjp& v) {
+  Builder& b = v.b;
+  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
+  const std::vector<int64_t> axes = prims::axes_from(2, x->type.rank());
+  const Normalized n = normalize(v, x, axes);
+  if (v.wants(0)) v.give(0, b.cast(normalize_vjp(v, n, b.mul(g, along_channels(v, v.x(1), g)), axes), v.x()->type.dtype));
+  if (v.wants(1)) give_channels(v, 1, b.mul(g, n.h));
+  give_channels(v, 2, g);
+}
+
+/// Groups are rows of [N, groups, rest]; scale and bias are per channel or per group.
+void vjp_group_norm(Vjp& v) {
+  Builder& b = v.b;
+  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
+  const Shape shape = x->type.shape();
+  const int64_t groups = v.attrs().get_int("num_groups");
+  const int64_t spatial = prims::extent_over(x, prims::axes_from(2, x->type.rank()));
+  const Shape rows{shape[0], groups, shape[1] / groups * spatial};
+  const Shape affine = prims::extent_of(v.x(1), 0) == shape[1] ? shape : rows;   // where scale lies along axis 1
+  const Normalized n = normalize(v, b.reshape(x, rows), {2});
+  Value* g_affine = b.reshape(g, affine);
+  if (v.wants(0)) {
+    Value* gh = b.mul(g_affine, along_channels(v, v.x(1), g_affine));
+    v.give(0, b.cast(b.reshape(normalize_vjp(v, n, b.reshape(gh, rows), {2}), shape), v.x()->type.dtype));
+  }
+  if (v.wants(1)) give_channels(v, 1, b.mul(g_affine, b.reshape(n.h, affine)));
+  give_channels(v, 2, g_affine);
+}
+
+/// dx = (g - direction * sum(g * y)) / norm, the direction being y (p = 2) or the signs; a line of zeros is divided by 1.
+void vjp_lp_norm(Vjp& v) {
+  Builder& b = v.b;
+  const std::vector<int64_t> axes{prims::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank())};
+  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g), *y = prims::widen(b, v.y());
+  const Shape shape = x->type.shape();
+  const bool euclidean = v.attrs().get_int("p") == 2;
+  Value* norm = b.reduce(Op::reduce_sum_, euclidean ? b.mul(x, x) : b.unary(Op::abs_, x), axes);
+  if (euclidean) norm = b.unary(Op::sqrt_, norm);
+  norm = b.select(b.binary(Op::eq_, norm, 0.0), b.full_like(norm, 1), norm);
+  Value* sum = prims::spread(b, b.reduce(Op::reduce_sum_, b.mul(g, y), axes), shape, axes);
+  Value* direction = euclidean ? y : b.unary(Op::sign_, x);
+  v.give(0, b.cast(b.div(b.sub(g, b.mul(direction, sum)), prims::spread(b, norm, shape, axes)), v.x()->type.dtype));
+}
+
+}  // namespace tcc::autograd

@@ -1,0 +1,128 @@
+// vjp rules of reductions and scans.
+//
+// Extremes share among ties. A product is differentiated by products of the others, from both ends, so that a zero among them does no harm.
+
+#include "autograd/vjp.h"
+
+namespace tcc::autograd {
+namespace {
+
+std::vector<int64_t> sorted_axes(const Node& node) {
+  std::vector<int64_t> axes = node.attrs.get_ints("axes");
+  for (int64_t& axis : axes) axis = prims::normal_axis(axis, node.operand(0)->type.rank(), "axes");
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+/// What the reduction left (with its axes or without) over the operand's shape.
+Value* over(Vjp& v, Value* reduced, const std::vector<int64_t>& axes) {
+  const Shape shape = v.x()->type.shape();
+  Shape left;
+  for (int64_t axis : prims::other_axes(static_cast<int>(shape.size()), axes)) left.push_back(shape[static_cast<size_t>(axis)]);
+  return prims::spread(v.b, v.b.reshape(reduced, left), shape, axes);
+}
+
+Value* cumulative(Vjp& v, Value* x, const char* op, int64_t axis, bool reverse, bool exclusive) {
+  return v.b.emit(Op::cumulative_, {x}, {{"op", op}, {"axis", axis}, {"reverse", reverse}, {"exclusive", exclusive}});
+}
+
+/// For every element, the product of all others along `axis`.
+Value* product_of_others(Vjp& v, Value* x, int64_t axis) {
+  return v.b.mul(cumulative(v, x, "prod", axis, false, true), cumulative(v, x, "prod", axis, true, true));
+}
+
+/// y[i] = product of x[j] for j <= i (before i when exclusive), so dx[k] = sum over i of g[i] * product of those x[j] without j = k. The products
+/// stand in a matrix [k, i]: zeros in x do no harm, at the price of n^2 elements per line.
+Value* cumulative_product_vjp(Vjp& v, int64_t axis, bool reverse, bool exclusive) {
+  Builder& b = v.b;
+  const Shape shape = v.x()->type.shape();
+  const int64_t rank = static_cast<int64_t>(shape.size());
+  // Bring the axis to the end, and the scan to forward order.
+  std::vector<int64_t> permutation = prims::other_axes(static_cast<int>(rank), {axis});
+  permutation.push_back(axis);
+  auto forward = [&](Value* value) {
+    value = b.transpose(value, permutation);
+    return reverse ? b.emit(Op::reverse_, {value}, {{"axes", std::vector<int64_t>{rank - 1}}}) : value;
+  };
+  Value *x = forward(v.x()), *g = forward(v.g);
+  const int64_t n = shape[static_cast<size_t>(axis)];
+  Shape square = x->type.shape();
+  square.push_back(n);   // [..., k, i]
+  Value* k = b.iota(DType::i64, square, rank - 1);
+  Value* i = b.iota(DType::i64, square, rank);
+  auto along_i = [&](Value* value) { return prims::spread(b, value, square, {rank - 1}); };
+  // The product of x[j] for k < j, up to i or before it.
+  Value* others = b.select(b.binary(Op::gt_, i, k), along_i(x), b.full(x->type.dtype, square, 1));
+  Value* after = cumulative(v, others, "prod", rank, false, exclusive);
+  Value* reached = b.binary(exclusive ? Op::gt_ : Op::ge_, i, k);
+  Value* sum = b.reduce(Op::reduce_sum_, v.where(reached, b.mul(along_i(g), after)), {rank});
+  Value* dx = b.mul(sum, cumulative(v, x, "prod", rank - 1, false, true));
+  if (reverse) dx = b.emit(Op::reverse_, {dx}, {{"axes", std::vector<int64_t>{rank - 1}}});
+  std::vector<int64_t> inverse(permutation.size());
+  for (size_t at = 0; at < permutation.size(); ++at) inverse[static_cast<size_t>(permutation[at])] = static_cast<int64_t>(at);
+  return b.transpose(dx, inverse);
+}
+
+}  // namespace
+
+void vjp_reduce_sum(Vjp& v) { v.give(0, over(v, v.g, sorted_axes(v.node))); }
+
+void vjp_reduce_prod(Vjp& v) {
+  Builder& b = v.b;
+  const std::vector<int64_t> axes = sorted_axes(v.node);
+  if (axes.empty()) return v.give(0, v.g);
+  const Shape shape = v.x()->type.shape();
+  // The reduced axes as one, at the end.
+  std::vector<int64_t> permutation = prims::other_axes(static_cast<int>(shape.size()), axes);
+  Shape joined, moved;
+  for (int64_t axis : permutation) joined.push_back(shape[static_cast<size_t>(axis)]);
+  joined.push_back(prims::extent_over(v.x(), axes));
+  permutation.insert(permutation.end(), axes.begin(), axes.end());
+  std::vector<int64_t> inverse(permutation.size());
+  for (size_t i = 0; i < permutation.size(); ++i) {
+    moved.push_back(shape[static_cast<size_t>(permutation[i])]);
+    inverse[static_cast<size_t>(permutation[i])] = static_cast<int64_t>(i);
+  }
+  Value* lines = b.reshape(b.transpose(v.x(), permutation), joined);
+  Value* others = product_of_others(v, lines, static_cast<int64_t>(joined.size()) - 1);
+  v.give(0, b.mul(over(v, v.g, axes), b.transpose(b.reshape(others, moved), inverse)));
+}
+
+void vjp_reduce_extreme(Vjp& v) {
+  Builder& b = v.b;
+  const std::vector<int64_t> axes = sorted_axes(v.node);
+  Value* hit = b.binary(Op::eq_, v.x(), over(v, v.y(), axes));
+  Value* count = b.reduce(Op::reduce_sum_, b.cast(hit, v.g->type.dtype), axes);
+  v.give(0, v.where(hit, over(v, b.div(v.g, count), axes)));
+}
+
+void vjp_cumulative(Vjp& v) {
+  const std::string& op = v.attrs().get_string("op");
+  const int64_t axis = prims::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank());
+  const bool reverse = v.attrs().get_bool("reverse"), exclusive = v.attrs().get_bool("exclusive");
+  if (op == "sum") return v.give(0, cumulative(v, v.g, "sum", axis, !reverse, exclusive));
+  if (op == "prod") return v.give(0, cumulative_product_vjp(v, axis, reverse, exclusive));
+  throw RuleError{"unsupported-gradient", "`op` is \"" + op + "\", gradients are known for sum and prod"};
+}
+
+bool reduce_has_vjp(const Node& node) {
+  const std::string& op = node.attrs.get_string("op");
+  return (op == "l2" || op == "log_sum_exp") && is_float(node.operand(0)->type.dtype);
+}
+
+/// l2: x / y, and 0 where the norm is 0. log_sum_exp: exp(x - y), the softmax; where y is infinite nothing is subtracted, so that a line of
+/// negative infinities gets zeros.
+void vjp_reduce(Vjp& v) {
+  Builder& b = v.b;
+  const std::vector<int64_t> axes = sorted_axes(v.node);
+  const DType dtype = v.x()->type.dtype;
+  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g), *y = prims::widen(b, v.y());
+  if (v.attrs().get_string("op") == "l2") {
+    Value* share = v.where_not(b.binary(Op::eq_, y, 0.0), b.div(g, y));
+    return v.give(0, b.cast(b.mul(x, over(v, share, axes)), dtype));
+  }
+  Value* shift = v.where(b.unary(Op::isfinite_, y), y);
+  v.give(0, b.cast(b.mul(over(v, g, axes), b.unary(Op::exp_, b.sub(x, over(v, shift, axes)))), dtype));
+}
+
+}  // namespace tcc::autograd

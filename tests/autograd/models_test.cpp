@@ -1,0 +1,105 @@
+// Every model exported with its parameters intact: the joint graph, interpreted in f64, against the framework's own f64 gradients of
+// sum(out0 * w) / sqrt(n), w = linspace(-1, 1, n).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "tcc/autograd/autograd.h"
+#include "tcc/frontend/import.h"
+#include "tcc/support/npy.h"
+
+namespace tcc {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> models() {
+  std::vector<std::string> names;
+  if (!fs::exists(TCC_MODELS_DIR)) return names;
+  for (const auto& entry : fs::directory_iterator(TCC_MODELS_DIR)) {
+    const std::string model = entry.path().filename().string();
+    if (model == "cond_branch" || model == "lstm_tagger" || model == "gru_classifier") continue;  // control flow and recurrent ops
+    if (fs::exists(entry.path() / "unoptimized.onnx")) names.push_back(model);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class GradientsOfModels : public testing::TestWithParam<std::string> {};
+
+TEST_P(GradientsOfModels, AreTheFrameworks) {
+  const fs::path folder = fs::path(TCC_MODELS_DIR) / GetParam();
+  const auto reference = read_npz((folder / "ref.npz").string());
+  Diagnostics diagnostics;
+  const auto graph = import_model((folder / "unoptimized.onnx").string(), {}, diagnostics);
+  std::vector<Tensor> inputs;
+  Bindings bindings;
+  for (const Value* input : graph->body.args) {
+    auto found = reference.find(input->name);
+    if (found == reference.end()) found = reference.find("in" + std::to_string(input->index));
+    ASSERT_NE(found, reference.end()) << input->name;
+    inputs.push_back(found->second);
+    bindings.shapes[input->name] = found->second.shape();
+  }
+  bind_shapes(*graph, bindings);
+  resolve(*graph, diagnostics);
+  ASSERT_NO_THROW(diagnostics.checkpoint());
+  canonicalize(*graph, true);
+  fold_constants(*graph, true);
+  eliminate_common_subexpressions(*graph);
+
+  std::unique_ptr<Graph> joint;
+  GradReport report;
+  try {
+    joint = build_joint(*graph, {}, diagnostics, &report);
+  } catch (const Error& error) {
+    FAIL() << error.what();
+  }
+  ASSERT_EQ(verify(*joint, GraphStage::resolved), std::vector<std::string>());
+
+  // The first output has the cotangent w / sqrt(n), any others zeros.
+  for (size_t i = inputs.size(); i < joint->body.args.size(); ++i) {
+    const Value* input = joint->body.args[i];
+    Tensor cotangent(DType::f64, input->type.shape());
+    if (input->name == "cotangent." + graph->output_names[0]) {
+      const double n = static_cast<double>(cotangent.count());
+      for (int64_t k = 0; k < cotangent.count(); ++k) cotangent.set_double(k, (-1 + 2 * static_cast<double>(k) / (n - 1)) / std::sqrt(n));
+    }
+    inputs.push_back(cotangent);
+  }
+  const auto outputs = interpret(*joint, inputs, true);
+
+  double largest = 0;
+  for (const auto& [name, tensor] : reference) {
+    if (name.rfind("grad.", 0) != 0) continue;
+    for (int64_t i = 0; i < tensor.count(); ++i) largest = std::max(largest, std::abs(tensor.as_double(i)));
+  }
+  int compared = 0;
+  for (const auto& [name, expected] : reference) {
+    if (name.rfind("grad.", 0) != 0) continue;
+    std::string ours = name;
+    if (GetParam() == "gpt2_tiny" && name == "grad.m.transformer.wte.weight") ours = "grad.m.lm_head.weight";  // tied
+    const auto found = std::find(joint->output_names.begin(), joint->output_names.end(), ours);
+    ASSERT_NE(found, joint->output_names.end()) << ours;
+    const Tensor& gradient = outputs[static_cast<size_t>(found - joint->output_names.begin())];
+    ASSERT_EQ(gradient.shape(), expected.shape()) << ours;
+    double tensor_largest = 0;
+    for (int64_t i = 0; i < expected.count(); ++i) tensor_largest = std::max(tensor_largest, std::abs(expected.as_double(i)));
+    const double atol = std::max(1e-5 * tensor_largest, 1e-7 * largest);
+    for (int64_t i = 0; i < expected.count(); ++i) {
+      const double a = gradient.as_double(i), b = expected.as_double(i);
+      ASSERT_LE(std::abs(a - b), atol + 1e-3 * std::abs(b)) << ours << " at " << i << ": " << a << ", expected " << b;
+    }
+    ++compared;
+  }
+  // One model has no parameters.
+  EXPECT_TRUE(compared > 0 || joint->output_names == graph->output_names);
+  RecordProperty("gradients", compared);
+}
+
+INSTANTIATE_TEST_SUITE_P(Unoptimized, GradientsOfModels, testing::ValuesIn(models()), [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace tcc
