@@ -1,6 +1,7 @@
 // Schedules for CUDA.
 //
 //   pointwise     one long dim: 16-byte vectors, 256 threads, a few vectors per thread
+//   transposes    choose_cuda_transpose.cpp
 //   rows          a warp per row up to 1024 elements, a block per longer row; a row that is read more than once stays in registers
 //   reduction     along contiguous memory as rows, across it choose_cuda_columns.cpp; otherwise a thread per result; few results of long reductions in pieces
 //   contraction   choose_cuda_contract.cpp, else choose_cuda_direct.cpp
@@ -11,6 +12,7 @@
 #include "schedule/choose_cuda.h"
 #include "schedule/choose_cuda_columns.h"
 #include "schedule/choose_cuda_contract.h"
+#include "schedule/choose_cuda_transpose.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::schedule {
@@ -20,8 +22,8 @@ using namespace tcc::loop;
 namespace {
 
 constexpr int64_t kThreads = 256;
-/// A register buffer of one thread may hold so many values; all of them together twice that.
-constexpr int64_t kKeptPerThread = 64;
+/// A register buffer of one thread may hold so many values; all of them together twice that. Blocks of 1024 threads have 64 registers a thread.
+constexpr int64_t kKeptPerThread = 64, kKeptPerThreadOf1024 = 32;
 
 class CudaNest {
  public:
@@ -30,7 +32,9 @@ class CudaNest {
   void run() {
     const Loop& loop = std::get<Loop>(c_.find(first_).node);
     switch (kind_of(loop)) {
-      case NestKind::pointwise: pointwise(c_.fuse_all(first_)); break;
+      case NestKind::pointwise:
+        if (!choose_cuda_transpose(c_, first_)) pointwise(c_.fuse_all(first_));
+        break;
       case NestKind::ordered: one_per_thread(c_.fuse_all(first_), 1); break;
       case NestKind::rows: rows(); break;
       case NestKind::reduction: reduction(); break;
@@ -154,6 +158,7 @@ class CudaNest {
     } else {
       c_.bind(row, "block");
     }
+    const int64_t kept = threads > 512 ? kKeptPerThreadOf1024 : kKeptPerThread;
     for (const std::string& dim : steps) {
       const int64_t extent = c_.extent(dim);
       const bool reduces = std::holds_alternative<Reduce>(c_.find(dim).node);
@@ -161,7 +166,13 @@ class CudaNest {
       const std::string across = dim + "_1";
       if (reduces) c_.add("reduce_across", {Chooser::arg(across), Chooser::arg(std::string(warps ? "lane" : "thread"))});
       else c_.bind(across, warps ? "lane" : "thread");
-      if ((extent + threads - 1) / threads * v <= kKeptPerThread) c_.unroll(dim + "_0");
+      const int64_t per_thread = (extent + threads - 1) / threads;
+      if (per_thread * v <= kept) {
+        c_.unroll(dim + "_0");
+      } else if (extent % (threads * 4) == 0) {  // too long to keep: loads in flight all the same
+        c_.split(dim + "_0", 4);
+        c_.unroll(dim + "_0_1");
+      }
     }
     keep_what_is_read_again();
   }
