@@ -1,5 +1,5 @@
 // Products on CUDA that no shared tile pays for: convolutions with few channels, short sums, few results. A thread computes one result, or a few that share
-// what it loads.
+// what it loads. Where all results are too few to hide the latency of loads (small images) the sum is cut: parts of the channels in parallel, then their sum.
 #include <algorithm>
 
 #include "loop/primitives/edit.h"
@@ -12,6 +12,32 @@ namespace tcc::schedule {
 using namespace tcc::loop;
 
 namespace {
+
+constexpr int64_t kThreads = 128;
+/// Threads of each multiprocessor that hide latency, each with results that share a load; steps of a sum below which a part is not worth its own result.
+constexpr int64_t kEnough = 256, kResults = 8, kStepsPerPart = 64;
+
+/// Cuts the sum of a nest with few results. Gives the first dim of the nest of partial sums; empty where nothing was cut.
+std::string cut_long_sum(Chooser& c, const std::string& first) {
+  const Loop& nest = std::get<Loop>(c.find(first).node);
+  const Reduce* reduce = nullptr;
+  for (const Stmt& stmt : nest.body) {
+    if (const auto* found = std::get_if<Reduce>(&stmt.node)) reduce = found;
+  }
+  if (!reduce || reduce->where) return "";
+  const int64_t results = iterations(nest.dims), steps = iterations(reduce->dims);
+  const int64_t wanted = std::min(c.target().cores * kEnough * kResults / std::max<int64_t>(results, 1), steps / kStepsPerPart);
+  if (wanted < 2) return "";
+  const std::string sum = reduce->states[0].result->name, cut = c.fuse_all(reduce->dims.front().var->name)[0];
+  const int64_t extent = c.extent(cut);
+  int64_t chunk = 1;
+  while (chunk * 2 * wanted <= extent) chunk *= 2;
+  while (chunk > 1 && extent % chunk != 0) chunk /= 2;  // parts of one length need no test
+  const int64_t parts = extent / chunk;
+  if (parts < 2 || parts > 2 * wanted) return "";
+  c.add("split_reduce", {Chooser::arg(sum), Chooser::arg(parts)});
+  return cut + "_0";
+}
 
 class DirectProduct {
  public:
@@ -70,7 +96,7 @@ class DirectProduct {
       c_.unroll(reduced[i].var->name);
     }
     if (results == 1) {
-      spread_over_threads(c_, dims_, 128, 1);
+      spread_over_threads(c_, dims_, kThreads, 1);
       return;
     }
     const std::string u = several->var->name;
@@ -80,7 +106,7 @@ class DirectProduct {
     std::vector<std::string> order = outer;
     order.push_back(u + "_1");
     c_.reorder(order);
-    spread_over_threads(c_, outer, 128, 1);
+    spread_over_threads(c_, outer, kThreads, 1);
     c_.add("tile", {Chooser::arg(sum), Chooser::arg(u + "_1")});
     c_.unroll(u + "_1");
   }
@@ -91,6 +117,18 @@ class DirectProduct {
 
 }  // namespace
 
-void choose_cuda_direct(Chooser& chooser, const std::string& first_dim) { DirectProduct(chooser, first_dim).run(); }
+void choose_cuda_direct(Chooser& chooser, const std::string& first_dim) {
+  const std::string partial = cut_long_sum(chooser, first_dim);
+  DirectProduct(chooser, partial.empty() ? first_dim : partial).run();
+  if (partial.empty()) return;
+  for (const Stmt& stmt : std::get<Loop>(chooser.find(first_dim).node).body) {
+    const auto* reduce = std::get_if<Reduce>(&stmt.node);
+    if (!reduce) continue;
+    const std::string part = reduce->dims.front().var->name;
+    if (chooser.extent(part) <= 32) chooser.unroll(part);
+    break;
+  }
+  spread_over_threads(chooser, chooser.fuse_all(first_dim), kThreads, 1);
+}
 
 }  // namespace tcc::schedule
