@@ -23,6 +23,8 @@ namespace {
 /// What an item of the pool should take, so that handing it out costs little.
 constexpr double kItemNs = 6000;
 constexpr int64_t kMaxItems = 32;
+/// Loops over a row that run so few vectors are unrolled.
+constexpr int64_t kShortLoop = 4;
 /// A row kept between loops must fit on the stack with room to spare.
 constexpr int64_t kKeptBytes = 16 << 10;
 
@@ -207,19 +209,24 @@ class CpuNest {
       return;
     }
     parallelize(dims_);
-    std::vector<std::string> split;
+    std::vector<std::string> split, short_loops;  // those of a few vectors, whose iterations better overlap
     for (const std::string& name : inner) {
       const Stmt& stmt = c_.find(name);
       if (!is_plain(stmt)) continue;
       const int64_t extent = c_.extent(name);
       if (extent < 4) continue;
-      c_.split(name, width(extent, lanes_, costly_));
+      const int64_t w = width(extent, lanes_, costly_);
+      c_.split(name, w);
       c_.vectorize(name + "_1");
       split.push_back(name + "_1");
+      if (extent % w == 0 && extent / w <= kShortLoop) short_loops.push_back(name + "_0");
     }
     keep_costly();
     for (const std::string& name : split) {
       if (c_.has(name)) c_.peel(name);
+    }
+    for (const std::string& name : short_loops) {
+      if (c_.has(name)) c_.unroll(name);
     }
   }
 
@@ -399,27 +406,46 @@ class CpuNest {
     int64_t rows = 1, vectors = 1;
   };
 
-  /// The register tile that spends least: accumulators, the vectors and one broadcast fit in the registers; loads are hidden by arithmetic; ends waste little.
-  TileSize best_tile(int64_t rows, int64_t columns, int64_t lanes) const {
+  static bool is_power(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+  /// The register tile that spends least, in half cycles: two products, or two loads, a cycle, and sums that wait four cycles for their last product.
+  /// Accumulators, the vectors and one broadcast fit in the registers. Columns that are left over become a narrower tile of their own, or, where `padded`,
+  /// are computed and dropped.
+  TileSize best_tile(int64_t rows, int64_t columns, int64_t lanes, bool padded) const {
     TileSize best;
-    double best_score = 0;
+    double least = 0;
+    const auto tile_cost = [](int64_t m, int64_t v) {
+      return static_cast<double>(std::max<int64_t>({m * v, m + v, 8})) + 0.1 * static_cast<double>(m + v);
+    };
     for (int64_t v = 1; v <= 8; v++) {
+      if (v > 1 && (v - 1) * lanes >= columns) continue;
+      const int64_t width = padded ? v * lanes : std::min(v * lanes, columns);
+      const int64_t whole = columns / width, rest = columns % width;
+      if (!padded && rest > 0 && !is_power(width)) continue;
+      // Vectors of other than a power of two elements end as single elements.
+      const int64_t narrow = rest == 0 ? 0 : padded ? v : is_power(rest) ? std::max<int64_t>(1, rest / lanes) : rest;
+      const int64_t wide = width % lanes == 0 ? v : is_power(width) ? 1 : width;
       for (int64_t m = 1; m <= std::min<int64_t>(rows, 12); m++) {
         if (m * v + v + 1 > c_.target().vector_registers) continue;
-        if (v > 1 && (v - 1) * lanes >= columns) continue;
-        const double padded = static_cast<double>((columns + v * lanes - 1) / (v * lanes) * (v * lanes));
-        const double products = static_cast<double>(m * v);
-        double score = static_cast<double>(columns) / padded;                // lanes that compute nothing
-        score *= products / std::max(products, static_cast<double>(m + v));  // two loads and two products a cycle
-        score *= std::min(1.0, products / 8);                                // latency 4 x 2 a cycle
-        if (rows % m != 0) score *= 0.85 + 0.1 * static_cast<double>(rows / m) / static_cast<double>(rows / m + 1);
-        if (score > best_score + 1e-9) {
-          best_score = score;
+        const auto band = [&](int64_t height) {
+          return static_cast<double>(whole) * tile_cost(height, wide) + (narrow > 0 ? tile_cost(height, narrow) : 0);
+        };
+        const double cost = static_cast<double>(rows / m) * band(m) + (rows % m > 0 ? band(rows % m) : 0);
+        if (least == 0 || cost < least - 1e-9) {
+          least = cost;
           best = {m, v};
         }
       }
     }
     return best;
+  }
+
+  /// Several registers of a tile's row: one vector where their elements are a power of two, otherwise unrolled vectors that are, since LLVM takes others
+  /// apart into elements wherever they live longer than a block of code. Gives the names.
+  std::vector<std::string> split_columns(const std::string& dim, int64_t columns) {
+    if (is_power(columns) || columns % lanes_ != 0) return {dim};
+    c_.split(dim, columns & -columns);
+    return {dim + "_0", dim + "_1"};
   }
 
   void contraction() {
@@ -511,7 +537,7 @@ class CpuNest {
     }
     if (outer.empty()) return false;
     // How many steps of the last one fit the copy into the second-level cache's half.
-    const TileSize size = best_tile(rows->var->extent, vector.var->extent, lanes_);
+    const TileSize size = best_tile(rows->var->extent, vector.var->extent, lanes_, true);
     const int64_t columns = size.vectors * lanes_;
     const auto copy_bytes = [&](int64_t steps) {
       int64_t elements = 1;
@@ -537,18 +563,18 @@ class CpuNest {
     const Items items = split_items(outer, steps);
     if (columns > vector.var->extent) c_.add("split", {Chooser::arg(v), Chooser::arg(columns), Chooser::key("tail", "pad")});
     else c_.split(v, columns);
+    const std::vector<std::string> registers = split_columns(v + "_1", columns);
     c_.split(u, size.rows);
     std::vector<std::string> order = items.parallel;
     order.push_back(u + "_0");
     order.insert(order.end(), items.inside.begin(), items.inside.end());
-    order.insert(order.end(), {v + "_0", u + "_1", v + "_1"});
+    order.insert(order.end(), {v + "_0", u + "_1"});
+    order.insert(order.end(), registers.begin(), registers.end());
     c_.reorder(order);
     for (const std::string& name : items.parallel) c_.bind(name, "threads");
     if (rows->var->extent % size.rows != 0) c_.peel(u + "_1");
     unroll_steps(reduced);
-    c_.add("tile", {Chooser::arg(sum), Chooser::arg(u + "_1"), Chooser::arg(v + "_1")});
-    c_.unroll(u + "_1");
-    c_.vectorize(v + "_1");
+    tile_registers(sum, u + "_1", registers);
     std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string("scratch")),
                                     Chooser::key("at", items.parallel.back())};
     if (*stride > 1) arguments.push_back({"phases", *stride});
@@ -594,9 +620,8 @@ class CpuNest {
     const Access& moving = a_moves ? o.a : o.b;
     const Access& other = a_moves ? o.b : o.a;
     const loop::Dim* rows = rows_dim(dims, moving, other, vector.var.get());
-    const TileSize size = best_tile(rows ? rows->var->extent : 1, vector.var->extent, lanes_);
+    const TileSize size = best_tile(rows ? rows->var->extent : 1, vector.var->extent, lanes_, false);
     const int64_t columns = std::min(size.vectors * lanes_, vector.var->extent);
-
     const std::string v = vector.var->name, u = rows ? rows->var->name : "";
     std::vector<std::string> outer, spatial;
     for (const loop::Dim& dim : dims) {
@@ -606,6 +631,7 @@ class CpuNest {
       (batch ? outer : spatial).push_back(name);
     }
     c_.split(v, columns);
+    const std::vector<std::string> registers = split_columns(v + "_1", columns);
     if (rows) {
       c_.split(u, size.rows);
       outer.push_back(u + "_0");
@@ -614,18 +640,25 @@ class CpuNest {
     outer.push_back(v + "_0");
     std::vector<std::string> order = outer;
     if (rows) order.push_back(u + "_1");
-    order.push_back(v + "_1");
+    order.insert(order.end(), registers.begin(), registers.end());
     c_.reorder(order);
     parallelize(outer);
     if (rows && rows->var->extent % size.rows != 0) c_.peel(u + "_1");
+    if (vector.var->extent % columns != 0) c_.peel(v + "_1");
 
     unroll_steps(reduced);
+    tile_registers(sum, rows ? u + "_1" : "", registers);
+  }
+
+  /// The register tile of the sum: rows (none: one), unrolled registers of a row, elements of a register.
+  void tile_registers(const std::string& sum, const std::string& row, const std::vector<std::string>& registers) {
+    std::vector<std::string> dims = registers;
+    if (!row.empty()) dims.insert(dims.begin(), row);
     std::vector<Argument> arguments{Chooser::arg(sum)};
-    if (rows) arguments.push_back(Chooser::arg(u + "_1"));
-    arguments.push_back(Chooser::arg(v + "_1"));
+    for (const std::string& dim : dims) arguments.push_back(Chooser::arg(dim));
     c_.add("tile", std::move(arguments));
-    if (rows) c_.unroll(u + "_1");
-    c_.vectorize(v + "_1");
+    for (size_t i = 0; i + 1 < dims.size(); i++) c_.unroll(dims[i]);
+    c_.vectorize(dims.back());
   }
 
   void partial_sums(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const loop::Dim& reduced) {

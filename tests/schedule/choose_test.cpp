@@ -138,6 +138,27 @@ TEST_P(Forms, ChoiceComputesTheSame) {
   }
 }
 
+/// LLVM takes vectors of 24 or 40 elements apart wherever they live longer than a block of code: a register tile is made of powers of two.
+TEST(ChooseCpu, TilesOfAnyNumberOfColumnsAreWholeVectors) {
+  for (const char* columns : {"20", "24", "200"}) {
+    SCOPED_TRACE(columns);
+    const auto path = std::filesystem::path(TCC_TEST_DATA_DIR) / "small" / ("matmul_columns_" + std::string(columns) + ".loop");
+    const loop::Unit unit = loop::parse_unit(read(path), path.string());
+    std::vector<loop::BufferRef> temporaries;
+    int vectors = 0;
+    for (const loop::Kernel& kernel :
+         split_kernels(apply(unit, choose(unit, Target::cpu_v3()), Target::cpu_v3()), Target::cpu_v3(), &temporaries)) {
+      const std::string text = loop::print(kernel, "k"), bound = " bind(vector)";
+      for (size_t at = text.find(bound); at != std::string::npos; at = text.find(bound, at + 1), vectors++) {
+        const int extent = std::stoi(text.substr(text.rfind(' ', at - 1)));
+        EXPECT_EQ(extent & (extent - 1), 0) << text;
+        EXPECT_GE(extent, 4) << text;
+      }
+    }
+    EXPECT_GT(vectors, 0);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Forms, testing::Values("cpu", "cuda", "narrow_cuda"),
                          [](const auto& info) { return std::string(info.param); });
 
