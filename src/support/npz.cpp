@@ -114,9 +114,15 @@ uint32_t checksum_of(Bytes bytes, uint32_t start = 0) {
   return static_cast<uint32_t>(crc32_z(start, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
+/// Whether the header of a .npy says that its elements are strings.
+bool holds_text(Bytes contents) {
+  const std::string_view header(reinterpret_cast<const char*>(contents.data()), std::min<size_t>(contents.size(), 64));
+  return header.find("'descr': '<U") != std::string_view::npos || header.find("'descr': '|S") != std::string_view::npos;
+}
+
 }  // namespace
 
-std::map<std::string, Tensor> read_npz(const std::string& path) {
+std::map<std::string, Tensor> read_npz(const std::string& path, bool skip_text) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
   std::map<std::string, Tensor> arrays;
   for (const Member& member : read_directory(file->bytes(), path)) {
@@ -135,6 +141,7 @@ std::map<std::string, Tensor> read_npz(const std::string& path) {
     }
     if (contents.size() != member.size) fail_malformed(where, "its sizes contradict each other");
     if (checksum_of(contents) != member.checksum) fail_malformed(where, "its checksum is wrong");
+    if (skip_text && holds_text(contents)) continue;
     if (!arrays.emplace(name, read_npy(contents, std::move(owner), where)).second)
       fail_malformed(path, "array `" + name + "` is in it twice");
   }

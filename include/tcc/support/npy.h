@@ -25,7 +25,8 @@ Tensor read_npy(std::span<const std::byte> bytes, std::shared_ptr<const void> ow
 void write_npy(const std::string& path, const Tensor& tensor);
 
 /// Reads every array, stored or deflated, under its name without the `.npy`. Checks sizes and checksums. No zip64, no encryption.
-std::map<std::string, Tensor> read_npz(const std::string& path);
+/// With `skip_text`, arrays of text are left out instead of refused.
+std::map<std::string, Tensor> read_npz(const std::string& path, bool skip_text = false);
 
 /// Writes an uncompressed .npz: sorted names, no times, so the same arrays give the same bytes.
 void write_npz(const std::string& path, const std::map<std::string, Tensor>& arrays);
