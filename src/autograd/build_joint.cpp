@@ -50,7 +50,9 @@ std::unordered_set<const Value*> running_statistics(const Graph& graph) {
 void check_globs(const char* flag, const std::vector<std::string>& patterns, const std::vector<Value*>& candidates) {
   for (const std::string& pattern : patterns) {
     if (std::any_of(candidates.begin(), candidates.end(), [&](const Value* value) { return glob_matches(pattern, value->name); })) continue;
-    throw Error(ExitCode::usage, "unknown-input", "", std::string(flag) + "=" + pattern + " matches no float " + (std::string(flag) == "--wrt" ? "input or parameter" : "parameter"));
+    throw Error(
+        ExitCode::usage, "unknown-input", "",
+        std::string(flag) + "=" + pattern + " matches no float " + (std::string(flag) == "--wrt" ? "input or parameter" : "parameter"));
   }
 }
 
@@ -116,7 +118,8 @@ class Differentiator {
       std::string list;
       for (size_t i = 0; i < names.size() && i < 3; ++i) list += (i == 0 ? "`" : ", `") + names[i] + "`";
       if (names.size() > 3) list += " and " + std::to_string(names.size() - 3) + " more";
-      diagnostics_.note(where_of(graph_, *node), (names.size() == 1 ? "the gradient of " : "the gradients of ") + list + (names.size() == 1 ? " depends on it" : " depend on it"));
+      diagnostics_.note(where_of(graph_, *node), (names.size() == 1 ? "the gradient of " : "the gradients of ") + list +
+                                                     (names.size() == 1 ? " depends on it" : " depend on it"));
     }
   }
 
@@ -142,7 +145,8 @@ class Differentiator {
   }
 
   bool any_varies(const Node& node) const {
-    return std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) { return operand != nullptr && varies_[id(operand)]; });
+    return std::any_of(node.operands.begin(), node.operands.end(),
+                       [&](const Value* operand) { return operand != nullptr && varies_[id(operand)]; });
   }
 
   void decompose_on_the_way() {
@@ -215,7 +219,8 @@ class Differentiator {
     Vjp vjp(builder, node, std::move(cotangents), wanted);
     try {
       const VjpEntry entry = find_vjp(node);
-      if (entry.kind != VjpEntry::Kind::rule) throw RuleError{"unsupported-gradient", "the gradient of `" + std::string(name_of(node.op)) + "` is not known"};
+      if (entry.kind != VjpEntry::Kind::rule)
+        throw RuleError{"unsupported-gradient", "the gradient of `" + std::string(name_of(node.op)) + "` is not known"};
       entry.rule(vjp);
     } catch (const RuleError& fault) {
       faults_.emplace_back(&node, fault);
@@ -249,8 +254,8 @@ class Differentiator {
   Graph& graph_;
   Diagnostics& diagnostics_;
   std::vector<Value*> targets_;
-  std::vector<char> varies_;          // by value id
-  std::vector<Value*> cotangents_;    // by value id
+  std::vector<char> varies_;        // by value id
+  std::vector<Value*> cotangents_;  // by value id
   std::unordered_set<const Node*> useful_;
   std::unordered_map<Value*, Value*> replaced_;
   std::unordered_set<const Value*> named_;
@@ -277,7 +282,8 @@ std::vector<std::pair<Value*, Value*>> seed(Graph& graph, const LossOptions& opt
       Value* output = graph.body.results[i];
       if (is_float(output->type.dtype)) seeds.emplace_back(output, graph.add_input("cotangent." + graph.output_names[i], output->type));
     }
-    if (seeds.empty()) throw Error(ExitCode::model, "unsupported-gradient", graph.file, "the model has no float output, there is nothing to differentiate");
+    if (seeds.empty())
+      throw Error(ExitCode::model, "unsupported-gradient", graph.file, "the model has no float output, there is nothing to differentiate");
     return seeds;
   }
   const size_t index = find_output(graph, options);
@@ -288,7 +294,8 @@ std::vector<std::pair<Value*, Value*>> seed(Graph& graph, const LossOptions& opt
   Value* loss;
   if (options.kind == LossOptions::Kind::output) {
     if (!is_float(output->type.dtype) || output->type.count() != 1) {
-      throw Error(ExitCode::usage, "invalid-argument", "", "--loss: the output `" + name + "` is " + to_string(output->type) + ", a float of one element is needed");
+      throw Error(ExitCode::usage, "invalid-argument", "",
+                  "--loss: the output `" + name + "` is " + to_string(output->type) + ", a float of one element is needed");
     }
     loss = output;
     graph.add_output(loss, name);
@@ -306,7 +313,7 @@ std::vector<std::pair<Value*, Value*>> seed(Graph& graph, const LossOptions& opt
 std::unique_ptr<Graph> build_joint(const Graph& forward, const GradOptions& options, Diagnostics& diagnostics, GradReport* report) {
   std::unique_ptr<Graph> graph = forward.clone();
   Differentiator differentiator(*graph, diagnostics);
-  differentiator.choose(options);   // before inputs are added: a target or cotangent is never differentiated
+  differentiator.choose(options);  // before inputs are added: a target or cotangent is never differentiated
   const auto seeds = seed(*graph, options.loss);
   differentiator.differentiate(seeds);
   differentiator.report_faults();

@@ -9,8 +9,7 @@
 
 #include "autograd/losses.h"
 
-#include <charconv>
-
+#include "autograd/option_text.h"
 #include "prims/rules_common.h"
 
 namespace tcc {
@@ -19,9 +18,7 @@ namespace {
 
 Value* sum_all(Builder& b, Value* x) { return b.reduce(Op::reduce_sum_, x, prims::axes_from(0, x->type.rank())); }
 
-[[noreturn]] void does_not_fit(const std::string& message) {
-  throw Error(ExitCode::usage, "invalid-argument", "", "--loss: " + message);
-}
+[[noreturn]] void does_not_fit(const std::string& message) { throw Error(ExitCode::usage, "invalid-argument", "", "--loss: " + message); }
 
 Value* reduced(Builder& b, Value* loss, Value* count, const LossOptions& options) {
   Value* sum = sum_all(b, loss);
@@ -32,7 +29,8 @@ Value* class_loss(Builder& b, Value* output, const LossOptions& options) {
   const Shape shape = output->type.shape();
   const int64_t rank = static_cast<int64_t>(shape.size());
   if (options.axis < -rank || options.axis >= rank) {
-    does_not_fit("the axis of the classes is " + std::to_string(options.axis) + ", the output `" + output->name + "` is " + to_string(output->type));
+    does_not_fit("the axis of the classes is " + std::to_string(options.axis) + ", the output `" + output->name + "` is " +
+                 to_string(output->type));
   }
   const int64_t axis = options.axis < 0 ? options.axis + rank : options.axis;
   Shape target_shape = shape;
@@ -94,79 +92,58 @@ Value* element_loss(Builder& b, Value* output, const LossOptions& options) {
 }  // namespace
 
 Value* append_loss(Builder& b, Value* output, const LossOptions& options) {
-  if (!is_float(output->type.dtype)) does_not_fit("the output `" + output->name + "` is " + to_string(output->type) + ", a float is needed");
+  if (!is_float(output->type.dtype))
+    does_not_fit("the output `" + output->name + "` is " + to_string(output->type) + ", a float is needed");
   const bool classes = options.kind == LossOptions::Kind::cross_entropy || options.kind == LossOptions::Kind::nll;
   return classes ? class_loss(b, output, options) : element_loss(b, output, options);
 }
 
 }  // namespace autograd
 
-namespace {
-
-[[noreturn]] void invalid(std::string_view text, const std::string& message) {
-  throw Error(ExitCode::usage, "invalid-argument", "", "--loss=" + std::string(text) + ": " + message);
-}
-
-template <class T> T number(std::string_view text, std::string_view value) {
-  T result{};
-  const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), result);
-  if (fault != std::errc() || end != value.data() + value.size()) invalid(text, "`" + std::string(value) + "` is no number that fits here");
-  return result;
-}
-
-bool truth(std::string_view text, std::string_view value) {
-  if (value != "true" && value != "false") invalid(text, "`" + std::string(value) + "` is neither true nor false");
-  return value == "true";
-}
-
-}  // namespace
-
 LossOptions parse_loss(std::string_view text) {
   using Kind = LossOptions::Kind;
-  constexpr std::pair<std::string_view, Kind> kinds[] = {{"cross_entropy", Kind::cross_entropy}, {"nll", Kind::nll},     {"mse", Kind::mse}, {"l1", Kind::l1},
-                                                         {"huber", Kind::huber},                 {"bce", Kind::bce},     {"output", Kind::output}};
+  constexpr std::pair<std::string_view, Kind> kinds[] = {{"cross_entropy", Kind::cross_entropy},
+                                                         {"nll", Kind::nll},
+                                                         {"mse", Kind::mse},
+                                                         {"l1", Kind::l1},
+                                                         {"huber", Kind::huber},
+                                                         {"bce", Kind::bce},
+                                                         {"output", Kind::output}};
+  const autograd::OptionText parsed("loss", text);
   LossOptions options;
-  const size_t colon = text.find(':');
-  const std::string_view name = text.substr(0, colon);
   for (const auto& [known, kind] : kinds) {
-    if (known == name) options.kind = kind;
+    if (known == parsed.name()) options.kind = kind;
   }
-  if (options.kind == Kind::none) invalid(text, "known are cross_entropy, nll, mse, l1, huber, bce and output:NAME");
-  std::string_view rest = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
-  if (options.kind == Kind::output) {   // names hold any character
-    if (rest.empty()) invalid(text, "the name of an output is missing");
-    options.output = std::string(rest);
+  if (options.kind == Kind::none) parsed.refuse("known are cross_entropy, nll, mse, l1, huber, bce and output:NAME");
+  if (options.kind == Kind::output) {  // names hold any character
+    if (parsed.rest().empty()) parsed.refuse("the name of an output is missing");
+    options.output = std::string(parsed.rest());
     return options;
   }
-  while (!rest.empty()) {
-    const size_t comma = rest.find(',');
-    const std::string_view item = rest.substr(0, comma);
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
-    const size_t equals = item.find('=');
-    const std::string_view key = item.substr(0, equals), value = equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1);
-    const bool classes = options.kind == Kind::cross_entropy || options.kind == Kind::nll;
+  const bool classes = options.kind == Kind::cross_entropy || options.kind == Kind::nll;
+  for (const auto& [key, value] : parsed.items()) {
     if (key == "reduction") {
-      if (value != "mean" && value != "sum") invalid(text, "`reduction` is `" + std::string(value) + "`, known are mean and sum");
+      if (value != "mean" && value != "sum") parsed.refuse("`reduction` is `" + std::string(value) + "`, known are mean and sum");
       options.reduction = std::string(value);
     } else if (key == "of") {
       options.output = std::string(value);
     } else if (key == "axis" && classes) {
-      options.axis = number<int64_t>(text, value);
+      options.axis = parsed.integer(value);
     } else if (key == "ignore_index" && classes) {
-      options.ignore_index = number<int64_t>(text, value);
+      options.ignore_index = parsed.integer(value);
     } else if (key == "label_smoothing" && options.kind == Kind::cross_entropy) {
-      options.label_smoothing = number<double>(text, value);
+      options.label_smoothing = parsed.number(value);
     } else if (key == "delta" && options.kind == Kind::huber) {
-      options.delta = number<double>(text, value);
+      options.delta = parsed.number(value);
     } else if (key == "logits" && options.kind == Kind::bce) {
-      options.logits = truth(text, value);
+      options.logits = parsed.truth(value);
     } else {
       std::string known = "reduction and of (the output)";
       if (options.kind == Kind::cross_entropy) known = "axis, ignore_index, label_smoothing, " + known;
       if (options.kind == Kind::nll) known = "axis, ignore_index, " + known;
       if (options.kind == Kind::huber) known = "delta, " + known;
       if (options.kind == Kind::bce) known = "logits, " + known;
-      invalid(text, "`" + std::string(key) + "` is no option of it, known are " + known);
+      parsed.refuse("`" + std::string(key) + "` is no option of it, known are " + known);
     }
   }
   return options;

@@ -1,6 +1,5 @@
 // vjp.def as a table.
 
-
 #include "autograd/vjp.h"
 #include "tcc/support/diagnostics.h"
 

@@ -16,11 +16,16 @@ namespace tcc::autograd {
 class Vjp {
  public:
   Vjp(Builder& builder, const Node& of, std::vector<Value*> cotangents, std::vector<char> wanted)
-      : b(builder), node(of), g(cotangents[0]), cotangents_(std::move(cotangents)), wanted_(std::move(wanted)), given_(wanted_.size(), nullptr) {}
+      : b(builder),
+        node(of),
+        g(cotangents[0]),
+        cotangents_(std::move(cotangents)),
+        wanted_(std::move(wanted)),
+        given_(wanted_.size(), nullptr) {}
 
   Builder& b;
   const Node& node;
-  Value* const g;   ///< the cotangent of result 0; null when only other results have one
+  Value* const g;  ///< the cotangent of result 0; null when only other results have one
 
   Value* x(int operand = 0) const { return node.operand(operand); }
   Value* y(int result = 0) const { return node.result(result); }

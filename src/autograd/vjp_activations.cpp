@@ -45,7 +45,7 @@ void vjp_relu(Vjp& v) { v.give(0, v.where_not(v.b.binary(Op::le_, v.y(), 0.0), v
 
 void vjp_leaky_relu(Vjp& v) {
   const double alpha = v.attrs().get_float("alpha");
-  Value* read = alpha > 0 ? v.y() : v.x();   // of one sign only then
+  Value* read = alpha > 0 ? v.y() : v.x();  // of one sign only then
   v.give(0, v.b.select(v.b.binary(Op::gt_, read, 0.0), v.g, v.scale(v.g, alpha)));
 }
 

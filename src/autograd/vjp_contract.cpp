@@ -57,8 +57,8 @@ Value* dot_vjp(Vjp& v, int target) {
 
 struct ConvAxis {
   int64_t input, kernel, output, stride, low, input_step, kernel_step;
-  int64_t spread() const { return (input - 1) * input_step + 1; }         ///< of the input
-  int64_t reach() const { return (kernel - 1) * kernel_step + 1; }        ///< of the kernel
+  int64_t spread() const { return (input - 1) * input_step + 1; }   ///< of the input
+  int64_t reach() const { return (kernel - 1) * kernel_step + 1; }  ///< of the kernel
   int64_t spread_output() const { return (output - 1) * stride + 1; }
 };
 
@@ -113,7 +113,12 @@ struct ConvAttrs {
   }
   Value* emit(Builder& b, Value* x, Value* w, int64_t groups) const {
     return b.emit(Op::conv_general_, {x, w},
-                  {{"strides", strides}, {"low", low}, {"high", high}, {"lhs_dilation", lhs_dilation}, {"rhs_dilation", rhs_dilation}, {"groups", groups}});
+                  {{"strides", strides},
+                   {"low", low},
+                   {"high", high},
+                   {"lhs_dilation", lhs_dilation},
+                   {"rhs_dilation", rhs_dilation},
+                   {"groups", groups}});
   }
 };
 
@@ -146,7 +151,7 @@ void vjp_conv_general(Vjp& v) {
     for (const ConvAxis& a : axes) {
       attrs.add(a.kernel_step, a.low, (a.kernel - 1) * a.kernel_step + a.spread_output() - a.spread() - a.low, a.input_step, a.stride);
     }
-    Value* product = attrs.emit(b, batch_as_channels(b, v.x(0), groups), exchange_first_two(b, v.g), groups);   // [C / g, O, k...]
+    Value* product = attrs.emit(b, batch_as_channels(b, v.x(0), groups), exchange_first_two(b, v.g), groups);  // [C / g, O, k...]
     v.give(1, exchange_first_two(b, product));
   }
 }

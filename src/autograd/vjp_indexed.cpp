@@ -3,7 +3,6 @@
 // A gather is transposed by adding at the indices. Where they are constants (the taps of a resize, a reflecting pad, a slice of positions) and none
 // is read often, that is a sum of few gathers from the cotangent instead: no scatter, and the same bits every time.
 
-
 #include "autograd/vjp.h"
 
 namespace tcc::autograd {
@@ -34,7 +33,7 @@ Value* gather_readers(Vjp& v, Value* g, const std::vector<std::vector<int64_t>>&
   Value* sum = nullptr;
   for (size_t k = 0; k < most; ++k) {
     std::vector<int64_t> from;
-    for (const auto& list : readers) from.push_back(k < list.size() ? list[k] : count);   // one past the end reads 0
+    for (const auto& list : readers) from.push_back(k < list.size() ? list[k] : count);  // one past the end reads 0
     Value* part = b.emit(Op::gather_, {g, b.constant(Tensor::from_ints(from), "readers")}, {{"axis", axis}});
     sum = sum == nullptr ? part : b.add(sum, part);
   }

@@ -157,7 +157,7 @@ void vjp_group_norm(Vjp& v) {
   const int64_t groups = v.attrs().get_int("num_groups");
   const int64_t spatial = prims::extent_over(x, prims::axes_from(2, x->type.rank()));
   const Shape rows{shape[0], groups, shape[1] / groups * spatial};
-  const Shape affine = prims::extent_of(v.x(1), 0) == shape[1] ? shape : rows;   // where scale lies along axis 1
+  const Shape affine = prims::extent_of(v.x(1), 0) == shape[1] ? shape : rows;  // where scale lies along axis 1
   const Normalized n = normalize(v, b.reshape(x, rows), {2});
   Value* g_affine = b.reshape(g, affine);
   if (v.wants(0)) {

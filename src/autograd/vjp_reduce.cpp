@@ -47,7 +47,7 @@ Value* cumulative_product_vjp(Vjp& v, int64_t axis, bool reverse, bool exclusive
   Value *x = forward(v.x()), *g = forward(v.g);
   const int64_t n = shape[static_cast<size_t>(axis)];
   Shape square = x->type.shape();
-  square.push_back(n);   // [..., k, i]
+  square.push_back(n);  // [..., k, i]
   Value* k = b.iota(DType::i64, square, rank - 1);
   Value* i = b.iota(DType::i64, square, rank);
   auto along_i = [&](Value* value) { return prims::spread(b, value, square, {rank - 1}); };

@@ -14,7 +14,7 @@ void vjp_broadcast_in_dim(Vjp& v) {
   std::vector<int64_t> axes = prims::axes_from(0, static_cast<int>(to.size()));
   const std::vector<int64_t>& dims = v.attrs().get_ints("dims");
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (from[i] == to[static_cast<size_t>(dims[i])]) std::erase(axes, dims[i]);   // kept; others of extent 1 are summed
+    if (from[i] == to[static_cast<size_t>(dims[i])]) std::erase(axes, dims[i]);  // kept; others of extent 1 are summed
   }
   v.give(0, v.b.reshape(v.b.reduce(Op::reduce_sum_, v.g, axes), from));
 }

@@ -18,8 +18,8 @@ struct Window {
 
 Window window_of(const Vjp& v) {
   const Attrs& attrs = v.attrs();
-  Window w{attrs.get_ints("window"), attrs.get_ints("strides"), attrs.get_ints("low"), attrs.get_ints("high"), attrs.get_ints("dilations"),
-           v.x()->type.shape(), v.y()->type.shape(), {}};
+  Window w{attrs.get_ints("window"),    attrs.get_ints("strides"), attrs.get_ints("low"), attrs.get_ints("high"),
+           attrs.get_ints("dilations"), v.x()->type.shape(),       v.y()->type.shape(),   {}};
   for (size_t i = 0; i < w.input.size(); ++i) w.padded.push_back(w.input[i] + w.low[i] + w.high[i]);
   return w;
 }
@@ -59,7 +59,8 @@ Value* sum_vjp(Vjp& v, const Window& w) {
 Value* extreme_vjp(Vjp& v, const Window& w) {
   Builder& b = v.b;
   const size_t rank = w.input.size();
-  const double identity = v.attrs().get_string("op") == "max" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+  const double identity =
+      v.attrs().get_string("op") == "max" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   Value* padded = resized(b, v.x(), identity, w.low, w.high);
   Value* taken = nullptr;
   Value* sum = nullptr;

@@ -39,9 +39,7 @@ std::string message_of(const std::string& text, const GradOptions& options = {})
   Diagnostics diagnostics;
   try {
     build_joint(*graph, options, diagnostics);
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "";
 }
 
@@ -194,14 +192,14 @@ TEST(ParseLoss, ReadsOptionsAndRefusesOthers) {
   auto fault = [](const char* text) {
     try {
       parse_loss(text);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
+    } catch (const Error& error) { return std::string(error.what()); }
     return std::string();
   };
-  EXPECT_EQ(fault("hinge"), "tcc: error: --loss=hinge: known are cross_entropy, nll, mse, l1, huber, bce and output:NAME [invalid-argument]");
-  EXPECT_EQ(fault("mse:axis=1"), "tcc: error: --loss=mse:axis=1: `axis` is no option of it, known are reduction and of (the output) [invalid-argument]");
-  EXPECT_EQ(fault("nll:axis=x"), "tcc: error: --loss=nll:axis=x: `x` is no number that fits here [invalid-argument]");
+  EXPECT_EQ(fault("hinge"),
+            "tcc: error: --loss=hinge: known are cross_entropy, nll, mse, l1, huber, bce and output:NAME [invalid-argument]");
+  EXPECT_EQ(fault("mse:axis=1"),
+            "tcc: error: --loss=mse:axis=1: `axis` is no option of it, known are reduction and of (the output) [invalid-argument]");
+  EXPECT_EQ(fault("nll:axis=x"), "tcc: error: --loss=nll:axis=x: `x` is no integer [invalid-argument]");
 }
 
 TEST(Globs, MatchWholeNames) {

@@ -54,9 +54,7 @@ TEST_P(GradientsOfModels, AreTheFrameworks) {
   GradReport report;
   try {
     joint = build_joint(*graph, {}, diagnostics, &report);
-  } catch (const Error& error) {
-    FAIL() << error.what();
-  }
+  } catch (const Error& error) { FAIL() << error.what(); }
   ASSERT_EQ(verify(*joint, GraphStage::resolved), std::vector<std::string>());
 
   // The first output has the cotangent w / sqrt(n), any others zeros.

@@ -28,12 +28,14 @@ namespace tcc {
 /// What is differentiated. Formulas and defaults of the built-in losses are torch's; 16-bit logits are widened, the loss is then f32.
 struct LossOptions {
   enum class Kind : uint8_t {
-    none,            ///< no loss: an input `cotangent.<output>` per float output
-    cross_entropy,   ///< of logits; adds the input `target`, i64, of the shape of the logits without the class axis
-    nll,             ///< of log-probabilities; the same target
-    mse, l1, huber,  ///< add the input `target` of the output's type, as bce does
-    bce,             ///< of probabilities, or of logits with `logits`
-    output,          ///< a float output of one element
+    none,           ///< no loss: an input `cotangent.<output>` per float output
+    cross_entropy,  ///< of logits; adds the input `target`, i64, of the shape of the logits without the class axis
+    nll,            ///< of log-probabilities; the same target
+    mse,
+    l1,
+    huber,   ///< add the input `target` of the output's type, as bce does
+    bce,     ///< of probabilities, or of logits with `logits`
+    output,  ///< a float output of one element
   };
   Kind kind = Kind::none;
   std::string output;              ///< the output that the loss is of, or is; empty: the first float output (not for Kind::output)
@@ -41,8 +43,8 @@ struct LossOptions {
   int64_t axis = 1;                ///< of the classes; negative counts from the end
   int64_t ignore_index = -100;     ///< targets that do not count
   double label_smoothing = 0;
-  double delta = 1;                ///< of huber
-  bool logits = false;             ///< of bce
+  double delta = 1;     ///< of huber
+  bool logits = false;  ///< of bce
 };
 /// "cross_entropy:axis=1,ignore_index=-100", "output:NAME". Error usage "invalid-argument" names what is known.
 LossOptions parse_loss(std::string_view text);
@@ -67,7 +69,8 @@ struct GradReport {
 /// they are of, with phase "grad". Dead nodes are gone, equal ones merged, and the time is linear in nodes.
 /// Faults: every node without a rule on the way to a parameter (kind "unsupported-gradient", checkpoint included); Error usage for globs
 /// that match nothing and losses that do not fit the output. A name in `wrt` on which nothing depends gets zeros and a warning.
-std::unique_ptr<Graph> build_joint(const Graph& forward, const GradOptions& options, Diagnostics& diagnostics, GradReport* report = nullptr);
+std::unique_ptr<Graph> build_joint(const Graph& forward, const GradOptions& options, Diagnostics& diagnostics,
+                                   GradReport* report = nullptr);
 
 /// Whether `pattern` (`*` any text, `?` any character) matches the whole of `name`.
 bool glob_matches(std::string_view pattern, std::string_view name);
