@@ -119,6 +119,9 @@ class CudaNest {
     const int outside = score(accesses_of(nest(outer.back()).body), across.var.get());
     const int64_t count = iterations(nest(outer.back()).dims);
     if (!plain || longest < 16 || (outside > inside && (count >= 4096 || longest < 512))) {
+      if (plain) {
+        for (const std::string& first : inner) load_together(first);
+      }
       one_per_thread(outer, 1);
       return;
     }
@@ -265,6 +268,22 @@ class CudaNest {
     one_per_thread(c_.fuse_all(first_), 1);
   }
 
+  /// Unrolls what one thread runs in order, so that its loads don't wait for each other.
+  void load_together(const std::string& first) {
+    const std::string steps = c_.fuse_all(first).back();
+    const int64_t extent = c_.extent(steps);
+    if (extent <= 32) {
+      c_.unroll(steps);
+      return;
+    }
+    for (const int64_t together : {16, 12, 8, 4}) {
+      if (extent % together != 0) continue;
+      c_.split(steps, together);
+      c_.unroll(steps + "_1");
+      return;
+    }
+  }
+
   void unroll_windows(const std::vector<std::string>& inner) {
     for (const std::string& first : inner) {
       const std::vector<loop::Dim> dims = *dims_of(c_.find(first));
@@ -323,12 +342,7 @@ class CudaNest {
       spread_rows(outer, inner, longest);
       return;
     }
-    for (const std::string& part : inner) {
-      const std::string steps = c_.fuse_all(part).back();
-      const bool long_one = c_.extent(steps) > 16;
-      if (long_one) c_.split(steps, 16);
-      c_.unroll(long_one ? steps + "_1" : steps);
-    }
+    for (const std::string& part : inner) load_together(part);
     one_per_thread(outer, 1);
   }
 

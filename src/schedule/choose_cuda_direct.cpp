@@ -14,8 +14,12 @@ using namespace tcc::loop;
 namespace {
 
 constexpr int64_t kThreads = 128;
-/// Threads of each multiprocessor that hide latency, each with results that share a load; steps of a sum below which a part is not worth its own result.
-constexpr int64_t kEnough = 256, kResults = 8, kStepsPerPart = 64;
+/// Threads of each multiprocessor that hide latency, each with results that share a load.
+constexpr int64_t kEnough = 256, kResults = 8;
+/// Steps of a sum (about 30 ns each, when nothing hides their loads) that are worth a second kernel, and those that one part should have.
+constexpr int64_t kLongSum = 256, kStepsPerPart = 64;
+/// The second kernel loads all parts of a result at once.
+constexpr int64_t kMostParts = 32;
 
 /// Cuts the sum of a nest with few results. Gives the first dim of the nest of partial sums; empty where nothing was cut.
 std::string cut_long_sum(Chooser& c, const std::string& first) {
@@ -26,7 +30,9 @@ std::string cut_long_sum(Chooser& c, const std::string& first) {
   }
   if (!reduce || reduce->where) return "";
   const int64_t results = iterations(nest.dims), steps = iterations(reduce->dims);
-  const int64_t wanted = std::min(c.target().cores * kEnough * kResults / std::max<int64_t>(results, 1), steps / kStepsPerPart);
+  if (steps < kLongSum) return "";
+  const int64_t wanted =
+      std::min(c.target().cores * kEnough * kResults / std::max<int64_t>(results, 1), std::min(kMostParts / 2, steps / kStepsPerPart));
   if (wanted < 2) return "";
   const std::string sum = reduce->states[0].result->name, cut = c.fuse_all(reduce->dims.front().var->name)[0];
   const int64_t extent = c.extent(cut);
@@ -34,7 +40,7 @@ std::string cut_long_sum(Chooser& c, const std::string& first) {
   while (chunk * 2 * wanted <= extent) chunk *= 2;
   while (chunk > 1 && extent % chunk != 0) chunk /= 2;  // parts of one length need no test
   const int64_t parts = extent / chunk;
-  if (parts < 2 || parts > 2 * wanted) return "";
+  if (parts < 2 || parts > kMostParts) return "";
   c.add("split_reduce", {Chooser::arg(sum), Chooser::arg(parts)});
   return cut + "_0";
 }
@@ -125,7 +131,7 @@ void choose_cuda_direct(Chooser& chooser, const std::string& first_dim) {
     const auto* reduce = std::get_if<Reduce>(&stmt.node);
     if (!reduce) continue;
     const std::string part = reduce->dims.front().var->name;
-    if (chooser.extent(part) <= 32) chooser.unroll(part);
+    chooser.unroll(part);
     break;
   }
   spread_over_threads(chooser, chooser.fuse_all(first_dim), kThreads, 1);
