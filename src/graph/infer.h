@@ -40,6 +40,7 @@ Type type_of_shape(DType dtype, const std::vector<int64_t>& shape);
 /// The numpy broadcast of the types' dimensions; unranked when one of them is.
 Type broadcast_types(DType dtype, std::span<const Type* const> types);
 /// floor((extent + low + high - window) / stride) + 1 with a dilated window; `what` is the op's name for the window in messages.
-int64_t window_extent(int64_t extent, int64_t low, int64_t high, int64_t window, int64_t dilation, int64_t stride, int axis, std::string_view what);
+int64_t window_extent(int64_t extent, int64_t low, int64_t high, int64_t window, int64_t dilation, int64_t stride, int axis,
+                      std::string_view what);
 
 }  // namespace tcc

@@ -31,7 +31,7 @@ class KnownValues {
 
   Graph& graph_;
   std::vector<Node*>& kept_;
-  std::vector<Entry> entries_;   // by value id
+  std::vector<Entry> entries_;  // by value id
 };
 
 }  // namespace tcc

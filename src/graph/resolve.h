@@ -45,7 +45,7 @@ class ResolveContext {
 /// Emits what the node stands for and returns its results; nothing when an operand that it needs is not known (`context.missing`); RuleError when
 /// the node is wrong. A result that stays as it is (a sequence) is returned itself.
 using ResolveRule = std::optional<std::vector<Value*>> (*)(ResolveContext& context, const Node& node);
-ResolveRule resolve_rule(Op op);   ///< null for ops of another kind
+ResolveRule resolve_rule(Op op);  ///< null for ops of another kind
 
 /// An axis as ONNX writes it, negative from the end, as a non-negative one; `name` and the type are for the message.
 int64_t normalize_axis(int64_t axis, int64_t rank, std::string_view name, const Type& type);

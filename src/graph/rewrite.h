@@ -38,24 +38,26 @@ class Rewriter {
   Graph& graph_;
   bool keep_parameters_;
   Location loc_;
-  std::vector<Node*> kept_;                                    // of the region at hand
-  std::vector<Value*> replacement_;                            // by value id
-  std::vector<std::optional<std::optional<Splat>>> splats_;    // of weights, by value id
+  std::vector<Node*> kept_;                                  // of the region at hand
+  std::vector<Value*> replacement_;                          // by value id
+  std::vector<std::optional<std::optional<Splat>>> splats_;  // of weights, by value id
 };
 
-using RewriteRule = Value* (*)(Rewriter& rewriter, Node& node);
+using RewriteRule = Value* (*)(Rewriter & rewriter, Node& node);
 struct RewriteRow {
   Op op;
   RewriteRule rule;
 };
 // The tables, one per file; rules of one op are tried in order.
-std::vector<RewriteRow> arithmetic_rewrites();   // canonicalize_arithmetic.cpp
-std::vector<RewriteRow> logic_rewrites();        // canonicalize_logic.cpp
-std::vector<RewriteRow> cast_rewrites();         // canonicalize_cast.cpp
-std::vector<RewriteRow> view_rewrites();         // canonicalize_view.cpp
-std::vector<RewriteRow> access_rewrites();       // canonicalize_access.cpp
+std::vector<RewriteRow> arithmetic_rewrites();  // canonicalize_arithmetic.cpp
+std::vector<RewriteRow> logic_rewrites();       // canonicalize_logic.cpp
+std::vector<RewriteRow> cast_rewrites();        // canonicalize_cast.cpp
+std::vector<RewriteRow> view_rewrites();        // canonicalize_view.cpp
+std::vector<RewriteRow> access_rewrites();      // canonicalize_access.cpp
 
 /// The node that makes a value if it is of this op, else null.
-inline Node* made_by(const Value* value, Op op) { return value != nullptr && value->producer != nullptr && value->producer->op == op ? value->producer : nullptr; }
+inline Node* made_by(const Value* value, Op op) {
+  return value != nullptr && value->producer != nullptr && value->producer->op == op ? value->producer : nullptr;
+}
 
 }  // namespace tcc

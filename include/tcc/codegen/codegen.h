@@ -9,20 +9,20 @@
 namespace tcc::codegen {
 
 struct NamedKernel {
-  std::string name;                  ///< symbol: "k0", ...
+  std::string name;  ///< symbol: "k0", ...
   const loop::Kernel* kernel;
 };
 
 /// What one module gives at each step; later texts are made only when asked for (asm_text) or when they are the product.
 struct Products {
-  std::string llvm_ir;               ///< filled when want_llvm
-  std::string assembly;              ///< PTX text (nvptx: always), or x86 assembly when want_asm
-  std::string object;                ///< x86: ELF relocatable bytes
+  std::string llvm_ir;   ///< filled when want_llvm
+  std::string assembly;  ///< PTX text (nvptx: always), or x86 assembly when want_asm
+  std::string object;    ///< x86: ELF relocatable bytes
 };
 struct Options {
-  int optimization = 2;              ///< 0..3; NVPTX is never below 2
+  int optimization = 2;  ///< 0..3; NVPTX is never below 2
   bool want_llvm = false, want_asm = false;
-  std::string target;                ///< "sm_80", "sm_90a", "x86-64-v3", "x86-64-v4"
+  std::string target;  ///< "sm_80", "sm_90a", "x86-64-v3", "x86-64-v4"
 };
 
 /// x86-64: each kernel is `void name(void* const* buffers, int64_t begin, int64_t end)`, the parallel items [begin, end) of its grid; buffers in

@@ -49,10 +49,10 @@ enum class Lowering : uint8_t { none, pointwise, create, view, concat, reduce, s
 struct OpInfo {
   std::string_view name;
   OpKind kind;
-  int min_operands, max_operands;   ///< max -1: any
-  int results;                      ///< -1: as the node says
+  int min_operands, max_operands;  ///< max -1: any
+  int results;                     ///< -1: as the node says
   Lowering lowering;
-  std::string_view attributes;      ///< the schema column of ops.def
+  std::string_view attributes;  ///< the schema column of ops.def
 };
 const OpInfo& info(Op op);
 inline std::string_view name_of(Op op) { return info(op).name; }
@@ -67,10 +67,10 @@ int num_ops();
 
 /// A dimension: a constant, `name<=bound` (a run-time i64 with a bound), or `name` alone (a symbol, until shapes are bound).
 struct Dim {
-  int64_t bound = -1;      ///< the constant, or the bound; -1: a symbol without a bound
-  std::string symbol;      ///< empty: constant
+  int64_t bound = -1;  ///< the constant, or the bound; -1: a symbol without a bound
+  std::string symbol;  ///< empty: constant
   Dim() = default;
-  Dim(int64_t constant) : bound(constant) {}                                        // NOLINT: a constant is a dimension
+  Dim(int64_t constant) : bound(constant) {}  // NOLINT: a constant is a dimension
   explicit Dim(std::string name, int64_t upper = -1) : bound(upper), symbol(std::move(name)) {}
   bool is_constant() const { return symbol.empty(); }
   bool operator==(const Dim&) const = default;
@@ -80,9 +80,12 @@ struct Dim {
 /// the fastest axes, in the order given) and padded up to a multiple. Most types have none.
 struct Layout {
   std::vector<int> order;
-  struct Tile { int axis; int64_t size; };
+  struct Tile {
+    int axis;
+    int64_t size;
+  };
   std::vector<Tile> tiles;
-  std::vector<int64_t> padded;   ///< extent of each axis in memory; empty: as the type
+  std::vector<int64_t> padded;  ///< extent of each axis in memory; empty: as the type
   bool operator==(const Layout&) const = default;
 };
 inline bool operator==(const Layout::Tile& a, const Layout::Tile& b) { return a.axis == b.axis && a.size == b.size; }
@@ -97,9 +100,9 @@ struct Type {
   Type(DType dtype, Shape shape);
   static Type unranked(DType dtype);
   int rank() const { return static_cast<int>(dims.size()); }
-  bool is_static() const;                 ///< ranked, every dimension constant
-  Shape shape() const;                    ///< requires is_static()
-  int64_t count() const;                  ///< requires is_static()
+  bool is_static() const;  ///< ranked, every dimension constant
+  Shape shape() const;     ///< requires is_static()
+  int64_t count() const;   ///< requires is_static()
   int64_t size_bytes() const;
   bool operator==(const Type& other) const;
 };
@@ -120,7 +123,7 @@ class Attrs {
   bool has(std::string_view name) const { return find(name) != nullptr; }
   bool get_bool(std::string_view name) const;
   int64_t get_int(std::string_view name) const;
-  double get_float(std::string_view name) const;            ///< also from int
+  double get_float(std::string_view name) const;  ///< also from int
   const std::string& get_string(std::string_view name) const;
   DType get_dtype(std::string_view name) const;
   const std::vector<int64_t>& get_ints(std::string_view name) const;
@@ -150,26 +153,26 @@ struct Location {
 struct Weight {
   std::string name;
   Tensor tensor;
-  bool from_model = true;          ///< false: made by a pass
+  bool from_model = true;  ///< false: made by a pass
 };
 
 struct Value {
   enum class Kind : uint8_t { input, result, region_arg, weight };
   Kind kind = Kind::result;
-  int id = 0;                      ///< unique in its graph, in creation order
-  std::string name;                ///< unique in its graph; for weights, the weight's name
+  int id = 0;        ///< unique in its graph, in creation order
+  std::string name;  ///< unique in its graph; for weights, the weight's name
   Type type;
-  Node* producer = nullptr;        ///< for results
-  int index = 0;                   ///< which result, input or argument
-  Weight* weight = nullptr;        ///< for weights
+  Node* producer = nullptr;  ///< for results
+  int index = 0;             ///< which result, input or argument
+  Weight* weight = nullptr;  ///< for weights
 };
 
 struct Node {
   Op op;
-  std::vector<Value*> operands;    ///< nullptr: an absent optional operand
+  std::vector<Value*> operands;  ///< nullptr: an absent optional operand
   std::vector<Value*> results;
   Attrs attrs;
-  std::vector<std::unique_ptr<Region>> regions;   ///< if, while, scan, call; values from outside are captured by name
+  std::vector<std::unique_ptr<Region>> regions;  ///< if, while, scan, call; values from outside are captured by name
   Location loc;
   int id = 0;
   Value* result(int i = 0) const { return results[static_cast<size_t>(i)]; }
@@ -178,12 +181,15 @@ struct Node {
 
 struct Region {
   std::vector<Value*> args;
-  std::vector<Node*> nodes;        ///< topological order
+  std::vector<Node*> nodes;  ///< topological order
   std::vector<Value*> results;
 };
 
 /// What `state(...)` of a step graph returns: the new value of a weight.
-struct StateUpdate { Weight* weight; Value* value; };
+struct StateUpdate {
+  Weight* weight;
+  Value* value;
+};
 
 class Graph {
  public:
@@ -192,9 +198,9 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   std::string name;
-  std::string file;                ///< the model file, for messages
-  Region body;                     ///< args: the inputs; results: the outputs
-  std::vector<std::string> output_names;   ///< names the outside sees; as many as body.results
+  std::string file;                       ///< the model file, for messages
+  Region body;                            ///< args: the inputs; results: the outputs
+  std::vector<std::string> output_names;  ///< names the outside sees; as many as body.results
   std::vector<StateUpdate> state_updates;
 
   Value* add_input(std::string_view name, Type type);
@@ -202,7 +208,7 @@ class Graph {
   void add_output(Value* value, std::string_view name);
   /// The value that reads a weight; made on first use. `name` is made unique if another tensor has it.
   Value* add_weight(std::string_view name, Tensor tensor, bool from_model = true);
-  Value* find_weight(std::string_view name) const;          ///< nullptr when there is none
+  Value* find_weight(std::string_view name) const;  ///< nullptr when there is none
 
   /// A node with results of the given types, not yet in any region. Result names are made unique from `name_hint`.
   Node* make_node(Op op, std::vector<Value*> operands, Attrs attrs, std::vector<Type> result_types, Location loc,
@@ -214,7 +220,7 @@ class Graph {
   const std::deque<std::unique_ptr<Weight>>& weights() const { return weights_; }
   /// Drops weights that nothing reads (body, outputs, regions, state).
   void remove_unused_weights();
-  int num_values() const { return static_cast<int>(values_.size()); }   ///< ids are below this
+  int num_values() const { return static_cast<int>(values_.size()); }  ///< ids are below this
 
   std::unique_ptr<Graph> clone() const;
 
@@ -246,7 +252,7 @@ struct InferInput {
 /// Thrown by shape rules and decompositions with a message that says found and expected ("`axis` is 4, rank is 3"); turned into a Diagnostic
 /// that names the node by who called.
 struct RuleError {
-  std::string kind;      ///< a row of diagnostics.def: "type-error", "unsupported-attribute", ...
+  std::string kind;  ///< a row of diagnostics.def: "type-error", "unsupported-attribute", ...
   std::string message;
 };
 std::vector<Type> infer_types(const InferInput& input);
@@ -260,11 +266,11 @@ std::vector<Tensor> evaluate_prim(const Node& node, std::span<const Tensor> oper
 
 struct PrintOptions {
   bool locations = true;
-  std::string weights_file;        ///< writes `weights "<file>"` first when not empty
-  int64_t small_weights = -1;      ///< weights of at most so many elements are declared with their values, for tests and for reading
+  std::string weights_file;    ///< writes `weights "<file>"` first when not empty
+  int64_t small_weights = -1;  ///< weights of at most so many elements are declared with their values, for tests and for reading
 };
 std::string print(const Graph& graph, const PrintOptions& options = {});
-std::string print(const Node& node);          ///< one line, as inside a graph
+std::string print(const Node& node);  ///< one line, as inside a graph
 /// Parses what print wrote. Weights get their tensors from `weights` (by name); a missing one is an error unless `types_only`, which gives
 /// each weight a tensor of zeros with the type of its declaration. A weight declared with values (`weight @s: i64[2] = [2, 3]`) needs none.
 std::unique_ptr<Graph> parse_graph(std::string_view text, const std::string& file, const std::map<std::string, Tensor>& weights,

@@ -14,9 +14,9 @@ class Builder;
 
 /// What the command line binds before shapes are resolved.
 struct Bindings {
-  std::map<std::string, Shape> shapes;         ///< --shapes: input name -> sizes
-  std::map<std::string, Tensor> inputs;        ///< --bind: input name -> constant (the input leaves the signature)
-  std::map<std::string, int64_t> symbols;      ///< --bind name=value where name is a dimension symbol
+  std::map<std::string, Shape> shapes;     ///< --shapes: input name -> sizes
+  std::map<std::string, Tensor> inputs;    ///< --bind: input name -> constant (the input leaves the signature)
+  std::map<std::string, int64_t> symbols;  ///< --bind name=value where name is a dimension symbol
 };
 
 /// bind-shapes: applies the bindings to the inputs; a symbol fixed by one input is fixed everywhere. Unknown names: Error usage;
@@ -36,7 +36,7 @@ void canonicalize(Graph& graph, bool keep_parameters = false);
 /// eliminate-common-subexpressions: equal nodes become one, equal constants too. Weights of the model merge only with `merge_model_weights`
 /// (inference): parameters that are equal now need not be after a training step.
 void eliminate_common_subexpressions(Graph& graph, bool merge_model_weights = false);
-void eliminate_dead_code(Graph& graph);               ///< eliminate-dead-code
+void eliminate_dead_code(Graph& graph);  ///< eliminate-dead-code
 /// decompose: composites to prims, implicit broadcasts explicit. Reports each node that has a fault.
 void decompose(Graph& graph, Diagnostics& diagnostics);
 

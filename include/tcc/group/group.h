@@ -18,11 +18,11 @@ enum class UnitKind : uint8_t { map, rows, contract, window, scan, scatter, sort
 struct Unit {
   int id = 0;
   UnitKind kind = UnitKind::map;
-  std::string label;                 ///< the model's own node names, "fc1/Gemm + relu/Relu"
-  std::vector<Node*> nodes;          ///< in graph order; views and creates may be in several units, all others in one
-  std::vector<Value*> inputs;        ///< values it reads that are materialised elsewhere (inputs, weights, results of other units)
-  std::vector<Value*> outputs;       ///< values it materialises
-  Node* anchor = nullptr;            ///< contract, window, scan, scatter, sort
+  std::string label;            ///< the model's own node names, "fc1/Gemm + relu/Relu"
+  std::vector<Node*> nodes;     ///< in graph order; views and creates may be in several units, all others in one
+  std::vector<Value*> inputs;   ///< values it reads that are materialised elsewhere (inputs, weights, results of other units)
+  std::vector<Value*> outputs;  ///< values it materialises
+  Node* anchor = nullptr;       ///< contract, window, scan, scatter, sort
 };
 
 /// A value that is materialised by being (part of) another: a reshape of it, or a contiguous piece of a concat's result. Costs nothing at run time.
@@ -34,16 +34,16 @@ struct Alias {
 
 struct Groups {
   const Graph* graph = nullptr;
-  std::vector<Unit> units;           ///< in an order that respects their dependences
+  std::vector<Unit> units;  ///< in an order that respects their dependences
   std::vector<Alias> aliases;
 };
 
 /// Groups the prims of a verified prims graph. `fuse` false: one unit per prim that is not free (for measurements and tests).
 Groups form_groups(const Graph& graph, bool fuse = true);
-std::string print(const Groups& groups);                 ///< after the graph's text; node results name the members
+std::string print(const Groups& groups);  ///< after the graph's text; node results name the members
 Groups parse_groups(std::string_view text, const std::string& file, const Graph& graph);
 bool equal(const Groups& a, const Groups& b, std::string* why = nullptr);
-std::vector<std::string> verify(const Groups& groups);   ///< every needed value materialised once, acyclic, kinds hold
+std::vector<std::string> verify(const Groups& groups);  ///< every needed value materialised once, acyclic, kinds hold
 
 /// First-form loops of one unit. Parameters: unit.inputs, then unit.outputs, in order.
 loop::Unit lower(const Graph& graph, const Unit& unit);

@@ -12,7 +12,8 @@ namespace tcc {
 struct EvalInput {
   const Node& node;
   std::span<const Tensor> operands;
-  bool f64;   ///< floats are held and computed in f64 whatever the types of the graph say: every float operand is f64, every float result must be
+  bool
+      f64;  ///< floats are held and computed in f64 whatever the types of the graph say: every float operand is f64, every float result must be
 
   const Tensor& operand(int i) const { return operands[static_cast<size_t>(i)]; }
   const Attrs& attrs() const { return node.attrs; }

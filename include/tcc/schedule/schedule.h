@@ -18,7 +18,7 @@ namespace tcc::schedule {
 /// Names of the vocabulary: split fuse reorder tile bind vectorize unroll online keep stage pipeline reduce_across split_reduce compute_at tensorize epilogue.
 /// Arguments in order: names (of loop variables, scalars, buffers, or words such as `block`), integers, or key=value.
 struct Argument {
-  std::string key;                               ///< empty: positional
+  std::string key;  ///< empty: positional
   std::variant<std::string, int64_t> value;
   bool operator==(const Argument&) const = default;
 };
@@ -29,24 +29,24 @@ struct Primitive {
 };
 using Schedule = std::vector<Primitive>;
 
-std::string print(const Schedule& schedule);                     ///< one line
+std::string print(const Schedule& schedule);  ///< one line
 Schedule parse_schedule(std::string_view text, const std::string& file);
 
 /// What the cost model knows of a target.
 struct Target {
   enum class Kind : uint8_t { cpu, cuda };
   Kind kind = Kind::cpu;
-  std::string name;                 ///< "x86-64-v3", "sm_80", "sm_90a"
-  int vector_bytes = 32;            ///< CPU: SIMD register; CUDA: widest access (16)
+  std::string name;       ///< "x86-64-v3", "sm_80", "sm_90a"
+  int vector_bytes = 32;  ///< CPU: SIMD register; CUDA: widest access (16)
   int vector_registers = 16;
-  int cores = 1;                    ///< CPU: cores assumed; CUDA: multiprocessors
+  int cores = 1;  ///< CPU: cores assumed; CUDA: multiprocessors
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20;
-  int64_t shared_bytes = 0;         ///< per block, CUDA
-  double bytes_per_ns = 20;         ///< memory bandwidth
-  bool allow_tf32 = false;          ///< CUDA: f32 products by tensor cores with 10-bit mantissas (--matmul-precision)
-  double flops_per_ns = 50;         ///< f32 fused multiply-adds x 2, whole chip
+  int64_t shared_bytes = 0;  ///< per block, CUDA
+  double bytes_per_ns = 20;  ///< memory bandwidth
+  bool allow_tf32 = false;   ///< CUDA: f32 products by tensor cores with 10-bit mantissas (--matmul-precision)
+  double flops_per_ns = 50;  ///< f32 fused multiply-adds x 2, whole chip
   static Target cpu_v3();
-  static Target cuda_sm80();        ///< constants of an H200-class chip with sm_80 code
+  static Target cuda_sm80();  ///< constants of an H200-class chip with sm_80 code
 };
 
 /// Chooses the primitives for a unit by the cost model of the target. Deterministic.

@@ -23,10 +23,10 @@ enum class ExitCode : int { ok = 0, model = 1, usage = 2, verification = 3, inte
 struct Diagnostic {
   enum class Severity { error, not_supported, internal_error, warning, note, help };
   Severity severity = Severity::error;
-  std::string kind;      ///< kebab-case identifier, a row of diagnostics.def, e.g. "unsupported-op"
+  std::string kind;  ///< kebab-case identifier, a row of diagnostics.def, e.g. "unsupported-op"
   std::string where;
-  std::string message;   ///< lower case, no full stop, found value before expected value
-  std::string snippet;   ///< printed IR line(s) that belong to it, or empty
+  std::string message;  ///< lower case, no full stop, found value before expected value
+  std::string snippet;  ///< printed IR line(s) that belong to it, or empty
 };
 
 /// A row of diagnostics.def: every kind that a Diagnostic may have.

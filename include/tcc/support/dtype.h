@@ -9,21 +9,34 @@ namespace tcc {
 
 /// Element type of a tensor. Storage is little endian; sub-byte types are packed two per byte, low nibble first.
 enum class DType : uint8_t {
-  f32, f64, f16, bf16,
-  i8, i16, i32, i64,
-  u8, u16, u32, u64,
-  boolean,              ///< one byte, 0 or 1; printed `bool`
-  f8e4m3fn, f8e4m3fnuz, f8e5m2, f8e5m2fnuz,
-  i4, u4,
+  f32,
+  f64,
+  f16,
+  bf16,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  boolean,  ///< one byte, 0 or 1; printed `bool`
+  f8e4m3fn,
+  f8e4m3fnuz,
+  f8e5m2,
+  f8e5m2fnuz,
+  i4,
+  u4,
 };
 inline constexpr int kNumDTypes = static_cast<int>(DType::u4) + 1;
 
-std::string_view name_of(DType dtype);                        ///< `f32`, `bf16`, `bool`, ...
-std::optional<DType> parse_dtype(std::string_view name);      ///< inverse of name_of
-int size_bits(DType dtype);                                   ///< 4 for i4/u4, 8 for bool
-inline int size_bytes(DType dtype) { return (size_bits(dtype) + 7) / 8; }   ///< of one element stored alone
-bool is_float(DType dtype);                                   ///< f8 kinds included
-bool is_integer(DType dtype);                                 ///< signed or unsigned; bool is not
+std::string_view name_of(DType dtype);                                     ///< `f32`, `bf16`, `bool`, ...
+std::optional<DType> parse_dtype(std::string_view name);                   ///< inverse of name_of
+int size_bits(DType dtype);                                                ///< 4 for i4/u4, 8 for bool
+inline int size_bytes(DType dtype) { return (size_bits(dtype) + 7) / 8; }  ///< of one element stored alone
+bool is_float(DType dtype);                                                ///< f8 kinds included
+bool is_integer(DType dtype);                                              ///< signed or unsigned; bool is not
 bool is_signed_integer(DType dtype);
 bool is_unsigned_integer(DType dtype);
 

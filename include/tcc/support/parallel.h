@@ -6,7 +6,7 @@
 
 namespace tcc {
 
-void set_num_threads(int threads);   ///< 1 or more; called once by the driver
+void set_num_threads(int threads);  ///< 1 or more; called once by the driver
 int num_threads();
 
 /// Calls body(begin, end) over disjoint chunks that cover [0, count), at least `grain` each, possibly on several threads; returns when

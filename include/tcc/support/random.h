@@ -22,8 +22,8 @@ struct RandomStream {
   uint64_t stream = 0;
   uint64_t base = 0;
 
-  uint32_t bits(uint64_t i) const;    ///< element i: 32 random bits
-  float uniform(uint64_t i) const;    ///< in [0, 1): the upper 24 bits times 2^-24
+  uint32_t bits(uint64_t i) const;  ///< element i: 32 random bits
+  float uniform(uint64_t i) const;  ///< in [0, 1): the upper 24 bits times 2^-24
   /// Standard normal, by Box and Muller from the elements 2j and 2j+1 to the elements 2j (cosine) and 2j+1 (sine).
   float normal(uint64_t i) const;
   /// Uniform in [low, high); high > low, their difference at most 2^32.
@@ -31,7 +31,8 @@ struct RandomStream {
 };
 
 // Tensors of a stream, element i at flat index i; converted to the dtype by the cast rule of tensor.h.
-Tensor random_uniform(DType dtype, Shape shape, const RandomStream& stream, float low = 0, float high = 1);   ///< low + (high - low) * u in f32; may round to high
+Tensor random_uniform(DType dtype, Shape shape, const RandomStream& stream, float low = 0,
+                      float high = 1);  ///< low + (high - low) * u in f32; may round to high
 Tensor random_normal(DType dtype, Shape shape, const RandomStream& stream, float mean = 0, float deviation = 1);
 Tensor random_integers(DType dtype, Shape shape, const RandomStream& stream, int64_t low, int64_t high);
 

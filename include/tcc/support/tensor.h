@@ -14,10 +14,10 @@ namespace tcc {
 
 using Shape = std::vector<int64_t>;
 
-int64_t num_elements(std::span<const int64_t> shape);        ///< 1 for rank 0; saturates at INT64_MAX on overflow; 0 when an extent is 0 or less
-int64_t storage_bytes(DType dtype, int64_t count);           ///< sub-byte types packed
-std::vector<int64_t> row_major_strides(std::span<const int64_t> shape);   ///< in elements
-std::string to_string(std::span<const int64_t> shape);       ///< "[2, 3]"
+int64_t num_elements(std::span<const int64_t> shape);  ///< 1 for rank 0; saturates at INT64_MAX on overflow; 0 when an extent is 0 or less
+int64_t storage_bytes(DType dtype, int64_t count);     ///< sub-byte types packed
+std::vector<int64_t> row_major_strides(std::span<const int64_t> shape);  ///< in elements
+std::string to_string(std::span<const int64_t> shape);                   ///< "[2, 3]"
 
 // The rule of conversion between dtypes, the same in cast_to, in the `cast` prim and in generated code:
 // - float to integer: truncates towards zero, saturates at the bounds of the integer, NaN gives 0 (LLVM's fptosi.sat and fptoui.sat);
@@ -50,16 +50,16 @@ class Tensor {
 
   /// The element at flat index i, converted. Any dtype; bool gives 0 or 1.
   double as_double(int64_t i) const;
-  int64_t as_int64(int64_t i) const;   ///< floats truncate towards zero; u64 beyond i64 wraps
-  void set_double(int64_t i, double value);   ///< by the rule above, as from f64
-  void set_int64(int64_t i, int64_t value);   ///< by the rule above, as from i64
+  int64_t as_int64(int64_t i) const;         ///< floats truncate towards zero; u64 beyond i64 wraps
+  void set_double(int64_t i, double value);  ///< by the rule above, as from f64
+  void set_int64(int64_t i, int64_t value);  ///< by the rule above, as from i64
 
-  Tensor reshaped(Shape shape) const;  ///< same bytes, same count; not writable
-  Tensor cast_to(DType dtype) const;   ///< element-wise, by the rule above
-  bool same_bytes(const Tensor& other) const;   ///< dtype, shape and bytes equal
+  Tensor reshaped(Shape shape) const;          ///< same bytes, same count; not writable
+  Tensor cast_to(DType dtype) const;           ///< element-wise, by the rule above
+  bool same_bytes(const Tensor& other) const;  ///< dtype, shape and bytes equal
 
   static Tensor scalar(DType dtype, double value);
-  static Tensor from_ints(std::vector<int64_t> values);   ///< i64, rank 1
+  static Tensor from_ints(std::vector<int64_t> values);  ///< i64, rank 1
 
  private:
   DType dtype_ = DType::f32;

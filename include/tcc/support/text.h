@@ -18,9 +18,9 @@ enum class TokenKind : uint8_t { end, identifier, value, global, body, integer, 
 
 struct Token {
   TokenKind kind = TokenKind::end;
-  std::string text;        ///< without the sigil, unquoted and unescaped; punctuation: the characters
-  int64_t integer = 0;     ///< for integer (one beyond i64 is floating instead)
-  double floating = 0;     ///< for floating and integer
+  std::string text;     ///< without the sigil, unquoted and unescaped; punctuation: the characters
+  int64_t integer = 0;  ///< for integer (one beyond i64 is floating instead)
+  double floating = 0;  ///< for floating and integer
   int line = 0, column = 0;
 };
 
@@ -29,17 +29,17 @@ class Lexer {
   /// `text` must outlive the lexer; `file` only names it in errors.
   Lexer(std::string_view text, std::string file);
   const Token& peek() const { return token_; }
-  Token next();                                   ///< returns the current token and moves on
-  bool at(std::string_view punctuation_or_word) const;   ///< current token is that punctuation or identifier
-  bool accept(std::string_view punctuation_or_word);     ///< moves on when it is
-  void expect(std::string_view punctuation_or_word);     ///< throws when it is not
+  Token next();                                         ///< returns the current token and moves on
+  bool at(std::string_view punctuation_or_word) const;  ///< current token is that punctuation or identifier
+  bool accept(std::string_view punctuation_or_word);    ///< moves on when it is
+  void expect(std::string_view punctuation_or_word);    ///< throws when it is not
   std::string expect_identifier();
-  std::string expect_value();      ///< %name -> name
-  std::string expect_global();     ///< @name -> name
+  std::string expect_value();   ///< %name -> name
+  std::string expect_global();  ///< @name -> name
   std::string expect_string();
   int64_t expect_integer();
-  double expect_number();          ///< also inf, -inf, nan, and bits as 0x... for NaN payloads: 8 digits f32, 16 f64
-  [[noreturn]] void fail(const std::string& message) const;   ///< Error(model, "syntax", "file:line:column", message), with the line
+  double expect_number();  ///< also inf, -inf, nan, and bits as 0x... for NaN payloads: 8 digits f32, 16 f64
+  [[noreturn]] void fail(const std::string& message) const;  ///< Error(model, "syntax", "file:line:column", message), with the line
   int line() const { return token_.line; }
 
  private:
