@@ -1,0 +1,223 @@
+// Contractions on the host: register tiles of rows by vectors of columns, or of partial sums where both operands are contiguous along the sum.
+#include <algorithm>
+
+#include "loop/primitives/edit.h"
+#include "schedule/choose_cpu.h"
+
+namespace tcc::schedule {
+
+using namespace tcc::loop;
+
+void CpuNest::contraction() {
+  const std::string sum = reduce().states[0].result->name;
+  c_.fuse_all(reduce().dims.front().var->name);
+  const Operands o = operands();
+  const std::vector<loop::Dim> dims = nest().dims, reduced = reduce().dims;
+
+  // Vectors along a dim of the map that is contiguous in the result and in an operand (constant in the other).
+  const loop::Dim* vector = nullptr;
+  const auto unit_or_none = [&](const Access& access, const Var* var) {
+    const std::optional<int64_t> stride = stride_of(access, var);
+    return stride && (*stride == 0 || *stride == 1);
+  };
+  for (const loop::Dim& dim : dims) {
+    const Var* var = dim.var.get();
+    if (dim.var->extent >= 4 && stride_of(o.c, var) == 1 && unit_or_none(o.a, var) && unit_or_none(o.b, var)) vector = &dim;
+  }
+  const loop::Dim& last_reduced = reduced.back();
+  const bool along_k =
+      stride_of(o.a, last_reduced.var.get()) == 1 && stride_of(o.b, last_reduced.var.get()) == 1 && last_reduced.var->extent >= 8;
+  if (!vector && along_k) {
+    partial_sums(sum, o, dims, last_reduced);
+    return;
+  }
+  if (!vector) vector = &dims.back();
+  if (!staged_tile(sum, o, dims, reduced, *vector)) register_tile(sum, o, dims, reduced, *vector);
+}
+
+CpuNest::TileSize CpuNest::best_tile(int64_t rows, int64_t columns, int64_t lanes, bool padded) const {
+  TileSize best;
+  double least = 0;
+  const auto tile_cost = [](int64_t m, int64_t v) {
+    return static_cast<double>(std::max<int64_t>({m * v, m + v, 8})) + 0.1 * static_cast<double>(m + v);
+  };
+  for (int64_t v = 1; v <= 8; v++) {
+    if (v > 1 && (v - 1) * lanes >= columns) continue;
+    const int64_t width = padded ? v * lanes : std::min(v * lanes, columns);
+    const int64_t whole = columns / width, rest = columns % width;
+    if (!padded && rest > 0 && !is_power(width)) continue;
+    // Vectors of other than a power of two elements end as single elements.
+    const int64_t narrow = rest == 0 ? 0 : padded ? v : is_power(rest) ? std::max<int64_t>(1, rest / lanes) : rest;
+    const int64_t wide = width % lanes == 0 ? v : is_power(width) ? 1 : width;
+    for (int64_t m = 1; m <= std::min<int64_t>(rows, 12); m++) {
+      if (m * v + v + 1 > c_.target().vector_registers) continue;
+      const auto band = [&](int64_t height) {
+        return static_cast<double>(whole) * tile_cost(height, wide) + (narrow > 0 ? tile_cost(height, narrow) : 0);
+      };
+      const double cost = static_cast<double>(rows / m) * band(m) + (rows % m > 0 ? band(rows % m) : 0);
+      if (least == 0 || cost < least - 1e-9) {
+        least = cost;
+        best = {m, v};
+      }
+    }
+  }
+  return best;
+}
+
+std::vector<std::string> CpuNest::split_columns(const std::string& dim, int64_t columns) {
+  if (is_power(columns) || columns % lanes_ != 0) return {dim};
+  c_.split(dim, columns & -columns);
+  return {dim + "_0", dim + "_1"};
+}
+
+void CpuNest::tile_registers(const std::string& sum, const std::string& row, const std::vector<std::string>& registers) {
+  std::vector<std::string> dims = registers;
+  if (!row.empty()) dims.insert(dims.begin(), row);
+  std::vector<Argument> arguments{Chooser::arg(sum)};
+  for (const std::string& dim : dims) arguments.push_back(Chooser::arg(dim));
+  c_.add("tile", std::move(arguments));
+  for (size_t i = 0; i + 1 < dims.size(); i++) c_.unroll(dims[i]);
+  c_.vectorize(dims.back());
+}
+
+CpuNest::Operands CpuNest::operands() const {
+  Operands result;
+  std::vector<Access> loads = accesses_of(Block{Stmt{reduce()}});
+  result.a = loads[0];
+  result.b = loads[1];
+  for (const Access& access : accesses_of(nest().body)) {
+    if (access.store) result.c = access;
+  }
+  return result;
+}
+
+const Reduce& CpuNest::reduce() const {
+  for (const Stmt& stmt : nest().body) {
+    if (const auto* found = std::get_if<Reduce>(&stmt.node)) return *found;
+  }
+  std::abort();  // kind_of found one
+}
+
+CpuNest::Items CpuNest::split_items(const std::vector<std::string>& outer, int64_t most_inside) {
+  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work_ns_ / kItemNs), 1, kMaxItems);
+  Items items;
+  int64_t count = 1;
+  for (size_t i = 0; i < outer.size(); i++) {
+    const int64_t extent = c_.extent(outer[i]), need = (wanted + count - 1) / count;
+    const bool last = i + 1 == outer.size();
+    if (!last || extent == 1) {
+      items.parallel.push_back(outer[i]);
+      count *= extent;
+      continue;
+    }
+    // A few steps at once: neighbours share most of what they read.
+    const int64_t chunk = std::max(nice_chunk(extent, need), std::min<int64_t>(extent, 4));
+    c_.split(outer[i], std::min(chunk, most_inside));
+    items.parallel.push_back(outer[i] + "_0");
+    items.inside.push_back(outer[i] + "_1");
+  }
+  return items;
+}
+
+void CpuNest::unroll_steps(const std::vector<loop::Dim>& reduced) {
+  int64_t steps = 1;
+  for (size_t i = reduced.size(); i-- > 0;) {
+    const int64_t extent = reduced[i].var->extent;
+    if (steps * extent > 9) break;
+    c_.unroll(reduced[i].var->name);
+    steps *= extent;
+  }
+  if (steps == 1 && reduced.back().var->extent % 4 == 0) {
+    c_.split(reduced.back().var->name, 4);
+    c_.unroll(reduced.back().var->name + "_1");
+  }
+}
+
+const loop::Dim* CpuNest::rows_dim(const std::vector<loop::Dim>& dims, const Access& moving, const Access& other, const Var* vector) {
+  const loop::Dim* rows = nullptr;
+  for (const loop::Dim& dim : dims) {
+    if (dim.var.get() == vector || moves(moving, dim.var.get()) || !moves(other, dim.var.get())) continue;
+    if (!rows || dim.var->extent > rows->var->extent) rows = &dim;
+  }
+  return rows;
+}
+
+void CpuNest::register_tile(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims,
+                            const std::vector<loop::Dim>& reduced, const loop::Dim& vector) {
+  const bool a_moves = moves(o.a, vector.var.get());
+  const Access& moving = a_moves ? o.a : o.b;
+  const Access& other = a_moves ? o.b : o.a;
+  const loop::Dim* rows = rows_dim(dims, moving, other, vector.var.get());
+  const TileSize size = best_tile(rows ? rows->var->extent : 1, vector.var->extent, lanes_, false);
+  const int64_t columns = std::min(size.vectors * lanes_, vector.var->extent);
+  const std::string v = vector.var->name, u = rows ? rows->var->name : "";
+  std::vector<std::string> outer, spatial;
+  for (const loop::Dim& dim : dims) {
+    const std::string& name = dim.var->name;
+    if (name == v || name == u) continue;
+    const bool batch = moves(o.a, dim.var.get()) && moves(o.b, dim.var.get());
+    (batch ? outer : spatial).push_back(name);
+  }
+  c_.split(v, columns);
+  const std::vector<std::string> registers = split_columns(v + "_1", columns);
+  if (rows) {
+    c_.split(u, size.rows);
+    outer.push_back(u + "_0");
+  }
+  outer.insert(outer.end(), spatial.begin(), spatial.end());
+  outer.push_back(v + "_0");
+  std::vector<std::string> order = outer;
+  if (rows) order.push_back(u + "_1");
+  order.insert(order.end(), registers.begin(), registers.end());
+  c_.reorder(order);
+  parallelize(outer);
+  if (rows && rows->var->extent % size.rows != 0) c_.peel(u + "_1");
+  if (vector.var->extent % columns != 0) c_.peel(v + "_1");
+
+  unroll_steps(reduced);
+  tile_registers(sum, rows ? u + "_1" : "", registers);
+}
+
+void CpuNest::partial_sums(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const loop::Dim& reduced) {
+  const loop::Dim* rows = nullptr;
+  const loop::Dim* columns = nullptr;
+  for (const loop::Dim& dim : dims) {
+    const bool a = moves(o.a, dim.var.get()), b = moves(o.b, dim.var.get());
+    if (a && !b && (!rows || dim.var->extent > rows->var->extent)) rows = &dim;
+    if (b && !a && (!columns || dim.var->extent > columns->var->extent)) columns = &dim;
+  }
+  const int64_t w = lanes_;
+  const auto block = [](int64_t extent, int64_t most) {
+    for (int64_t size = most; size > 1; size--) {
+      if (extent % size == 0) return size;
+    }
+    return std::min(extent, most);
+  };
+  const int64_t n = columns ? block(columns->var->extent, 4) : 1, m = rows ? block(rows->var->extent, n >= 4 ? 3 : 4) : 1;
+  std::vector<std::string> outer, inner;
+  for (const loop::Dim& dim : dims) {
+    const std::string& name = dim.var->name;
+    const bool tiled = &dim == rows || &dim == columns;
+    if (tiled) {
+      c_.split(name, &dim == rows ? m : n);
+      inner.push_back(name + "_1");
+    }
+    outer.push_back(tiled ? name + "_0" : name);
+  }
+  const std::string k = reduced.var->name;
+  c_.split(k, w);
+  std::vector<std::string> order = outer;
+  order.insert(order.end(), inner.begin(), inner.end());
+  c_.reorder(order);
+  parallelize(outer);
+  if (rows && rows->var->extent % m != 0) c_.peel(rows->var->name + "_1");
+  if (columns && columns->var->extent % n != 0) c_.peel(columns->var->name + "_1");
+  std::vector<Argument> arguments{Chooser::arg(sum)};
+  for (const std::string& name : inner) arguments.push_back(Chooser::arg(name));
+  arguments.push_back(Chooser::arg(k + "_1"));
+  c_.add("tile", std::move(arguments));
+  for (const std::string& name : inner) c_.unroll(name);
+  c_.vectorize(k + "_1");
+}
+
+}  // namespace tcc::schedule

@@ -1,0 +1,141 @@
+// Convolutions on the host: what an item reads of the image is copied first, so that inner loops read whole vectors without masks.
+#include <algorithm>
+
+#include "loop/primitives/edit.h"
+#include "schedule/choose_cpu.h"
+
+namespace tcc::schedule {
+
+using namespace tcc::loop;
+
+bool CpuNest::spread_window(const Loop& loop) {
+  if (loop.dims.size() < 2 || loop.dims.back().var->extent >= 8 || loop.where) return false;
+  const Reduce* reduce = nullptr;
+  for (const Stmt& stmt : loop.body) {
+    if (const auto* found = std::get_if<Reduce>(&stmt.node)) reduce = found;
+  }
+  if (!reduce || reduce->dims.size() < 2 || iterations(reduce->dims) < 64) return false;
+  const Let* window = nullptr;
+  bool contiguous = false;
+  int64_t reuse = 1;
+  for (const Stmt& stmt : reduce->body) {
+    const auto* let = std::get_if<Let>(&stmt.node);
+    if (!let || let->value->kind != Expr::Kind::load) continue;
+    const Access access = accesses_of(let->value)[0];
+    if (access.flat.uses_scalars()) return false;
+    if (access.flat.uses(loop.dims.back().var.get())) {
+      if (window) return false;
+      window = let;
+      for (const loop::Dim& dim : loop.dims) {
+        if (!moves(access, dim.var.get())) reuse *= dim.var->extent;
+      }
+    } else {  // the weights: contiguous along the whole sum
+      int64_t stride = 1;
+      contiguous = true;
+      for (size_t i = reduce->dims.size(); i-- > 0;) {
+        contiguous = contiguous && (reduce->dims[i].var->extent == 1 || stride_of(access, reduce->dims[i].var.get()) == stride);
+        stride *= reduce->dims[i].var->extent;
+      }
+    }
+  }
+  if (!window || !contiguous || reuse < 8) return false;
+  const std::string name = window->scalar->name, spread = loop.dims[0].var->name;
+  std::string copied;
+  for (const loop::Dim& dim : loop.dims) {
+    if (copied.empty() && accesses_of(window->value)[0].flat.uses(dim.var.get())) copied = dim.var->name + "_at";
+  }
+  c_.add("compute_at", {Chooser::arg(name), Chooser::arg(std::string("top"))});
+  CpuNest(c_, copied).run();
+  CpuNest(c_, spread).run(false);
+  return true;
+}
+
+bool CpuNest::staged_tile(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims,
+                          const std::vector<loop::Dim>& reduced, const loop::Dim& vector) {
+  const bool a_moves = moves(o.a, vector.var.get());
+  const Access& moving = a_moves ? o.a : o.b;
+  const Access& other = a_moves ? o.b : o.a;
+  const std::optional<int64_t> stride = stride_of(moving, vector.var.get());
+  if (moves(other, vector.var.get()) || moving.buffer == other.buffer || !stride || *stride < 1) return false;
+  const bool odd = vector.var->extent % lanes_ != 0 && reduced.size() > 1;  // part of a vector would load element by element
+  if (!moving.guarded && *stride == 1 && !odd) return false;
+  const size_t last = moving.indices.size() - 1;
+  if (moving.indices[last].coefficient_of(vector.var.get()) != *stride) return false;
+  for (const Index& index : moving.indices) {
+    for (const Term& term : index.terms()) {
+      if (term.atom.kind != Atom::Kind::var || term.coefficient < 0) return false;
+    }
+  }
+  const loop::Dim* rows = rows_dim(dims, moving, other, vector.var.get());
+  if (!rows) return false;
+  const std::string v = vector.var->name, u = rows->var->name;
+
+  // The dims that an item covers: all but rows and vector, those that walk over the image last.
+  std::vector<std::string> outer;
+  const loop::Dim* walk_dim = nullptr;
+  for (const loop::Dim& dim : dims) {
+    const std::string& name = dim.var->name;
+    if (name == v || name == u) continue;
+    const bool batch = !moves(moving, dim.var.get()) || moves(other, dim.var.get());
+    if (!batch && dim.var->extent > 1) walk_dim = &dim;
+    outer.push_back(name);
+  }
+  if (walk_dim) {
+    std::erase(outer, walk_dim->var->name);
+    outer.push_back(walk_dim->var->name);
+  }
+  if (outer.empty()) return false;
+  // How many steps of the last one fit the copy into the second-level cache's half.
+  const TileSize size = best_tile(rows->var->extent, vector.var->extent, lanes_, true);
+  const int64_t columns = size.vectors * lanes_;
+  const auto copy_bytes = [&](int64_t steps) {
+    int64_t elements = 1;
+    for (const Index& index : moving.indices) {
+      int64_t length = 1;
+      for (const Term& term : index.terms()) {
+        int64_t extent = 1;
+        for (const loop::Dim& dim : reduced) {
+          if (dim.var == term.atom.var) extent = dim.var->extent;
+        }
+        if (term.atom.var == vector.var) extent = (vector.var->extent + columns - 1) / columns * columns;
+        if (walk_dim && term.atom.var == walk_dim->var) extent = steps;
+        length += term.coefficient * (extent - 1);
+      }
+      elements *= length;
+    }
+    return elements * size_bytes(moving.buffer->dtype);
+  };
+  int64_t steps = walk_dim ? walk_dim->var->extent : 1;
+  while (steps > 1 && copy_bytes(steps) > c_.target().l2_bytes / 2) steps = (steps + 1) / 2;
+  if (copy_bytes(steps) > c_.target().l2_bytes / 2) return false;
+
+  const Items items = split_items(outer, steps);
+  if (columns > vector.var->extent) c_.add("split", {Chooser::arg(v), Chooser::arg(columns), Chooser::key("tail", "pad")});
+  else c_.split(v, columns);
+  const std::vector<std::string> registers = split_columns(v + "_1", columns);
+  c_.split(u, size.rows);
+  std::vector<std::string> order = items.parallel;
+  order.push_back(u + "_0");
+  order.insert(order.end(), items.inside.begin(), items.inside.end());
+  order.insert(order.end(), {v + "_0", u + "_1"});
+  order.insert(order.end(), registers.begin(), registers.end());
+  c_.reorder(order);
+  for (const std::string& name : items.parallel) c_.bind(name, "threads");
+  if (rows->var->extent % size.rows != 0) c_.peel(u + "_1");
+  unroll_steps(reduced);
+  tile_registers(sum, u + "_1", registers);
+  std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string("scratch")),
+                                  Chooser::key("at", items.parallel.back())};
+  if (*stride > 1) arguments.push_back({"phases", *stride});
+  c_.add("stage", std::move(arguments));
+  if (*stride == 1) {
+    const std::string copied = moving.buffer->name + "_" + static_cast<char>('a' + last);
+    const int64_t extent = c_.extent(copied);
+    c_.split(copied, std::min<int64_t>(extent, extent % 16 == 0 ? 16 : lanes_));
+    c_.vectorize(copied + "_1");
+    c_.peel(copied + "_1");
+  }
+  return true;
+}
+
+}  // namespace tcc::schedule
