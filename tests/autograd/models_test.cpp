@@ -71,9 +71,7 @@ TEST_P(GradientsOfModels, AreTheFrameworks) {
   GradReport report;
   try {
     joint = build_joint(*graph, {}, diagnostics, &report);
-  } catch (const Error& error) {
-    FAIL() << error.what();
-  }
+  } catch (const Error& error) { FAIL() << error.what(); }
   ASSERT_EQ(verify(*joint, GraphStage::resolved), std::vector<std::string>());
   to_prims(*joint);
   ASSERT_EQ(verify(*joint, GraphStage::prims), std::vector<std::string>());
