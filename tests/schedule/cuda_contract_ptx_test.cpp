@@ -1,4 +1,4 @@
-// The chosen kernels as PTX: a tensor-core tile's inner loop is loads and products alone, neighbours move in 16 bytes, and nothing spills (where there is a ptxas).
+// The chosen kernels as PTX: columns are summed by wide loads in flight together, transposes touch neighbours on both sides, a tensor-core tile's inner loop is loads and products alone, neighbours move in 16 bytes, and nothing spills (where there is a ptxas).
 #include <gtest/gtest.h>
 
 #include "contract_units.h"
@@ -49,6 +49,25 @@ TEST(CudaContractPtx, TilesOfExactProductsMoveSixteenBytes) {
       EXPECT_EQ(count(ptx, "ld.shared.b32"), 0);
     }
   }
+}
+
+TEST(CudaColumnsPtx, SumsDownColumnsLoadSixteenBytesSeveralAtATime) {
+  const std::string ptx = ptx_of(
+      "unit (%a0: f32[65536, 2048]) -> (%r0: f32[2048]) {\n map %i in 2048 {\n %v0: f32 = reduce sum %j in 65536 { yield load %a0[%j, %i] "
+      "}\n"
+      " store %v0, %r0[%i]\n }\n}\n");
+  EXPECT_GE(count(ptx, "ld.global.nc.v4.b32"), 8);
+  EXPECT_EQ(count(ptx, "ld.global.nc.b32"), 0);
+  EXPECT_EQ(count(ptx, "st.global.v4.b32"), 1);
+}
+
+TEST(CudaTransposePtx, TurnedOperandsPassThroughSharedMemory) {
+  const std::string ptx = ptx_of(
+      "unit (%a0: f32[4096, 4096]) -> (%r0: f32[4096, 4096]) {\n map %i in 4096, %j in 4096 { store load %a0[%j, %i], %r0[%i, %j] }\n}\n");
+  EXPECT_EQ(count(ptx, "ld.global.nc.b32"), 16);  // 64 x 64 by 256 threads
+  EXPECT_EQ(count(ptx, "st.shared.b32"), 16);
+  EXPECT_EQ(count(ptx, "ld.shared.b32"), 16);
+  EXPECT_EQ(count(ptx, "st.global.b32"), 16);
 }
 
 }  // namespace
