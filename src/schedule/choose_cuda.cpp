@@ -70,7 +70,15 @@ class CudaNest {
     std::vector<std::string> outer(dims.begin(), dims.end() - 1);
     outer.push_back(last + "_0");
     const int64_t vectors = iterations(loop_dims(outer));
-    one_per_thread(outer, vectors >= 132 * 2048 * 4 ? 4 : vectors >= 132 * 2048 * 2 ? 2 : 1);
+    const int64_t wanted = vectors >= 132 * 2048 * 4 ? 4 : vectors >= 132 * 2048 * 2 ? 2 : 1;
+    one_per_thread(outer, std::min(wanted, vectors_that_pay(loop.body)));
+  }
+
+  /// Several vectors in flight hide the latency of memory. A long body hides it by itself, and unrolled it would only cost registers and time to assemble.
+  static int64_t vectors_that_pay(const Block& body) {
+    int64_t cost = 0;
+    walk_exprs(body, [&](const Expr& e) { cost += e.kind == Expr::Kind::op ? arithmetic_cost(e.op) : 0; });
+    return cost <= 48 ? 4 : cost <= 96 ? 2 : 1;
   }
 
   std::vector<loop::Dim> loop_dims(const std::vector<std::string>& names) const {
