@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "autograd/check_parameters.h"
 #include "autograd/losses.h"
 #include "autograd/vjp.h"
 #include "graph/where.h"
@@ -337,6 +338,11 @@ std::unique_ptr<Graph> build_joint(const Graph& forward, const GradOptions& opti
   for (const Value* weight : values_of_weights(*graph)) {
     if (!weight->weight->from_model || !is_float(weight->type.dtype)) continue;
     (trained.count(weight) != 0 ? local.trained : local.frozen).push_back(weight->name);
+  }
+  if (options.wrt.empty()) {
+    std::vector<const Value*> weights;
+    for (const std::string& name : local.trained) weights.push_back(forward.find_weight(name));
+    autograd::check_parameters(forward, weights, diagnostics);
   }
   if (report != nullptr) *report = std::move(local);
 

@@ -152,6 +152,27 @@ TEST(BuildJoint, EveryRefusedNodeIsNamedWithWhatDependsOnIt) {
             "net.graph:second: note: the gradient of `a` depends on it");
 }
 
+TEST(BuildJoint, MergedAndRenamedParametersAreWarnedOf) {
+  const auto graph = parse(R"(
+    graph @g(%x: f32[2, 4]) -> (%y: f32[2, 4]) {
+      weight @fc1.bias: f32[4]
+      weight @val_12: f32[4, 4]
+      %0: f32[2, 4] = add(%x, @fc1.bias)    loc("fc1")
+      %1: f32[2, 4] = matmul(%0, @val_12)    loc("fc2")
+      %y: f32[2, 4] = add(%1, @fc1.bias)    loc("fc3")
+    })");
+  Diagnostics diagnostics;
+  build_joint(*graph, {}, diagnostics);
+  std::string text;
+  for (const Diagnostic& diagnostic : diagnostics.all()) text += to_string(diagnostic) + "\n";
+  EXPECT_EQ(
+      text,
+      "net.graph: warning: `fc1.bias` is read in several places: parameters that were equal when the model was exported are one now, and "
+      "train as one [merged-parameters]\n"
+      "net.graph: warning: `val_12` has no name of the model: the export has folded other tensors into parameters [merged-parameters]\n"
+      "net.graph: help: export for training: torch.onnx.export(..., dynamo=True, optimize=False) keeps every parameter under its name\n");
+}
+
 TEST(BuildJoint, ALossIsTheOnlyOtherOutput) {
   GradOptions options;
   options.loss = parse_loss("cross_entropy");

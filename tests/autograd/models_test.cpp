@@ -72,6 +72,10 @@ TEST_P(GradientsOfModels, AreTheFrameworks) {
   try {
     joint = build_joint(*graph, {}, diagnostics, &report);
   } catch (const Error& error) { FAIL() << error.what(); }
+  const bool warned =
+      std::any_of(diagnostics.all().begin(), diagnostics.all().end(), [](const Diagnostic& d) { return d.kind == "merged-parameters"; });
+  EXPECT_FALSE(intact && warned);
+  EXPECT_TRUE(warned || (GetParam() != "bert_tiny/dynamo.onnx" && GetParam() != "gpt2_tiny/dynamo.onnx"));
   ASSERT_EQ(verify(*joint, GraphStage::resolved), std::vector<std::string>());
   to_prims(*joint);
   ASSERT_EQ(verify(*joint, GraphStage::prims), std::vector<std::string>());

@@ -69,6 +69,7 @@ struct GradReport {
 /// they are of, with phase "grad". Dead nodes are gone, equal ones merged, and the time is linear in nodes.
 /// Faults: every node without a rule on the way to a parameter (kind "unsupported-gradient", checkpoint included); Error usage for globs
 /// that match nothing and losses that do not fit the output. A name in `wrt` on which nothing depends gets zeros and a warning.
+/// Without `wrt`, parameters that an export has merged or renamed are warned of ("merged-parameters").
 std::unique_ptr<Graph> build_joint(const Graph& forward, const GradOptions& options, Diagnostics& diagnostics,
                                    GradReport* report = nullptr);
 
