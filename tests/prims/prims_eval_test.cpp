@@ -65,8 +65,11 @@ void expect_values(const Tensor& found, const std::vector<double>& expected) {
   ASSERT_EQ(found.count(), static_cast<int64_t>(expected.size()));
   for (size_t i = 0; i < expected.size(); ++i) {
     const double x = found.as_double(static_cast<int64_t>(i));
-    if (std::isnan(expected[i])) EXPECT_TRUE(std::isnan(x)) << "at " << i << " is " << x;
-    else EXPECT_EQ(x, expected[i]) << "at " << i;
+    if (std::isnan(expected[i])) {
+      EXPECT_TRUE(std::isnan(x)) << "at " << i << " is " << x;
+    } else {
+      EXPECT_EQ(x, expected[i]) << "at " << i;
+    }
   }
 }
 
