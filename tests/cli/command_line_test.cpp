@@ -52,9 +52,7 @@ TEST_F(CommandLine, CompilesAndRuns) {
   const Result json = shell(
       "\"$TCC\" run small.so --device cpu --random --json | python3 -c 'import json, sys; r = json.load(sys.stdin); "
       "print(r[\"outputs\"][0][\"shape\"])'");
-  if (json.exit_code == 0) {
-    EXPECT_EQ(json.out, "[4, 2]\n");
-  }
+  if (json.exit_code == 0) { EXPECT_EQ(json.out, "[4, 2]\n"); }
 }
 
 TEST_F(CommandLine, BenchReportsWhatItPromises) {
