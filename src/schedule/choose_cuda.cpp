@@ -65,13 +65,14 @@ class CudaNest {
       one_per_thread(dims, 1);
       return;
     }
+    const int64_t most = vectors_that_pay(loop.body);  // before the split: it makes another loop
     c_.split(last, v);
     c_.vectorize(last + "_1");
     std::vector<std::string> outer(dims.begin(), dims.end() - 1);
     outer.push_back(last + "_0");
     const int64_t vectors = iterations(loop_dims(outer));
     const int64_t wanted = vectors >= 132 * 2048 * 4 ? 4 : vectors >= 132 * 2048 * 2 ? 2 : 1;
-    one_per_thread(outer, std::min(wanted, vectors_that_pay(loop.body)));
+    one_per_thread(outer, std::min(wanted, most));
   }
 
   /// Several vectors in flight hide the latency of memory. A long body hides it by itself, and unrolled it would only cost registers and time to assemble.
