@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "tcc/graph/builder.h"
 #include "tcc/group/group.h"
@@ -164,11 +164,11 @@ TEST(Fusion, ALongChainIsCutAndTakesLinearTime) {
     Builder builder(graph, graph.body, {});
     for (int i = 0; i < nodes; ++i) v = builder.emit(i % 2 ? Op::neg_ : Op::tanh_, {v});
     graph.add_output(v, "y");
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();  // of this process: the machine may be busy
     const Groups groups = form_groups(graph);
     for (const Unit& unit : groups.units) lower(graph, unit);
     EXPECT_EQ(groups.units.size(), static_cast<size_t>((nodes + 63) / 64));
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   };
   EXPECT_LT(time_of(4000), 1.0);
 }
