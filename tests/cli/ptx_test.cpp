@@ -26,13 +26,14 @@ std::string ptx_of(const std::string& model) {
   return driver::emit_all_kernels(plan, choice, choice.ptx_arch, options.optimization, false, true).assembly;
 }
 
-/// Lines of ptxas -v that report spills.
+/// Lines of ptxas -v that report spills, or accumulators that it had to move (advisories C75xx).
 std::string spills(const std::string& report) {
   std::istringstream lines(report);
   std::string found, function;
   for (std::string line; std::getline(lines, line);) {
     if (line.find("Function properties for") != std::string::npos || line.find("Compiling entry") != std::string::npos) function = line;
-    if (line.find("spill stores") != std::string::npos && line.find(" 0 bytes spill stores") == std::string::npos)
+    if (line.find("C75") != std::string::npos ||
+        (line.find("spill stores") != std::string::npos && line.find(" 0 bytes spill stores") == std::string::npos))
       found += function + "\n" + line + "\n";
   }
   return found;
