@@ -93,9 +93,7 @@ void Emitter::emit_reduce(const loop::Reduce& reduce) {
     if (width > 1) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(width));
     types.push_back(type);
     if (reduce.combine) {  // `init` is the identity of a custom combine
-      const loop::Var* lane = lane_var_;
       llvm::Value* value = emit_expr(state.init);
-      lane_var_ = lane;
       identities.push_back(width > 1 && !varies(value) ? splat(value, llvm::ElementCount::getFixed(static_cast<unsigned>(width))) : value);
     } else {
       identities.push_back(identity(state.combiner, type, state.result->dtype));
