@@ -70,6 +70,16 @@ std::vector<Type> infer_shape_of(const InferInput& input) {
 
 std::vector<Type> infer_size_of(const InferInput&) { return {Type(DType::i64, {})}; }
 
+// One gradient per x, of its type.
+std::vector<Type> infer_gradient(const InferInput& input) {
+  if (input.num_results != static_cast<int>(input.operands.size()) - 1)
+    type_error("`gradient` has " + std::to_string(input.num_results) + " results and " + std::to_string(input.operands.size()) +
+               " operands, expected one result for each operand but the first");
+  std::vector<Type> types;
+  for (const Type* x : input.operands.subspan(1)) types.push_back(*x);
+  return types;
+}
+
 // Only the dtypes of these are known before their operands are.
 std::vector<Type> infer_unknown(const InferInput& input) {
   DType dtype = input.operand(0).dtype;

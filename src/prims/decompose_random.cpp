@@ -1,0 +1,174 @@
+// Random numbers as prims, so that they fuse with what reads them, and cost no memory.
+//
+// Philox-2x32 with 10 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3): a keyed permutation of 64-bit counters.
+//   counter  low half: the number of the element; high half: the stream        key  the seed
+// So elements, streams and seeds below 2^32 never share a counter and key; what is above is mixed into the high half. One word is the result where
+// 32 bits are asked for, both where 64 are. An element costs ten wide multiplications, which is about what reading four bytes costs a GPU.
+//
+// A round: (left, right) becomes (high(M * left) ^ key ^ right, low(M * left)); the key grows by W from round to round.
+
+#include <cmath>
+
+#include "prims/random.h"
+
+namespace tcc {
+
+namespace prims {
+namespace {
+
+constexpr int kRounds = 10;
+constexpr int64_t kMultiplier = 0xD256D193, kKeyStep = 0x9E3779B9;
+constexpr int64_t kMixSeed = 0x85EBCA6B, kMixIndex = 0xC2B2AE35;  // odd: multiplication by them is one to one
+
+Value* constant(Builder& b, Value* like, int64_t value) { return b.full_int(dtype_of(like), {}, value); }
+
+/// What of a stream's number is beyond 32 bits, mixed into them.
+int64_t narrow_stream(int64_t stream) {
+  const auto bits = static_cast<uint64_t>(stream);
+  return static_cast<int64_t>((bits ^ ((bits >> 32) * static_cast<uint64_t>(kMixIndex))) & 0xFFFFFFFF);
+}
+
+/// 2^-bits * the uppermost `bits` of a word, exactly.
+Value* fraction(Builder& b, Value* word, int bits, DType dtype) {
+  if (bits < 32) word = b.binary(Op::shr_, word, constant(b, word, 32 - bits));
+  return b.binary(Op::mul_, b.cast(word, dtype), std::ldexp(1, -bits));
+}
+
+/// Random bits of a fraction: what a value below 1 can hold without rounding.
+int fraction_bits(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 11;
+    case DType::bf16: return 8;
+    case DType::f64: return 32;
+    default: return 24;
+  }
+}
+
+}  // namespace
+
+Value* random_bits(Builder& b, Value* seed, const Shape& shape, int64_t stream, DType dtype) {
+  return b.emit(Op::rng_bits_, {seed}, {{"shape", shape}, {"dtype", dtype}, {"stream", stream}});
+}
+
+Value* random_unit(Builder& b, Value* seed, const Shape& shape, int64_t stream, DType dtype) {
+  Value* unit = fraction(b, random_bits(b, seed, shape, stream), fraction_bits(dtype), compute_dtype(dtype));
+  return b.cast(unit, dtype);
+}
+
+Value* dropout_kept(Builder& b, Value* seed, const Shape& shape, double ratio, int64_t stream) {
+  const double threshold = std::nearbyint(std::ldexp(ratio, 32));
+  if (threshold <= 0 || threshold >= std::ldexp(1, 32)) return b.full_int(DType::boolean, shape, threshold <= 0);
+  Value* bits = random_bits(b, seed, shape, stream);
+  return b.binary(Op::ge_, bits, constant(b, bits, static_cast<int64_t>(threshold)));
+}
+
+Value* drop(Builder& b, Value* x, Value* kept, double ratio) {
+  if (ratio >= 1) return b.full(dtype_of(x), shape_of(x), 0);
+  if (ratio <= 0) return x;
+  Value* scaled = b.cast(b.binary(Op::mul_, widen(b, x), 1 / (1 - ratio)), dtype_of(x));
+  return b.select(kept, scaled, b.full(dtype_of(x), shape_of(x), 0));
+}
+
+}  // namespace prims
+
+namespace {
+
+using Results = std::vector<Value*>;
+using prims::constant;
+
+}  // namespace
+
+Results decompose_rng_bits(Builder& b, const Node& node) {
+  const Shape& shape = node.attrs.get_ints("shape");
+  const DType dtype = node.attrs.get_dtype("dtype");
+  const int64_t count = num_elements(shape);
+  if (count == 0) return {b.full_int(dtype, shape, 0)};
+  // The seed's halves and the stream: scalars.
+  Value* seed = b.emit(Op::bitcast_, {node.operand(0)}, {{"dtype", DType::u64}});
+  Value* key = b.cast(seed, DType::u32);
+  Value* upper = b.cast(b.binary(Op::shr_, seed, constant(b, seed, 32)), DType::u32);
+  Value* high = b.mul(upper, constant(b, upper, prims::kMixSeed));
+  high = b.add(high, constant(b, high, prims::narrow_stream(node.attrs.get_int("stream"))));
+
+  const bool is_large = count > (int64_t{1} << 32);
+  Value* index = b.reshape(b.iota(is_large ? DType::u64 : DType::u32, {count}, 0), shape);
+  Value *left = b.cast(index, DType::u32), *right = high;
+  if (is_large) {
+    Value* beyond = b.cast(b.binary(Op::shr_, index, constant(b, index, 32)), DType::u32);
+    right = b.add(b.mul(beyond, constant(b, beyond, prims::kMixIndex)), right);
+  }
+  for (int round = 0; round < prims::kRounds; ++round) {
+    Value* wide = b.cast(left, DType::u64);
+    Value* product = b.mul(wide, constant(b, wide, prims::kMultiplier));
+    Value* upper_half = b.cast(b.binary(Op::shr_, product, constant(b, product, 32)), DType::u32);
+    const int64_t grown = (prims::kKeyStep * round) & 0xFFFFFFFF;
+    Value* round_key = round == 0 ? key : b.add(key, constant(b, key, grown));
+    left = b.binary(Op::xor_, b.binary(Op::xor_, upper_half, right), round_key);
+    right = b.cast(product, DType::u32);
+  }
+  if (dtype == DType::u32) return {left};
+  Value* above = b.cast(right, DType::u64);
+  return {b.binary(Op::or_, b.cast(left, DType::u64), b.binary(Op::shl_, above, constant(b, above, 32)))};
+}
+
+Results decompose_random_uniform(Builder& b, const Node& node) {
+  const DType dtype = node.result()->type.dtype;
+  const double low = node.attrs.get_float("low"), high = node.attrs.get_float("high");
+  const Shape shape = node.operand(1) == nullptr ? node.attrs.get_ints("shape") : prims::shape_of(node.operand(1));
+  Value* unit = prims::random_unit(b, node.operand(0), shape, node.attrs.get_int("stream"), dtype);
+  if (low == 0 && high == 1) return {unit};
+  Value* wide = prims::widen(b, unit);
+  Value* value = b.cast(b.binary(Op::add_, b.binary(Op::mul_, wide, high - low), low), dtype);
+  if (!(low < high)) return {value};
+  return {b.select(b.binary(Op::lt_, value, high), value, b.full(dtype, shape, low))};  // what was rounded up to `high` is `low`
+}
+
+/// Box and Muller: sqrt(-2 ln u) cos(2 pi v), u in (0, 1], v in [0, 1). From both words of an element, each exact in the dtype of the arithmetic.
+Results decompose_random_normal(Builder& b, const Node& node) {
+  const DType dtype = node.result()->type.dtype, wide = compute_dtype(dtype);
+  const Shape shape = node.operand(1) == nullptr ? node.attrs.get_ints("shape") : prims::shape_of(node.operand(1));
+  const int bits = prims::fraction_bits(wide);
+  Value* words = prims::random_bits(b, node.operand(0), shape, node.attrs.get_int("stream"), DType::u64);
+  Value* first = b.cast(b.binary(Op::shr_, words, constant(b, words, 32)), DType::u32);
+  Value* u = b.binary(Op::add_, prims::fraction(b, first, bits, wide), std::ldexp(1, -bits));
+  Value* v = prims::fraction(b, b.cast(words, DType::u32), bits, wide);
+  Value* radius = b.unary(Op::sqrt_, b.binary(Op::mul_, b.unary(Op::log_, u), -2.0));
+  Value* normal = b.mul(radius, b.unary(Op::cos_, b.binary(Op::mul_, v, 2 * M_PI)));
+  if (const double scale = node.attrs.get_float("scale"); scale != 1) normal = b.binary(Op::mul_, normal, scale);
+  if (const double mean = node.attrs.get_float("mean"); mean != 0) normal = b.binary(Op::add_, normal, mean);
+  return {b.cast(normal, dtype)};
+}
+
+Results decompose_bernoulli(Builder& b, const Node& node) {
+  Value* probability = prims::widen(b, node.operand(0));
+  Value* unit =
+      prims::random_unit(b, node.operand(1), prims::shape_of(probability), node.attrs.get_int("stream"), prims::dtype_of(probability));
+  return {b.cast(b.binary(Op::lt_, unit, probability), node.attrs.get_dtype("dtype"))};
+}
+
+/// The classes whose cumulative weight is at most u times that of all: so many come before the sample.
+Results decompose_multinomial(Builder& b, const Node& node) {
+  Value* logits = prims::widen(b, node.operand(0));
+  const int64_t rows = prims::extent_of(logits, 0), classes = prims::extent_of(logits, 1), samples = node.attrs.get_int("sample_size");
+  const DType wide = prims::dtype_of(logits), dtype = node.attrs.get_dtype("dtype");
+  Value* largest = b.reduce(Op::reduce_max_, logits, {1});
+  Value* weights = b.unary(Op::exp_, b.sub(logits, prims::spread(b, largest, {rows, classes}, {1})));
+  Value* cumulative = b.emit(Op::cumulative_, {weights}, {{"op", "sum"}, {"axis", int64_t{1}}, {"reverse", false}, {"exclusive", false}});
+  Value* total = b.slice(cumulative, {0, classes - 1}, {rows, classes});
+  Value* unit = prims::random_unit(b, node.operand(1), {rows, samples}, node.attrs.get_int("stream"), wide);
+  Value* point = b.mul(unit, b.broadcast_to(total, {rows, samples}));
+  const Shape all{rows, samples, classes};
+  Value* passed = b.binary(Op::le_, b.broadcast_in_dim(cumulative, all, {0, 2}), b.broadcast_in_dim(point, all, {0, 1}));
+  Value* before = b.reduce(Op::reduce_sum_, b.cast(passed, dtype), {2});
+  // A product that was rounded up to the total would count them all.
+  return {b.min(before, b.full_int(dtype, {rows, samples}, classes - 1))};
+}
+
+Results decompose_dropout(Builder& b, const Node& node) {
+  Value* x = node.operand(0);
+  const double ratio = node.attrs.get_float("ratio");
+  Value* kept = prims::dropout_kept(b, node.operand(1), prims::shape_of(x), ratio, node.attrs.get_int("stream"));
+  return {prims::drop(b, x, kept, ratio), kept};
+}
+
+}  // namespace tcc
