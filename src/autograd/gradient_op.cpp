@@ -1,4 +1,5 @@
-// The op `gradient`: derivatives inside a model, as ONNX's Gradient asks for them.
+// The op `gradient`: derivatives inside a model, as ONNX's Gradient asks for them. Operands are y, the x, and then values that are held, as x are for
+// one another: nothing is differentiated through them.
 //   in:   %y = mul(%a, %b);  %da: f32[*] = gradient(%y, %a)
 //   out:  %y = mul(%a, %b);  %da: f32[2] = mul(%ones, %b)
 // What lies between the x and y becomes a graph of its own, with whatever else it reads as inputs; its joint graph is put in the place of the op. The
@@ -17,8 +18,8 @@ namespace {
 using Values = std::vector<Value*>;
 
 /// The nodes on the way from some x to y, operands first.
-std::vector<const Node*> nodes_between(const Values& xs, const Value* y, std::unordered_set<const Value*>& reached) {
-  const std::unordered_set<const Value*> leaves(xs.begin(), xs.end());
+std::vector<const Node*> nodes_between(const std::unordered_set<const Value*>& leaves, const Value* y,
+                                       std::unordered_set<const Value*>& reached) {
   std::unordered_map<const Node*, bool> on_the_way;  // false while its operands are looked at, too
   std::vector<const Node*> order;
   std::vector<std::pair<const Node*, size_t>> stack;  // a node, and which operand comes next
@@ -118,14 +119,14 @@ Values inline_joint(Builder& b, const Graph& joint, const Values& inputs) {
 
 std::optional<Values> resolve_gradient(ResolveContext& context, const Node& node) {
   Builder& b = context.builder();
-  for (const Value* operand : node.operands) {
+  for (const Value* operand : std::span(node.operands).first(node.results.size() + 1)) {
     if (!is_float(operand->type.dtype))
       throw RuleError{"type-error", "%" + operand->name + " is " + to_string(operand->type) + ", expected floats"};
   }
   Value* y = node.operand(0);
-  const Values xs(node.operands.begin() + 1, node.operands.end());
+  const Values xs(node.operands.begin() + 1, node.operands.begin() + 1 + static_cast<std::ptrdiff_t>(node.results.size()));
   std::unordered_set<const Value*> reached;
-  const std::vector<const Node*> between = nodes_between(xs, y, reached);
+  const std::vector<const Node*> between = nodes_between({node.operands.begin() + 1, node.operands.end()}, y, reached);
   Cone cone;
   std::vector<std::string> wrt;
   std::unordered_map<const Value*, size_t> position;  // among the outputs of the joint graph: y comes first

@@ -72,11 +72,11 @@ std::vector<Type> infer_size_of(const InferInput&) { return {Type(DType::i64, {}
 
 // One gradient per x, of its type.
 std::vector<Type> infer_gradient(const InferInput& input) {
-  if (input.num_results != static_cast<int>(input.operands.size()) - 1)
+  if (input.num_results < 1 || input.num_results >= static_cast<int>(input.operands.size()))
     type_error("`gradient` has " + std::to_string(input.num_results) + " results and " + std::to_string(input.operands.size()) +
-               " operands, expected one result for each operand but the first");
+               " operands, expected at most one result for each operand but the first");
   std::vector<Type> types;
-  for (const Type* x : input.operands.subspan(1)) types.push_back(*x);
+  for (int i = 1; i <= input.num_results; ++i) types.push_back(input.operand(i));
   return types;
 }
 

@@ -155,6 +155,12 @@ std::vector<double> NodeContext::numbers(std::string_view name) {
   return attribute == nullptr ? std::vector<double>() : std::vector<double>(attribute->floats().begin(), attribute->floats().end());
 }
 
+std::vector<std::string> NodeContext::texts(std::string_view name) {
+  const auto* attribute = find(name, pb::AttributeProto::STRINGS);
+  return attribute == nullptr ? std::vector<std::string>()
+                              : std::vector<std::string>(attribute->strings().begin(), attribute->strings().end());
+}
+
 std::optional<Tensor> NodeContext::tensor(std::string_view name) {
   if (const auto* attribute = find(name, 0); attribute != nullptr && attribute->type() == pb::AttributeProto::SPARSE_TENSOR) {
     return tensor_of(attribute->sparse_tensor(), importer_.source());
@@ -195,6 +201,16 @@ Value* NodeContext::ints(std::vector<int64_t> values, std::string_view what) {
 Value* NodeContext::operand_or_ints(int i, std::string_view attribute, int64_t operand_since) {
   if (opset_ >= operand_since) return maybe(i);
   return has_attribute(attribute) ? ints(integers(attribute), attribute) : nullptr;
+}
+
+Value* NodeContext::seed() { return importer_.seed(); }
+int64_t NodeContext::count_random_op() { return importer_.count_random_op(); }
+
+Value* NodeContext::named(const std::string& name, std::string_view what) const {
+  Value* value = scope_.find(name);
+  if (value == nullptr || importer_.sequence(value) != nullptr)
+    throw RuleError{"malformed-file", std::string(what) + " is `" + name + "`, which is the name of no tensor"};
+  return value;
 }
 
 bool NodeContext::is_list(int i) const { return has(i) && importer_.sequence(inputs_[static_cast<size_t>(i)]) != nullptr; }

@@ -56,6 +56,8 @@ class NodeContext {
   /// Makes a constant of the model the i-th result.
   void set_weight(int i, Tensor tensor);
 
+  Value* made(int i) const { return results_[static_cast<size_t>(i)]; }  ///< what was set; the result must be wanted
+
   // ---- attributes
   bool has_attribute(std::string_view name);
   int64_t integer(std::string_view name, int64_t otherwise);
@@ -69,6 +71,7 @@ class NodeContext {
   std::string text(std::string_view name);
   std::vector<int64_t> integers(std::string_view name);  ///< empty when missing
   std::vector<double> numbers(std::string_view name);
+  std::vector<std::string> texts(std::string_view name);
   std::optional<Tensor> tensor(std::string_view name);
   DType dtype_attribute(std::string_view name, std::optional<DType> otherwise = std::nullopt);
   const pb::GraphProto& graph(std::string_view name);
@@ -87,7 +90,13 @@ class NodeContext {
   const std::vector<Value*>& sequence(int i) const;  ///< RuleError when the operand is no such sequence
   void set_sequence(int i, std::vector<Value*> elements, DType dtype);
 
+  // ---- random ops
+  Value* seed();              ///< the run-time input that they all read, i64[]
+  int64_t count_random_op();  ///< how many were met before, this one being counted
+
   // ---- whole graphs
+  /// A value by the name that the model has for it; RuleError naming `what` when nothing made so far is called so.
+  Value* named(const std::string& name, std::string_view what) const;
   /// Appends the nodes of a subgraph without inputs (a branch of an If) here; its outputs.
   std::vector<Value*> inline_subgraph(const pb::GraphProto& graph);
   void warn(const std::string& message);

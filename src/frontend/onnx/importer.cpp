@@ -446,6 +446,17 @@ std::optional<Tensor> Importer::evaluate(Value* value) {
   return std::nullopt;
 }
 
+Value* Importer::seed() {
+  const Type type(DType::i64, {});
+  for (Value* input : graph_->body.args) {
+    if (input->name == "seed" && input->type == type) return input;
+  }
+  Value* input = graph_->add_input("seed", type);
+  if (input->name == "seed") return input;
+  throw RuleError{"unsupported-op",
+                  "random ops read an i64 that is given at run time as `seed`, but the model has another value of that name"};
+}
+
 std::string Importer::where(const Scope& scope, const pb::NodeProto& node) const {
   return file_.name + ":" + scope.prefix + name_of_node(node);
 }

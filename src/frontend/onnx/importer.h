@@ -42,6 +42,9 @@ class Importer {
   Value* make_sequence(std::vector<Value*> elements, DType dtype);
   const std::vector<Value*>* sequence(const Value* value) const;  ///< nullptr when the value is no stand-in
   std::vector<Value*> inline_subgraph(const Scope& outer, const pb::GraphProto& graph);
+  /// The input `seed`, behind the inputs that the model has; made when it is first asked for.
+  Value* seed();
+  int64_t count_random_op() { return num_random_ops_++; }
   void warn(const Scope& scope, const pb::NodeProto& node, const std::string& message);
 
  private:
@@ -74,6 +77,7 @@ class Importer {
   Scope top_;
   std::map<std::string, const pb::FunctionProto*> functions_;  ///< by domain, name and overload
   std::unordered_map<const Value*, std::vector<Value*>> sequences_;
+  int64_t num_random_ops_ = 0;
   std::vector<const pb::FunctionProto*> active_;  ///< calls being inlined
 };
 

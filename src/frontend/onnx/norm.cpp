@@ -89,33 +89,8 @@ template <Op op> void import_softmax(NodeContext& node) {
   node.result(Op::reshape_to_, {rows, shape}, {{"allowzero", true}});
 }
 
-/// Inference: the identity. The mask says that everything was kept (of the data's type before opset 10).
-void import_dropout(NodeContext& node) {
-  if (node.opset() < 7) node.ignore("is_test");
-  if (node.opset() < 12) {
-    node.ignore("ratio");
-  } else {
-    node.ignore("seed");
-    if (node.has(2) && node.require_constant(2, "training_mode").as_int64(0) != 0) {
-      const double ratio = node.has(1) ? node.require_constant(1, "ratio").as_double(0) : 0.5;
-      if (ratio != 0)
-        node.refuse("unsupported-attribute", "`training_mode` is true with a ratio of " + std::to_string(ratio) + ", lowered is inference");
-    }
-  }
-  Value* x = node.in(0);
-  node.result(Op::identity_, {x});
-  if (!node.wants(1)) return;
-  Value* shape = node.emit(Op::shape_of_, {x}, {{"start", int64_t{0}}});
-  const bool as_bool = node.opset() >= 10;
-  Attrs attrs{{"dtype", as_bool ? DType::boolean : node.dtype()}};
-  if (as_bool) attrs.set("value", int64_t{1});
-  else attrs.set("value", 1.0);
-  node.set(1, node.emit(Op::constant_of_shape_, {shape}, std::move(attrs)));
-}
-
 constexpr auto kHandlers = std::to_array<Handler>({
     {"", "BatchNormalization", import_batch_norm},
-    {"", "Dropout", import_dropout},
     {"", "GroupNormalization", import_group_norm},
     {"", "Hardmax", import_softmax<Op::hardmax_>},
     {"", "InstanceNormalization", import_instance_norm},

@@ -16,7 +16,11 @@ void for_each_read(const pb::NodeProto& node, const std::function<void(const std
   for (const std::string& input : node.input()) {
     if (!input.empty()) read(input);
   }
+  // The results of ONNX's Gradient depend on what its attributes name.
+  const bool is_gradient = node.op_type() == "Gradient" && node.domain() == "ai.onnx.preview.training";
   for (const auto& attribute : node.attribute()) {
+    if (is_gradient && attribute.name() == "y") read(attribute.s());
+    if (is_gradient) std::for_each(attribute.strings().begin(), attribute.strings().end(), read);
     // Names made inside are passed too: no name is reused inside (ONNX forbids shadowing), so they meet no producer outside.
     auto subgraph = [&](const pb::GraphProto& graph) {
       for (const auto& inner : graph.node()) for_each_read(inner, read);

@@ -1,6 +1,10 @@
-// Update steps of ai.onnx.preview.training. After the learning rate R and the step count T come groups of equally many tensors:
+// Ops of ai.onnx.preview.training: update steps, and derivatives inside the model.
+//
+// Update steps. After the learning rate R and the step count T come groups of equally many tensors:
 // parameters, gradients, then one group per state; the results are the new parameters, then the new states. Formulas are ONNX's.
 #include <array>
+
+#include <unordered_map>
 
 #include "frontend/onnx/arithmetic.h"
 #include "frontend/onnx/handlers.h"
@@ -95,9 +99,76 @@ void import_momentum(NodeContext& node) {
   }
 }
 
+/// `y` at another point: what lies between it and the keys of `point`, once more, with what they are mapped to in their place.
+Value* at_point(NodeContext& node, Value* y, const std::unordered_map<const Value*, Value*>& point) {
+  std::unordered_map<const Value*, Value*> moved = point;
+  std::vector<std::pair<const Node*, size_t>> stack;  // a node, and which operand comes next
+  const auto enter = [&](Value* value) {
+    if (value == nullptr || moved.contains(value)) return;
+    if (value->producer == nullptr) {
+      moved.emplace(value, value);
+      return;
+    }
+    for (Value* result : value->producer->results) moved.emplace(result, result);
+    stack.emplace_back(value->producer, 0);
+  };
+  enter(y);
+  while (!stack.empty()) {
+    const Node* step = stack.back().first;
+    if (stack.back().second < step->operands.size()) {
+      enter(step->operands[stack.back().second++]);
+      continue;
+    }
+    stack.pop_back();
+    std::vector<Value*> operands;
+    for (Value* operand : step->operands) operands.push_back(operand == nullptr ? nullptr : moved.at(operand));
+    if (operands == step->operands) continue;
+    const Node* copy = node.build().emit_node(step->op, std::move(operands), step->attrs, static_cast<int>(step->results.size()));
+    for (size_t i = 0; i < step->results.size(); ++i)
+      if (!point.contains(step->results[i])) moved[step->results[i]] = copy->results[i];
+  }
+  return moved.at(y);
+}
+
+/// The derivative of the tensor named `y` with respect to those named `xs`, at the values that the operands have: first one for each of `xs`, then one
+/// for each of `zs`, which are held.
+void import_gradient(NodeContext& node) {
+  const std::vector<std::string> xs = node.texts("xs"), zs = node.texts("zs");
+  std::vector<std::string> names = xs;
+  names.insert(names.end(), zs.begin(), zs.end());
+  if (xs.empty()) node.refuse("malformed-file", "attribute `xs` is missing");
+  if (node.num_inputs() != static_cast<int>(names.size())) {
+    node.refuse("malformed-file", "there are " + std::to_string(node.num_inputs()) + " operands, `xs` and `zs` name " +
+                                      std::to_string(names.size()) + " tensors");
+  }
+  if (node.num_outputs() > static_cast<int>(xs.size())) {
+    node.refuse("malformed-file",
+                "there are " + std::to_string(node.num_outputs()) + " results, `xs` names " + std::to_string(xs.size()) + " tensors");
+  }
+  std::unordered_map<const Value*, Value*> point;
+  bool elsewhere = false;
+  std::vector<Value*> operands{nullptr};
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    Value* variable = node.named(names[static_cast<size_t>(i)], i < static_cast<int>(xs.size()) ? "one of `xs`" : "one of `zs`");
+    operands.push_back(node.in(i));
+    elsewhere = elsewhere || variable != node.in(i);
+  }
+  Value* y = node.named(node.text("y"), "`y`");
+  if (elsewhere) {
+    // Values of their own: the same tensor may be given for two variables.
+    for (size_t i = 1; i < operands.size(); ++i) {
+      operands[i] = node.emit(Op::identity_, {operands[i]});
+      point[node.named(names[i - 1], "")] = operands[i];
+    }
+  }
+  operands[0] = elsewhere ? at_point(node, y, point) : y;
+  node.result(Op::gradient_, std::move(operands), {}, static_cast<int>(xs.size()));
+}
+
 constexpr auto kHandlers = std::to_array<Handler>({
     {"ai.onnx.preview.training", "Adagrad", import_adagrad},
     {"ai.onnx.preview.training", "Adam", import_adam},
+    {"ai.onnx.preview.training", "Gradient", import_gradient},
     {"ai.onnx.preview.training", "Momentum", import_momentum},
 });
 
