@@ -79,8 +79,10 @@ int bench(const Arguments& arguments) {
   flags.add_to(app);
   int runs = 0, warmups = -1;
   bool json = false, profile = false;
+  std::string function_name;
   app.add_option("--runs", runs, "timed runs (as many as half a second holds, at least 20)")->type_name("N");
   app.add_option("--warmup", warmups, "runs before those (for a fifth of a second)")->type_name("N");
+  app.add_option("--function", function_name, "of a library for training: infer, step, forward, backward, update (infer)")->type_name("NAME");
   app.add_flag("--json", json, "prints one JSON object");
   app.add_flag("--profile", profile, "adds a table of launches, each timed by itself");
   if (!parse(app, arguments)) return 0;
@@ -89,7 +91,10 @@ int bench(const Arguments& arguments) {
   flags.input.random = true;
   const LoadedLibrary loaded = flags.load();
   runtime::Instance& instance = *loaded.instance;
-  instance.prepare(flags.inputs(*loaded.library));
+  const int function = function_name.empty() ? 0 : loaded.library->function(function_name);
+  // A step of several micro-batches is timed as they come: the update is in the last one of them.
+  instance.prepare(flags.inputs(*loaded.library, function), function_name == "step" ? runtime::Instance::kStep : function);
+  const tcc_function_info info = instance.function_info(function);
   const Times times = measure(instance, runs, warmups);
   const double median = percentile(times.device, 0.5);
   double sum = 0;
@@ -105,9 +110,10 @@ int bench(const Arguments& arguments) {
                                      {"max_us", times.device.back()},
                                      {"mean_us", sum / static_cast<double>(times.device.size())},
                                      {"host_median_us", percentile(times.host, 0.5)},
-                                     {"peak_bytes", instance.peak_bytes()},
+                                     {"peak_bytes", info.workspace_bytes},
+                                     {"planned_peak_bytes", info.planned_peak_bytes},
                                      {"weights_bytes", instance.info().weights_bytes},
-                                     {"launches", instance.info().num_launches},
+                                     {"launches", info.num_launches},
                                      {"threads", instance.info().num_threads}};
     if (profile) {
       for (const runtime::LaunchTime& launch : instance.profile_prepared()) {
@@ -125,9 +131,10 @@ int bench(const Arguments& arguments) {
   text += line("latency p90", percentile(times.device, 0.9), "us") + line("latency p99", percentile(times.device, 0.99), "us") +
           line("latency max", times.device.back(), "us");
   text += line("host median", percentile(times.host, 0.5), "us");
-  text += line("workspace", static_cast<double>(instance.peak_bytes()) / 1024, "KiB") +
+  text += line("workspace", static_cast<double>(info.workspace_bytes) / 1024, "KiB") +
           line("weights", static_cast<double>(instance.info().weights_bytes) / 1024, "KiB");
-  text += "launches           " + std::to_string(instance.info().num_launches) + "\n";
+  if (!loaded.library->state().empty()) text += line("planned peak", static_cast<double>(info.planned_peak_bytes) / 1024, "KiB");
+  text += "launches           " + std::to_string(info.num_launches) + "\n";
   if (profile) text += "\n" + profile_table(instance.profile_prepared());
   driver::write_stdout(text);
   return 0;

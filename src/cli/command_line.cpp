@@ -1,6 +1,8 @@
 #include "cli/command_line.h"
 
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "driver/emit.h"
@@ -37,6 +39,25 @@ void require_one_of(const std::string& flag, const std::string& value, const std
     list += (list.empty() ? "" : ", ") + choice;
   }
   usage(flag + "=" + value + ": there is no such choice", "choices are " + list);
+}
+
+/// "800M", "6GiB", "1.5e9": bytes. K, M, G and T count in thousands with B or alone, in 1024 with iB.
+int64_t parse_size(const std::string& flag, const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  std::string unit(end);
+  double factor = 1;
+  if (!unit.empty() && unit != "B") {
+    const size_t power = std::string("KMGT").find(unit[0] >= 'a' ? static_cast<char>(unit[0] - 'a' + 'A') : unit[0]);
+    const std::string rest = unit.substr(1);
+    if (power == std::string::npos || (rest != "" && rest != "B" && rest != "iB")) end = const_cast<char*>(text.c_str());
+    else factor = std::pow(rest == "iB" ? 1024.0 : 1000.0, static_cast<double>(power) + 1);
+  }
+  const double bytes = number * factor;
+  if (end == text.c_str() || !(bytes >= 1) || bytes > 1e18) {
+    usage(flag + "=" + text + ": a size was expected", "sizes are written 800M, 6GiB, 1500000000");
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 [[noreturn]] void not_supported(const std::string& where, const std::string& message, const std::string& help) {
@@ -108,9 +129,29 @@ void CompileFlags::add_to(CLI::App& app) {
             ->delimiter(',')
             ->type_name("LEVEL,..."),
         "Code");
-  group(app.add_option("--mode", mode, "infer (grad and train come later)")->type_name("MODE"), "Code");
+  group(app.add_option("--mode", mode, "infer, grad: gradients too, train: whole training steps (infer)")->type_name("MODE"), "Code");
   group(app.add_option("--matmul-precision", matmul_precision, "of f32 products: highest")->type_name("P"), "Code");
   group(app.add_option("--precision", precision, "of everything else: keep")->type_name("P"), "Code");
+
+  const char* training = "Gradients and training";
+  group(app.add_option("--loss", o.loss, "cross_entropy, nll, mse, l1, huber, bce, output:NAME; options follow a colon: cross_entropy:axis=1")
+            ->type_name("LOSS"),
+        training);
+  group(add_list(app, "--wrt", o.wrt, "what to differentiate by: globs over inputs and parameters")->delimiter(',')->type_name("GLOB,..."),
+        training);
+  group(app.add_option("--optimizer", o.optimizer, "sgd, adam, adamw, adagrad; options follow a colon: sgd:momentum=0.9")->type_name("NAME"),
+        training);
+  group(add_list(app, "--train", o.train, "trains these parameters alone")->delimiter(',')->type_name("GLOB,..."), training);
+  group(add_list(app, "--freeze", o.freeze, "does not train these parameters")->delimiter(',')->type_name("GLOB,..."), training);
+  group(app.add_option("--batch-norm", batch_norm, "keep, train: batch norms as exported, or in training form (keep)")->type_name("FORM"),
+        training);
+  group(app.add_option("--clip-norm", o.clip_norm, "bound on the norm of all gradients together")->type_name("X"), training);
+  group(app.add_option("--clip-value", o.clip_value, "bound on each element of a gradient")->type_name("X"), training);
+  group(app.add_option("--accumulate", o.accumulate, "micro-batches whose gradients one update takes (1)")->type_name("K"), training);
+  group(app.add_option("--loss-scale", o.loss_scale, "factor that keeps gradients in the range of f16, or dynamic")->type_name("S"),
+        training);
+  group(app.add_option("--remat", remat, "auto, none, full: what is recomputed in place of kept (auto)")->type_name("CHOICE"), training);
+  group(app.add_option("--mem-budget", memory_budget, "bound on the planned peak: 800M, 6GiB")->type_name("SIZE"), training);
 
   group(app.add_option("-j", o.threads, "threads of the compiler (the cores of this machine)")->type_name("N"), "Manners");
   group(app.add_flag("-v,--verbose", o.verbose, "say more"), "Manners");
@@ -119,6 +160,38 @@ void CompileFlags::add_to(CLI::App& app) {
   group(app.add_flag("--time-report", o.time_report, "how long each stage took"), "Manners");
   group(app.add_option("--diagnostics", diagnostics, "text, json")->type_name("FORM"), "Manners");
   group(app.add_flag("--verify-passes", o.verify_passes, "run the verifiers after every stage"), "Manners");
+}
+
+void CompileFlags::apply_training() {
+  driver::Options& o = *options;
+  const bool train = o.mode == driver::Mode::train, grad = o.mode == driver::Mode::grad;
+  require_one_of("--remat", remat, {"auto", "none", "full"});
+  o.remat = remat == "none" ? driver::Remat::none : remat == "full" ? driver::Remat::full : driver::Remat::automatic;
+  require_one_of("--batch-norm", batch_norm, {"keep", "train"});
+  o.train_batch_norms = batch_norm == "train";
+  if (!memory_budget.empty()) o.memory_budget = parse_size("--mem-budget", memory_budget);
+  const auto only_with = [&](bool given, bool allowed, const char* flag, const char* modes) {
+    if (given && !allowed) usage(std::string(flag) + " says nothing with --mode=" + mode, std::string("it goes with ") + modes);
+  };
+  const bool any = train || grad;
+  const char* both = "--mode=grad and --mode=train";
+  only_with(!o.loss.empty(), any, "--loss", both);
+  only_with(!o.freeze.empty(), any, "--freeze", both);
+  only_with(!o.train.empty(), any, "--train", both);
+  only_with(o.train_batch_norms, any, "--batch-norm=train", both);
+  only_with(remat != "auto", any, "--remat", both);
+  only_with(!memory_budget.empty(), any, "--mem-budget", both);
+  only_with(!o.wrt.empty(), grad, "--wrt", "--mode=grad; --train and --freeze choose what trains");
+  only_with(!o.optimizer.empty(), train, "--optimizer", "--mode=train");
+  only_with(o.clip_norm != 0, train, "--clip-norm", "--mode=train");
+  only_with(o.clip_value != 0, train, "--clip-value", "--mode=train");
+  only_with(o.accumulate != 1, train, "--accumulate", "--mode=train");
+  only_with(!o.loss_scale.empty(), train, "--loss-scale", "--mode=train");
+  if (!(o.clip_norm >= 0)) usage("--clip-norm=" + std::to_string(o.clip_norm) + ": a positive number was expected");
+  if (!(o.clip_value >= 0)) usage("--clip-value=" + std::to_string(o.clip_value) + ": a positive number was expected");
+  if (o.accumulate < 1) usage("--accumulate=" + std::to_string(o.accumulate) + ": a number of micro-batches was expected, at least 1");
+  if (train && o.loss.empty()) usage("--mode=train needs a loss", "name it with --loss, e.g. --loss=cross_entropy or --loss=output:NAME");
+  if (train && o.optimizer.empty()) usage("--mode=train needs an optimizer", "name it with --optimizer, e.g. --optimizer=adamw");
 }
 
 void CompileFlags::apply() {
@@ -131,7 +204,8 @@ void CompileFlags::apply() {
                : progress == "off" || o.quiet ? driver::ProgressStyle::off
                                               : driver::ProgressStyle::automatic;
   require_one_of("--mode", mode, {"infer", "grad", "train"});
-  if (mode != "infer") not_supported(o.model, "--mode=" + mode + ": gradients and training", "--mode=infer compiles the model as it is");
+  o.mode = mode == "grad" ? driver::Mode::grad : mode == "train" ? driver::Mode::train : driver::Mode::infer;
+  apply_training();
   require_one_of("--matmul-precision", matmul_precision, {"highest", "high", "medium"});
   if (matmul_precision != "highest")
     not_supported(o.model, "--matmul-precision=" + matmul_precision, "leave it out: f32 products are exact to f32");

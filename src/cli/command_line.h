@@ -15,15 +15,19 @@ using Arguments = std::vector<std::string>;
 /// Parses; false when it was a request for help, which then has been printed. Errors (usage) for everything else that CLI11 refuses.
 bool parse(CLI::App& app, const Arguments& arguments);
 
-/// Flags that decide what is compiled: the model, targets, shapes, bindings, effort.
+/// Flags that decide what is compiled: the model, targets, shapes, bindings, effort, what is differentiated and trained.
 struct CompileFlags {
   explicit CompileFlags(driver::Options* options) : options(options) {}
   driver::Options* options;
   std::string mode = "infer", progress = "auto", diagnostics = "text", matmul_precision = "highest", precision = "keep";
+  std::string remat = "auto", memory_budget, batch_norm = "keep";
   std::vector<std::string> targets;
   void add_to(CLI::App& app);
   /// After parsing: texts become the choices of Options. Errors: usage; model for what is known and not supported yet.
   void apply();
+
+ private:
+  void apply_training();
 };
 
 /// A vector option that takes one value each time it is named.

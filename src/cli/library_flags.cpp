@@ -1,5 +1,7 @@
 #include "cli/library_flags.h"
 
+#include <cstdio>
+
 namespace tcc::cli {
 
 void LibraryFlags::add_to(CLI::App& app) {
@@ -11,7 +13,8 @@ void LibraryFlags::add_to(CLI::App& app) {
   app.add_option("--device", device, "auto, cuda, cpu; auto takes CUDA where it can")->type_name("DEVICE");
   app.add_option("--device-number", ordinal, "which CUDA device (0)")->type_name("N");
   app.add_option("--threads", threads, "of the CPU (all that this process may use)")->type_name("N");
-  app.add_option("--weights", weights, "weights of a library compiled with --weights=file (<library>.weights)")->type_name("FILE");
+  app.add_option("--weights", weights, "weights of a library compiled with --weights=file (<library>.weights), or a state file whose parameters a library for training takes")
+      ->type_name("FILE");
   app.add_flag("--no-cuda-graph", no_cuda_graph, "launches each kernel by itself");
 }
 
@@ -26,14 +29,23 @@ LoadedLibrary LibraryFlags::load() const {
   options.device_ordinal = ordinal;
   options.num_threads = threads;
   options.cuda_graph = !no_cuda_graph;
-  options.weights_path = weights.empty() && !loaded.library->info().weights_embedded ? path + ".weights" : weights;
+  // What create() says of the device is printed by the verbs; what it says of state files is news.
+  const auto created = std::make_shared<bool>(false);
+  options.log = [created](const std::string& message) {
+    if (*created) std::fprintf(stderr, "%s\n", message.c_str());
+  };
+  const bool trains = !loaded.library->state().empty();
+  if (!loaded.library->info().weights_embedded) options.weights_path = weights.empty() || trains ? path + ".weights" : weights;
+  else if (!trains) options.weights_path = weights;
   loaded.instance = std::make_unique<runtime::Instance>(loaded.library, options);
+  *created = true;
+  if (trains && !weights.empty()) loaded.instance->load_state(weights, true);
   return loaded;
 }
 
-std::vector<Tensor> LibraryFlags::inputs(const runtime::Library& library) const {
+std::vector<Tensor> LibraryFlags::inputs(const runtime::Library& library, int function) const {
   std::vector<driver::ExpectedTensor> expected;
-  for (const runtime::TensorInfo& info : library.inputs()) expected.push_back({info.name, info.dtype, info.shape});
+  for (const runtime::TensorInfo& info : library.functions().at(static_cast<size_t>(function)).inputs) expected.push_back({info.name, info.dtype, info.shape});
   return driver::gather_inputs(expected, input, path);
 }
 

@@ -24,7 +24,7 @@ struct LibraryFlags {
 
   void add_to(CLI::App& app);
   LoadedLibrary load() const;
-  std::vector<Tensor> inputs(const runtime::Library& library) const;
+  std::vector<Tensor> inputs(const runtime::Library& library, int function = 0) const;
 };
 
 }  // namespace tcc::cli

@@ -7,6 +7,7 @@
 #include "cli/tensor_summary.h"
 #include "driver/array_files.h"
 #include "driver/emit.h"
+#include "driver/finite_differences.h"
 #include "tcc/driver/pipeline.h"
 
 namespace tcc::cli {
@@ -19,6 +20,17 @@ std::string describe(const driver::Comparison& comparison) {
          ", the interpreter gives " + number_text(comparison.expected);
 }
 
+/// Each gradient by the interpreter, layer by layer, against differences of the forward pass: a line each.
+void verify_rules(const Graph& joint, const std::vector<Tensor>& inputs, const std::vector<Tensor>& results, uint64_t seed,
+                  const std::string& where, Diagnostics& differences) {
+  driver::check_gradients(joint, inputs, results, seed, [&](const driver::DirectionalDerivative& derivative) {
+    const std::string text = "gradient " + number_text(derivative.gradient) + " along a random direction, finite difference " +
+                             number_text(derivative.difference);
+    driver::write_stdout(derivative.name + ": " + text + (derivative.at_kink ? ", at a kink\n" : derivative.agrees ? "\n" : ", differs\n"));
+    if (!derivative.agrees) differences.error("verification-failed", where, "`" + derivative.name + "`: " + text);
+  });
+}
+
 }  // namespace
 
 int verify(const Arguments& arguments) {
@@ -28,8 +40,9 @@ int verify(const Arguments& arguments) {
   driver::InputOptions input;
   std::string device = "auto";
   double rtol = -1, atol = -1;
-  bool no_random = false;
-  CLI::App app("Compiles a model, runs it and compares every output with the interpreter in f64. Inputs that are not given are random.",
+  bool no_random = false, no_differences = false;
+  CLI::App app("Compiles a model, runs it and compares every output with the interpreter in f64; with --mode=grad every gradient too, and that "
+               "with finite differences. Inputs that are not given are random.",
                "tcc verify");
   flags.add_to(app);
   add_list(app, "--input", input.inputs, "a .npy or .pb file for the next input or the one named, or an .npz with arrays named like inputs")
@@ -42,8 +55,13 @@ int verify(const Arguments& arguments) {
   app.add_option("--threads", verify_options.threads, "of the CPU")->type_name("N")->group("Run");
   app.add_option("--rtol", rtol, "relative tolerance (f32 1e-4, f16 1e-2, bf16 4e-2, f64 1e-9)")->type_name("X")->group("Run");
   app.add_option("--atol", atol, "absolute tolerance (f32 1e-5, f16 1e-3, bf16 1e-2, f64 1e-12)")->type_name("X")->group("Run");
+  app.add_flag("--no-finite-differences", no_differences, "with --mode=grad: compares with the interpreter's gradients alone")->group("Run");
   if (!parse(app, arguments)) return 0;
   flags.apply();
+  if (options.mode == driver::Mode::train) {
+    throw Error(ExitCode::usage, "invalid-argument", "", "a training step is not verified as a whole",
+                "--mode=grad with the same --loss compares all its gradients");
+  }
   input.random = !no_random;
   verify_options.device = parse_device(device);
   if (rtol >= 0) verify_options.rtol = rtol;
@@ -72,9 +90,13 @@ int verify(const Arguments& arguments) {
   }
   driver::write_stdout(text);
   print_diagnostics(diagnostics, options);
-  if (result.passed) return 0;
-
   Diagnostics differences;
+  if (options.mode == driver::Mode::grad && !no_differences) verify_rules(*prims, inputs, result.expected, input.seed, options.model, differences);
+  if (result.passed) {
+    differences.checkpoint(ExitCode::verification);
+    return 0;
+  }
+
   for (size_t i = 0; i < result.outputs.size(); ++i) {
     if (result.outputs[i].num_wrong > 0) {
       differences.error("verification-failed", options.model, "output `" + prims->output_names[i] + "`: " + describe(result.outputs[i]));

@@ -13,14 +13,6 @@ std::string reproducer_arguments(const TargetChoice& choice, const std::string& 
   return "--from=prims --target=" + choice.name + " " + products;
 }
 
-void verify_plan(const plan::Plan& plan) {
-  std::vector<std::string> faults = plan::verify(plan);
-  for (size_t k = 0; k < plan.kernels.size(); ++k) {
-    for (const std::string& fault : loop::verify_kernel(plan.kernels[k])) faults.push_back("kernel " + kernel_name(k) + ": " + fault);
-  }
-  require_well_formed("make-plan", faults);
-}
-
 std::string kernels_text(const plan::Plan& plan) {
   std::string text;
   for (size_t k = 0; k < plan.kernels.size(); ++k) text += loop::print(plan.kernels[k], kernel_name(k));
@@ -44,39 +36,20 @@ bool is_cpu(const TargetChoice& choice) { return choice.target.kind == schedule:
 
 }  // namespace
 
-std::vector<TargetBuild> plan_targets(Session& session, const Graph& prims, const std::vector<TargetChoice>& choices, Emitter& emitter) {
-  group::Groups groups;
-  session.progress.step("form-groups");
-  run_stage(session, "form-groups", &prims, "--from=prims --target=cpu --emit=groups", [&] {
-    groups = group::form_groups(prims);
-    if (session.verify) require_well_formed("form-groups", group::verify(groups));
-  });
-  for (const TargetChoice& choice : choices) {
-    if (emitter.wants("groups", choice)) emitter.write("groups", choice.name, group::print(groups));
-  }
-  std::vector<TargetBuild> builds;
-  for (const TargetChoice& choice : choices) {
-    session.progress.step("planning for " + choice.name);
-    TargetBuild& build = builds.emplace_back();
-    build.choice = choice;
-    run_stage(session, "make-plan", &prims, reproducer_arguments(choice, "--emit=plan"), [&] {
-      build.plan = plan::make_plan(prims, groups, choice.target);
-      if (session.verify) verify_plan(build.plan);
-    });
-  }
-  return builds;
-}
-
 void emit_target(Session& session, const Graph* prims, const TargetBuild& build, Emitter& emitter) {
   const TargetChoice& choice = build.choice;
-  const plan::Plan& plan = build.plan;
+  const plan::Plan& plan = build.plans.front();  // all have the same kernels
   const auto write = [&](std::string_view kind, const auto& make) {
     if (emitter.wants(kind, choice)) emitter.write(kind, choice.name, make());
   };
   write("loop", [&] { return units_text(plan); });
   write("schedule", [&] { return schedules_text(plan); });
   write("kernel", [&] { return kernels_text(plan); });
-  write("plan", [&] { return plan::print(plan); });
+  write("plan", [&] {
+    std::string text;
+    for (const plan::Plan& one : build.plans) text += plan::print(one);
+    return text;
+  });
   const bool llvm = emitter.wants("llvm", choice), assembly = emitter.wants("asm", choice) || emitter.wants("ptx", choice),
              object = emitter.wants("obj", choice);
   if (!llvm && !assembly && !object) return;
@@ -99,18 +72,25 @@ void emit_target(Session& session, const Graph* prims, const TargetBuild& build,
   });
 }
 
-void emit_interface(const Graph& interface, std::vector<TargetBuild>& builds, const Options& options, Emitter& emitter) {
+LibraryInterface interface_of(const Graph& graph) {
+  LibraryInterface interface;
+  interface.model_name = graph.name;
+  interface.functions = {{"infer", &graph}};
+  return interface;
+}
+
+void emit_interface(const LibraryInterface& interface, std::vector<TargetBuild>& builds, const Options& options, Emitter& emitter) {
   if (!emitter.wants("header") && !emitter.wants("manifest")) return;
   const link::LinkInput input = make_link_input(interface, builds, options);
   if (emitter.wants("header")) emitter.write("header", link::write_header(input.program, options.symbol_prefix));
-  if (emitter.wants("manifest")) emitter.write("manifest", link::write_manifest(input.program));
+  if (emitter.wants("manifest")) emitter.write("manifest", link::write_manifest(input));
 }
 
-void build_library(Session& session, const Graph* prims, const Graph& interface, std::vector<TargetBuild>& builds,
+void build_library(Session& session, const Graph* prims, const LibraryInterface& interface, std::vector<TargetBuild>& builds,
                    const std::string& output) {
   for (TargetBuild& build : builds) {
     guard_stage(session, "generate-code", prims, reproducer_arguments(build.choice, "-o /dev/null"), [&] {
-      build.code = generate_kernels(build.plan, build.choice, session.options.optimization, session.progress, session.times);
+      build.code = generate_kernels(build.plans.front(), build.choice, session.options.optimization, session.progress, session.times);
     });
   }
   session.progress.step("linking");

@@ -1,10 +1,12 @@
-// From prims to a library: groups, then for each target a plan and its code, then the linker.
+// From the functions' prims to a library: groups, then for each target a plan per function and the code of all kernels, then the linker.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "driver/emit.h"
+#include "driver/functions.h"
 #include "driver/program.h"
 #include "driver/session.h"
 #include "tcc/graph/graph.h"
@@ -12,16 +14,29 @@
 
 namespace tcc::driver {
 
-/// Groups the prims, plans every target; the verifiers run when the session asks. Emits `groups`.
-std::vector<TargetBuild> plan_targets(Session& session, const Graph& prims, const std::vector<TargetChoice>& choices, Emitter& emitter);
+/// All functions planned for all targets.
+struct Library {
+  LibraryInterface interface;
+  std::vector<TargetBuild> builds;
+  std::vector<std::unique_ptr<Graph>> graphs;  ///< those that the interface and the plans point into
+  /// For a reproducer of a fault in the code of its kernels: prims, where they are one function that can be compiled alone.
+  const Graph* reproducer() const { return interface.functions.size() == 1 && state == nullptr ? graphs.front().get() : nullptr; }
+  std::unique_ptr<StateLayout> state;          ///< at an address that stays, for the interface
+};
 
-/// Everything that a plan prints, and the code of all its kernels together. `prims` is for a reproducer; null when there is no graph.
+/// Chooses what each function saves and recomputes, groups, plans; the verifiers run when the session asks. Emits `groups`, `remat`, `forward`,
+/// `backward` of the main function, and the plans with their kernels.
+Library plan_library(Session& session, Functions functions, const std::vector<TargetChoice>& choices, Emitter& emitter);
+
+/// Everything that plans print, and the code of all their kernels together. `prims` is for a reproducer; null when there is no graph.
 void emit_target(Session& session, const Graph* prims, const TargetBuild& build, Emitter& emitter);
+/// The library that one graph makes: a function `infer`.
+LibraryInterface interface_of(const Graph& graph);
 /// The header and the manifest.
-void emit_interface(const Graph& interface, std::vector<TargetBuild>& builds, const Options& options, Emitter& emitter);
+void emit_interface(const LibraryInterface& interface, std::vector<TargetBuild>& builds, const Options& options, Emitter& emitter);
 
-/// Generates all code and links it. The inputs and outputs of `interface` are the library's; `prims` as above.
-void build_library(Session& session, const Graph* prims, const Graph& interface, std::vector<TargetBuild>& builds,
+/// Generates all code and links it; `prims` as above.
+void build_library(Session& session, const Graph* prims, const LibraryInterface& interface, std::vector<TargetBuild>& builds,
                    const std::string& output);
 
 }  // namespace tcc::driver

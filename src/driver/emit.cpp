@@ -18,7 +18,11 @@ namespace {
 
 constexpr auto kKinds = std::to_array<EmitKind>({
     {"graph", Stage::imported, false},
+    {"joint", Stage::joint, false, true, true, true},
     {"prims", Stage::prims, false},
+    {"remat", Stage::planned, true, true, true, true},
+    {"forward", Stage::planned, true, true, true, true},
+    {"backward", Stage::planned, true, true, true, true},
     {"groups", Stage::planned, true},
     {"loop", Stage::planned, true},
     {"schedule", Stage::planned, true},
@@ -32,23 +36,21 @@ constexpr auto kKinds = std::to_array<EmitKind>({
     {"manifest", Stage::planned, false},
 });
 
-// Known kinds that an inference has no such thing for.
-constexpr auto kOtherModes = std::to_array<std::string_view>({"joint", "forward", "backward", "remat"});
-
 // What is left to emit when the input is a later form than a model.
 bool exists_from(std::string_view kind, std::string_view from) {
   if (from.empty() || from == "graph") return true;
   if (from == "prims") return kind != "graph";
-  if (kind == "graph" || kind == "prims" || kind == "groups" || kind == "plan" || kind == "header" || kind == "manifest") return false;
+  if (kind == "graph" || kind == "joint" || kind == "prims" || kind == "remat" || kind == "forward" || kind == "backward" || kind == "groups" || kind == "plan" || kind == "header" || kind == "manifest") return false;
   return from == "loop" || (kind != "loop" && kind != "schedule");
 }
 
-const EmitKind& kind_named(const std::string& name) {
+const EmitKind& kind_named(const std::string& name, Mode mode) {
   for (const EmitKind& kind : kKinds) {
-    if (kind.name == name) return kind;
-  }
-  if (std::find(kOtherModes.begin(), kOtherModes.end(), name) != kOtherModes.end()) {
-    throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + name + ": an inference has no `" + name + "`");
+    if (kind.name != name) continue;
+    if (kind.of_gradients && mode == Mode::infer)
+      throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + name + ": an inference has no `" + name + "`",
+                  "it goes with --mode=grad and --mode=train");
+    return kind;
   }
   std::string names;
   for (const EmitKind& kind : kKinds) names += (names.empty() ? "" : ", ") + std::string(kind.name);
@@ -99,12 +101,13 @@ Emitter::Emitter(const Options& options, const std::vector<TargetChoice>& target
   std::vector<EmitRequest> requests = options.emit;
   if (requests.empty() && !options.dump_dir.empty()) {
     for (const EmitKind& kind : kKinds) {
+      if (kind.of_gradients && options.mode == Mode::infer) continue;
       const bool any = std::any_of(targets.begin(), targets.end(), [&](const TargetChoice& target) { return has(kind, target); });
       if (any && exists_from(kind.name, options.from) && options.passes.empty()) requests.push_back({std::string(kind.name), ""});
     }
   }
   for (const EmitRequest& request : requests) {
-    const EmitKind& kind = kind_named(request.kind);
+    const EmitKind& kind = kind_named(request.kind, options.mode);
     if (!exists_from(kind.name, options.from)) {
       throw Error(ExitCode::usage, "invalid-argument", "",
                   "--emit=" + request.kind + ": --from=" + options.from + " begins after that stage");
@@ -158,8 +161,8 @@ void Emitter::write(std::string_view kind, std::string_view target, std::string_
   else write_file_atomically(product->path, text);
 }
 
-void Emitter::write_graph(std::string_view kind, const Graph& graph) {
-  const Product* product = find(kind, "");
+void Emitter::write_graph(std::string_view kind, std::string_view target, const Graph& graph) {
+  const Product* product = find(kind, target);
   if (product == nullptr) return;
   const std::string weights = product->path == "-" ? options_.emit_weights : product->path + ".safetensors";
   PrintOptions print_options;
@@ -170,7 +173,7 @@ void Emitter::write_graph(std::string_view kind, const Graph& graph) {
     // Found beside the text; a text on standard output has no place of its own.
     print_options.weights_file = product->path == "-" ? weights : file_name(weights);
   }
-  write(kind, print(graph, print_options));
+  write(kind, target, print(graph, print_options));
 }
 
 }  // namespace tcc::driver

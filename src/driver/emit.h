@@ -19,13 +19,14 @@
 namespace tcc::driver {
 
 /// The stages after which a compilation may stop, in order.
-enum class Stage { nothing, imported, prims, planned, generated, linked };
+enum class Stage { nothing, imported, joint, prims, planned, generated, linked };
 
 struct EmitKind {
   std::string_view name;
   Stage stage;  ///< the stage that makes it
   bool per_target;
   bool on_cpu = true, on_cuda = true;
+  bool of_gradients = false;  ///< an inference has no such thing
 };
 
 class Emitter {
@@ -41,7 +42,8 @@ class Emitter {
   void write(std::string_view kind, std::string_view text) { write(kind, "", text); }
   void write(std::string_view kind, std::string_view target, std::string_view text);
   /// The text of a graph, and its weights in a file beside it.
-  void write_graph(std::string_view kind, const Graph& graph);
+  void write_graph(std::string_view kind, const Graph& graph) { write_graph(kind, "", graph); }
+  void write_graph(std::string_view kind, std::string_view target, const Graph& graph);
 
  private:
   struct Product {

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "driver/emit.h"
+#include "tcc/autograd/optimizer.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::driver {
@@ -17,6 +18,19 @@ struct Pass {
   GraphStage stage;  ///< what holds afterwards, at least
 };
 
+/// What trains changes: nothing is folded into it, equal ones stay apart.
+bool keeps_parameters(const Options& options) { return options.mode != Mode::infer; }
+
+GradOptions gradient_options(const Options& options) {
+  GradOptions gradients;
+  if (!options.loss.empty()) gradients.loss = parse_loss(options.loss);
+  gradients.wrt = options.wrt;
+  gradients.train = options.train;
+  gradients.freeze = options.freeze;
+  if (!options.loss_scale.empty()) gradients.loss_scale = parse_loss_scale(options.loss_scale);
+  return gradients;
+}
+
 constexpr auto kPasses = std::to_array<Pass>({
     {{"bind-shapes", "gives inputs the sizes of --shapes and makes those of --bind constants"},
      [](Session&, PassState& state) { bind_shapes(*state.graph, state.bindings); },
@@ -25,17 +39,25 @@ constexpr auto kPasses = std::to_array<Pass>({
      [](Session& session, PassState& state) { resolve(*state.graph, session.diagnostics); },
      GraphStage::resolved},
     {{"canonicalize", "brings nodes to the form that later passes expect, drops those that do nothing"},
-     [](Session&, PassState& state) { canonicalize(*state.graph); },
+     [](Session& session, PassState& state) { canonicalize(*state.graph, keeps_parameters(session.options)); },
      GraphStage::imported},
     {{"fold-constants", "evaluates nodes that depend on weights alone"},
-     [](Session&, PassState& state) { fold_constants(*state.graph); },
+     [](Session& session, PassState& state) { fold_constants(*state.graph, keeps_parameters(session.options)); },
      GraphStage::imported},
     {{"eliminate-common-subexpressions", "equal nodes and equal weights become one"},
-     [](Session&, PassState& state) { eliminate_common_subexpressions(*state.graph, true); },
+     [](Session& session, PassState& state) { eliminate_common_subexpressions(*state.graph, !keeps_parameters(session.options)); },
      GraphStage::imported},
     {{"eliminate-dead-code", "drops nodes and weights that no output needs"},
      [](Session&, PassState& state) { eliminate_dead_code(*state.graph); },
      GraphStage::imported},
+    {{"train-batch-norms", "batch norms in evaluation form get training form, their running statistics an update"},
+     [](Session&, PassState& state) { train_batch_norms(*state.graph); },
+     GraphStage::resolved},
+    {{"build-joint", "adds the loss and the nodes that compute gradients"},
+     [](Session& session, PassState& state) {
+       state.graph = build_joint(*state.graph, gradient_options(session.options), session.diagnostics, &state.report);
+     },
+     GraphStage::resolved},
     {{"decompose", "composites become prims, implicit broadcasts explicit"},
      [](Session& session, PassState& state) { decompose(*state.graph, session.diagnostics); },
      GraphStage::prims},

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "driver/session.h"
+#include "tcc/autograd/autograd.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/graph/graph.h"
 #include "tcc/graph/passes.h"
@@ -17,6 +18,7 @@ struct PassState {
   std::unique_ptr<Graph> graph;
   GraphStage stage = GraphStage::imported;  ///< what the verifier may ask of it
   Bindings bindings;
+  GradReport report;  ///< of build-joint
 };
 
 /// Times it, runs it, verifies the result, prints it when --print-after asks for that. Error (usage) for an unknown name.

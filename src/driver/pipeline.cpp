@@ -21,24 +21,6 @@ namespace tcc::driver {
 
 namespace {
 
-void simplify(Session& session, PassState& state) {
-  run_pass(session, state, "canonicalize");
-  run_pass(session, state, "fold-constants");
-  run_pass(session, state, "eliminate-common-subexpressions");
-  run_pass(session, state, "eliminate-dead-code");
-}
-
-void to_prims(Session& session, PassState& state) {
-  run_pass(session, state, "bind-shapes");
-  // From here on every type is static.
-  run_pass(session, state, "resolve");
-  // Before decompose: one composite node is cheaper to fold or drop than what it becomes.
-  simplify(session, state);
-  run_pass(session, state, "decompose");
-  // From here on prims only. Folding again catches what composites were made of: transposed weights, scales of batch norms, masks.
-  simplify(session, state);
-}
-
 PassState import(Session& session, std::vector<std::string>* files_read) {
   const Options& options = session.options;
   PassState state;
@@ -129,7 +111,7 @@ void write_dependencies(const Options& options, const std::vector<std::string>& 
   write_file_atomically(path, text + "\n");
 }
 
-void finish(Session& session, const Graph* prims, const Graph* interface, std::vector<TargetBuild>& builds, Emitter& emitter) {
+void finish(Session& session, const Graph* prims, const LibraryInterface* interface, std::vector<TargetBuild>& builds, Emitter& emitter) {
   const Options& options = session.options;
   for (const TargetBuild& build : builds) emit_target(session, prims, build, emitter);
   if (interface != nullptr) emit_interface(*interface, builds, options, emitter);
@@ -141,12 +123,18 @@ void finish(Session& session, const Graph* prims, const Graph* interface, std::v
   build_library(session, prims, *interface, builds, options.output);
 }
 
+void finish(Session& session, UnitBuilds& units, Emitter& emitter) {
+  if (units.interface == nullptr) return finish(session, nullptr, nullptr, units.builds, emitter);
+  const LibraryInterface interface = interface_of(*units.interface);
+  finish(session, nullptr, &interface, units.builds, emitter);
+}
+
 void compile_units(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter) {
   const Options& options = session.options;
   const bool with_kernels = !options.output.empty() || std::any_of(options.emit.begin(), options.emit.end(),
                                                                    [](const EmitRequest& request) { return request.kind != "loop"; });
   UnitBuilds units = plan_units(session, choices, with_kernels);
-  finish(session, nullptr, units.interface.get(), units.builds, emitter);
+  finish(session, units, emitter);
 }
 
 void compile_graph(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter, std::vector<std::string>* files_read) {
@@ -159,13 +147,23 @@ void compile_graph(Session& session, const std::vector<TargetChoice>& choices, E
     return;
   }
   emitter.write_graph("graph", *state.graph);
-  const bool builds_more = !options.output.empty() || emitter.last_stage() > Stage::imported || !options.print_after.empty();
-  if (!builds_more) return;
-  if (options.from != "prims") to_prims(session, state);
-  emitter.write_graph("prims", *state.graph);
-  if (options.output.empty() && emitter.last_stage() <= Stage::prims) return;
-  std::vector<TargetBuild> builds = plan_targets(session, *state.graph, choices, emitter);
-  finish(session, state.graph.get(), state.graph.get(), builds, emitter);
+  const bool builds = !options.output.empty();
+  if (!builds && emitter.last_stage() <= Stage::imported && options.print_after.empty()) return;
+  Functions functions = make_functions(session, std::move(state), emitter,
+                                       !builds && emitter.last_stage() == Stage::joint && options.print_after.empty());
+  if (functions.list.empty()) return;
+  emitter.write_graph("prims", *functions.list[functions.main].prims);
+  if (!builds && emitter.last_stage() <= Stage::prims) return;
+  Library library = plan_library(session, std::move(functions), choices, emitter);
+  finish(session, library.reproducer(), &library.interface, library.builds, emitter);
+}
+
+/// For what only looks at the result.
+Options without_products(Options options) {
+  options.emit.clear();
+  options.dump_dir.clear();
+  options.output.clear();
+  return options;
 }
 
 void check_passes(const Options& options) {
@@ -202,7 +200,7 @@ void compile(const Options& options, Diagnostics& diagnostics) {
   std::vector<std::string> files_read;
   if (options.from == "kernel") {
     UnitBuilds units = plan_kernels(kernels, choices.front());
-    finish(session, nullptr, units.interface.get(), units.builds, emitter);
+    finish(session, units, emitter);
   } else if (options.from == "loop") {
     compile_units(session, choices, emitter);
   } else {
@@ -223,33 +221,32 @@ void compile_to_library(const std::string& model, Options options, const std::st
 
 std::unique_ptr<Graph> compile_to_prims(const Options& options, Diagnostics& diagnostics) {
   set_up(options);
-  Session session(options, diagnostics);
-  PassState state = import(session, nullptr);
-  if (options.from != "prims") to_prims(session, state);
-  return std::move(state.graph);
+  Options quiet = without_products(options);
+  Session session(quiet, diagnostics);
+  Emitter emitter(quiet, choose_targets(quiet));
+  Functions functions = make_functions(session, import(session, nullptr), emitter, false);
+  return std::move(functions.list[functions.main].prims);
 }
 
 void compile_prims_to_library(std::unique_ptr<Graph> prims, const Options& options, const std::string& output) {
-  const std::vector<TargetChoice> choices = choose_targets(options);
-  Options quiet = options;
-  quiet.emit.clear();
-  quiet.dump_dir.clear();
+  const Options quiet = without_products(options);
+  const std::vector<TargetChoice> choices = choose_targets(quiet);
   Emitter emitter(quiet, choices);
   Diagnostics diagnostics;
   Session session(quiet, diagnostics);
-  std::vector<TargetBuild> builds = plan_targets(session, *prims, choices, emitter);
-  build_library(session, prims.get(), *prims, builds, output);
+  Library library = plan_library(session, functions_of(std::move(prims), options.mode), choices, emitter);
+  build_library(session, library.reproducer(), library.interface, library.builds, output);
 }
 
 std::unique_ptr<Graph> check_model(const Options& options, Diagnostics& diagnostics) {
-  std::unique_ptr<Graph> prims = compile_to_prims(options, diagnostics);
-  Options quiet = options;
-  quiet.emit.clear();
-  quiet.dump_dir.clear();
+  set_up(options);
+  const Options quiet = without_products(options);
   const std::vector<TargetChoice> choices = choose_targets(quiet);
   Emitter emitter(quiet, choices);
   Session session(quiet, diagnostics);
-  plan_targets(session, *prims, choices, emitter);
+  Functions functions = make_functions(session, import(session, nullptr), emitter, false);
+  std::unique_ptr<Graph> prims = functions.list[functions.main].prims->clone();
+  plan_library(session, std::move(functions), choices, emitter);
   return prims;
 }
 

@@ -112,11 +112,11 @@ Verification verify_prims(const Graph& prims, const std::vector<Tensor>& inputs,
   instance_options.num_threads = verify.threads;
   runtime::Instance instance(library, instance_options);
   const std::vector<Tensor> found = instance.run(inputs);
-  const std::vector<Tensor> expected = interpret(prims, inputs, true);
   Verification result;
+  result.expected = interpret(prims, inputs, true);
   result.device = instance.device_name();
   for (size_t i = 0; i < found.size(); ++i) {
-    result.outputs.push_back(compare(found[i], expected[i], tolerance_for(found[i].dtype(), verify)));
+    result.outputs.push_back(compare(found[i], result.expected[i], tolerance_for(found[i].dtype(), verify)));
     result.passed &= result.outputs.back().num_wrong == 0;
   }
   return result;

@@ -14,6 +14,11 @@ struct EmitRequest {
   std::string path;
 };
 
+/// What the library computes: outputs; outputs or a loss, and gradients; whole training steps.
+enum class Mode { infer, grad, train };
+/// What the backward half keeps of the forward half: the fastest choice that fits, everything, as little as possible.
+enum class Remat { automatic, none, full };
+
 enum class WeightsPlace { embed, file };
 enum class ProgressStyle { automatic, plain, json, off };
 
@@ -31,6 +36,18 @@ struct Options {
   std::vector<std::string> shapes;  ///< --shapes, as written
   std::vector<std::string> bind;    ///< --bind, as written
   Bindings bindings;                ///< the same by programs; joined with the two above
+
+  Mode mode = Mode::infer;
+  std::string loss;                        ///< --loss, see parse_loss; empty: a cotangent per output (grad only)
+  std::string optimizer;                   ///< --optimizer, see parse_optimizer; train
+  std::vector<std::string> wrt;            ///< --wrt: globs over inputs and parameters; grad
+  std::vector<std::string> train, freeze;  ///< --train, --freeze: globs over parameters
+  bool train_batch_norms = false;          ///< --batch-norm=train
+  double clip_norm = 0, clip_value = 0;    ///< 0: none; train
+  int accumulate = 1;                      ///< micro-batches of a step; train
+  std::string loss_scale;                  ///< a number, or `dynamic`; train
+  Remat remat = Remat::automatic;
+  int64_t memory_budget = 0;  ///< --mem-budget: bytes that the planned peak may take; 0: no bound
 
   std::vector<EmitRequest> emit;
   std::string emit_weights;  ///< --emit-weights: where the weights of a graph on standard output go

@@ -39,6 +39,7 @@ Tolerance tolerance_for(DType dtype, const VerifyOptions& options);
 struct Verification {
   std::string device;
   std::vector<Comparison> outputs;  ///< one per output of the graph
+  std::vector<Tensor> expected;     ///< what the interpreter gives, in f64
   bool passed = true;
 };
 /// Compiles prims, runs them on the inputs and compares every output.

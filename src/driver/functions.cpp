@@ -1,0 +1,114 @@
+#include "driver/functions.h"
+
+#include "tcc/autograd/optimizer.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::driver {
+
+namespace {
+
+void simplify(Session& session, PassState& state) {
+  run_pass(session, state, "canonicalize");
+  run_pass(session, state, "fold-constants");
+  run_pass(session, state, "eliminate-common-subexpressions");
+  run_pass(session, state, "eliminate-dead-code");
+}
+
+std::unique_ptr<Graph> prims_of(Session& session, std::unique_ptr<Graph> graph) {
+  PassState state;
+  state.graph = std::move(graph);
+  state.stage = GraphStage::resolved;
+  to_prims(session, state);
+  return std::move(state.graph);
+}
+
+// The importer adds it when the model draws random numbers.
+constexpr const char* kSeed = "seed";
+
+void add_seed(const Graph& graph, Functions& functions) {
+  if (graph.body.args.empty()) return;
+  const Value* last = graph.body.args.back();
+  if (last->name == kSeed && last->type == Type(DType::i64, {})) functions.scalars.push_back({kSeed, DType::i64, 0});
+}
+
+OptimizerOptions optimizer_options(const Options& options) {
+  OptimizerOptions optimizer = parse_optimizer(options.optimizer);
+  optimizer.clip_norm = options.clip_norm;
+  optimizer.clip_value = options.clip_value;
+  optimizer.accumulate = options.accumulate;
+  if (!options.loss_scale.empty()) optimizer.loss_scale = parse_loss_scale(options.loss_scale);
+  return optimizer;
+}
+
+void add(Session& session, Functions& functions, const char* name, std::unique_ptr<Graph> graph, bool has_backward = false,
+         bool in_halves = false) {
+  if (graph == nullptr) return;
+  functions.list.push_back({name, prims_of(session, std::move(graph)), has_backward, in_halves});
+}
+
+}  // namespace
+
+void to_resolved(Session& session, PassState& state) {
+  run_pass(session, state, "bind-shapes");
+  // From here on every type is static.
+  run_pass(session, state, "resolve");
+  // Before decompose: one composite node is cheaper to fold or drop than what it becomes.
+  simplify(session, state);
+}
+
+void to_prims(Session& session, PassState& state) {
+  run_pass(session, state, "decompose");
+  // From here on prims only. Folding again catches what composites were made of: transposed weights, scales of batch norms, masks.
+  simplify(session, state);
+}
+
+Functions functions_of(std::unique_ptr<Graph> prims, Mode mode) {
+  Functions functions;
+  add_seed(*prims, functions);
+  const bool backward = mode != Mode::infer;
+  functions.list.push_back({backward ? "grad" : "infer", std::move(prims), backward});
+  return functions;
+}
+
+Functions make_functions(Session& session, PassState state, Emitter& emitter, bool stop_at_joint) {
+  const Options& options = session.options;
+  Functions functions;
+  add_seed(*state.graph, functions);
+  if (options.mode == Mode::infer) {
+    if (options.from != "prims") {
+      to_resolved(session, state);
+      to_prims(session, state);
+    }
+    functions.list.push_back({"infer", std::move(state.graph)});
+    return functions;
+  }
+  if (!state.graph->state_updates.empty())
+    throw Error(ExitCode::usage, "invalid-argument", options.model, "the graph is a training step already", "leave --mode out");
+  if (options.from != "prims") to_resolved(session, state);
+  std::unique_ptr<Graph> forward = options.mode == Mode::train ? state.graph->clone() : nullptr;
+  if (options.train_batch_norms) run_pass(session, state, "train-batch-norms");
+  run_pass(session, state, "build-joint");
+  emitter.write_graph("joint", *state.graph);
+  if (stop_at_joint) return functions;
+  if (options.mode == Mode::grad) {
+    add(session, functions, "grad", std::move(state.graph), true);
+    return functions;
+  }
+  const OptimizerOptions optimizer = optimizer_options(options);
+  TrainingGraphs training;
+  session.progress.step("build-step");
+  run_stage(session, "build-step", state.graph.get(), "--mode=infer --from=graph --emit=graph",
+            [&] { training = build_training(*state.graph, *forward, optimizer); });
+  functions.state = std::move(training.state);
+  functions.scalars.push_back({"lr", DType::f32, optimizer.lr});
+  functions.accumulate = optimizer.accumulate;
+  add(session, functions, "infer", std::move(forward));
+  functions.main = functions.list.size();
+  add(session, functions, "step", std::move(training.step), true);
+  add(session, functions, "accumulate", std::move(training.accumulate), true);
+  add(session, functions, "backward", std::move(training.gradients), true, true);
+  add(session, functions, "update", std::move(training.update));
+  return functions;
+}
+
+}  // namespace tcc::driver

@@ -1,0 +1,179 @@
+// Each function for each target: what is saved and recomputed, units of work, a plan.
+#include <algorithm>
+
+#include "driver/build.h"
+#include "driver/kernels.h"
+#include "tcc/loop/loop.h"
+#include "tcc/residuals/residuals.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::driver {
+
+namespace {
+
+std::string reproducer_arguments(const TargetChoice& choice) { return "--from=prims --target=" + choice.name + " --emit=plan"; }
+
+void verify_plan(const plan::Plan& plan) {
+  std::vector<std::string> faults = plan::verify(plan);
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    for (const std::string& fault : loop::verify_kernel(plan.kernels[k])) faults.push_back("kernel " + kernel_name(k) + ": " + fault);
+  }
+  require_well_formed("make-plan", faults);
+}
+
+/// What an instance allocates whatever function it runs: the state, and the weights that are no state, each on 256 bytes.
+int64_t fixed_bytes(const Functions& functions) {
+  constexpr int64_t kAlignment = 256;
+  int64_t bytes = functions.state.state_bytes + kAlignment * static_cast<int64_t>(functions.scalars.size());
+  std::vector<const Tensor*> counted;  // functions share weights
+  for (const Function& function : functions.list) {
+    for (const auto& weight : function.prims->weights()) {
+      if (functions.state.find(weight->name) != nullptr) continue;
+      const bool known = std::any_of(counted.begin(), counted.end(), [&](const Tensor* tensor) {
+        return tensor->dtype() == weight->tensor.dtype() && tensor->shape() == weight->tensor.shape() && tensor->same_bytes(weight->tensor);
+      });
+      if (known) continue;
+      counted.push_back(&weight->tensor);
+      bytes += (weight->tensor.size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+    }
+  }
+  return bytes;
+}
+
+bool uses_gradients(const Graph& graph, const StateLayout& state) {
+  const auto is_gradient = [&](const Weight& weight) {
+    const StateTensor* tensor = state.find(weight.name);
+    return tensor != nullptr && tensor->role == StateRole::gradient;
+  };
+  return std::any_of(graph.weights().begin(), graph.weights().end(), [&](const auto& weight) { return is_gradient(*weight); }) ||
+         std::any_of(graph.state_updates.begin(), graph.state_updates.end(), [&](const StateUpdate& update) { return is_gradient(*update.weight); });
+}
+
+/// Plans the functions for one target.
+class TargetPlanner {
+ public:
+  TargetPlanner(Session& session, const Functions& functions, const TargetChoice& choice, Emitter& emitter)
+      : session_(session), functions_(functions), choice_(choice), emitter_(emitter), fixed_bytes_(fixed_bytes(functions)) {
+    if (!functions.state.tensors.empty()) options_.state = &functions.state;
+    for (const link::ScalarDesc& scalar : functions.scalars) options_.scalars.push_back(scalar.name);
+    options_.cache = &cache_;
+  }
+
+  /// Appends the plan of a function, or those of its halves.
+  void plan(size_t number) {
+    const Function& function = functions_.list[number];
+    const bool main = number == functions_.main;
+    if (!function.has_backward) {
+      add(function.name, function.prims->clone(), options_, main);
+      return;
+    }
+    residuals::Result chosen = choose(function);
+    if (main) {
+      emitter_.write("remat", choice_.name, residuals::print(chosen, function.prims->name));
+      if (emitter_.wants("forward", choice_) || emitter_.wants("backward", choice_)) {
+        const residuals::Halves halves = residuals::split_halves(*chosen.graph);
+        if (emitter_.wants("forward", choice_)) emitter_.write_graph("forward", choice_.name, *halves.forward);
+        if (emitter_.wants("backward", choice_)) emitter_.write_graph("backward", choice_.name, *halves.backward);
+      }
+    }
+    if (!function.in_halves) {
+      add(function.name, std::move(chosen.graph), options_, main);
+      return;
+    }
+    residuals::Halves halves = residuals::split_halves(*chosen.graph);
+    plan::PlanOptions forward = options_, backward = options_;
+    forward.first_packed_output = halves.first_residual_output;
+    backward.first_packed_input = halves.first_residual_input - num_scalars(*halves.backward, halves.first_residual_input);
+    add("forward", std::move(halves.forward), forward, false);
+    add("backward", std::move(halves.backward), backward, false);
+  }
+
+  std::vector<plan::Plan> plans;
+  std::vector<std::unique_ptr<Graph>> graphs;  ///< of each plan
+  std::vector<std::string> names;
+
+ private:
+  void add(const std::string& name, std::unique_ptr<Graph> graph, const plan::PlanOptions& options, bool main) {
+    run_stage(session_, "make-plan", graph.get(), reproducer_arguments(choice_), [&] {
+      const group::Groups groups = group::form_groups(*graph);
+      if (session_.verify) require_well_formed("form-groups", group::verify(groups));
+      if (main && emitter_.wants("groups", choice_)) emitter_.write("groups", choice_.name, group::print(groups));
+      plan::Plan plan = plan::make_plan(*graph, groups, choice_.target, options);
+      plan.name = name == "infer" ? graph->name : graph->name + "." + name;
+      if (session_.verify) verify_plan(plan);
+      plans.push_back(std::move(plan));
+    });
+    graphs.push_back(std::move(graph));
+    names.push_back(name);
+  }
+
+  /// Of the first `count` inputs.
+  int num_scalars(const Graph& graph, int count) const {
+    return static_cast<int>(std::count_if(graph.body.args.begin(), graph.body.args.begin() + count, [&](const Value* value) {
+      return std::find(options_.scalars.begin(), options_.scalars.end(), value->name) != options_.scalars.end();
+    }));
+  }
+
+  residuals::Result choose(const Function& function) {
+    const Options& given = session_.options;
+    residuals::Options options;
+    options.mode = given.remat == Remat::none   ? residuals::Mode::none
+                   : given.remat == Remat::full ? residuals::Mode::full
+                                                : residuals::Mode::automatic;
+    options.fixed_bytes = fixed_bytes_ + (uses_gradients(*function.prims, functions_.state) ? functions_.state.gradient_bytes : 0);
+    options.budget_bytes = given.memory_budget;
+    if (function.in_halves && given.memory_budget > 0) {
+      // The budget is on a whole step. Who calls its parts holds the saved tensor as well as what lives in between: the least that can be.
+      options.budget_bytes = 0;
+      options.mode = residuals::Mode::full;
+    }
+    const auto planner = [&](const Graph& graph) -> residuals::Planned {
+      const plan::Estimate estimate = plan::estimate(plan::make_plan(graph, group::form_groups(graph), choice_.target, options_));
+      return {estimate.arena_bytes, estimate.cost_ns};
+    };
+    residuals::Result chosen;
+    run_stage(session_, "choose-residuals", function.prims.get(), reproducer_arguments(choice_),
+              [&] { chosen = residuals::choose_residuals(*function.prims, choice_.target, options, planner); });
+    return chosen;
+  }
+
+  Session& session_;
+  const Functions& functions_;
+  const TargetChoice& choice_;
+  Emitter& emitter_;
+  int64_t fixed_bytes_;
+  plan::FormCache cache_;
+  plan::PlanOptions options_;
+};
+
+}  // namespace
+
+Library plan_library(Session& session, Functions functions, const std::vector<TargetChoice>& choices, Emitter& emitter) {
+  Library library;
+  for (const TargetChoice& choice : choices) {
+    session.progress.step("planning for " + choice.name);
+    TargetPlanner planner(session, functions, choice, emitter);
+    for (size_t i = 0; i < functions.list.size(); ++i) planner.plan(i);
+    TargetBuild& build = library.builds.emplace_back();
+    build.choice = choice;
+    build.plans = std::move(planner.plans);
+    std::vector<plan::Plan*> plans;
+    for (plan::Plan& plan : build.plans) plans.push_back(&plan);
+    plan::merge_kernels(plans);
+    const bool first = library.builds.size() == 1;  // what functions take and give is the same for all targets
+    for (size_t i = 0; i < planner.graphs.size(); ++i) {
+      if (first) library.interface.functions.push_back({planner.names[i], planner.graphs[i].get()});
+      library.graphs.push_back(std::move(planner.graphs[i]));
+    }
+  }
+  library.interface.model_name = functions.list.front().prims->name;
+  library.interface.scalars = functions.scalars;
+  library.interface.accumulate = functions.accumulate;
+  if (!functions.state.tensors.empty()) {
+    library.state = std::make_unique<StateLayout>(std::move(functions.state));
+    library.interface.state = library.state.get();
+  }
+  return library;
+}
+
+}  // namespace tcc::driver
