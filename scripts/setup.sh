@@ -11,7 +11,7 @@ packages=(
   llvm-22-dev liblld-22-dev libpolly-22-dev        # polly: LLVM's CMake files name its library, tcc does not
   libzstd-dev zlib1g-dev
   protobuf-compiler libprotobuf-dev
-  libcli11-dev nlohmann-json3-dev
+  libcli11-dev nlohmann-json3-dev libboost-dev     # boost: headers only, max-flow of Boost.Graph
   ca-certificates python3 python3-pip              # for the one file that comes from PyPI: the ONNX schema
 )
 test_packages=(

@@ -1,0 +1,299 @@
+// Halves, sizes and times of a joint graph.
+//
+// Halves. A node is forward when its phase says so or a forward node depends on it. Of the others, early are those that read forward values, inputs and
+// weights alone, directly or through early nodes of the same node of the model: what a vjp rule computes before it meets a cotangent. One rule far, so that
+// the whole backward pass of a known loss does not count as early.
+//
+// Times. What is in memory anyway is what a trial grouping of the forward half alone stores; saving that costs the reading. Computing a pointwise value again
+// costs its arithmetic, because it fuses into what reads it, unless that is a contraction or the like, which reads memory: then also a launch, a write and a
+// read. Contractions, windows, scans, sorts and scatters cost a launch, their work, their operands, a write and a read; a reduction a launch, and its operand
+// once more. Views and created values are free. A node that the forward half does not need is not computed twice: moving it costs nothing.
+
+#include "residuals/analyze.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "residuals/copy_graph.h"
+#include "tcc/group/group.h"
+#include "tcc/schedule/schedule.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::residuals {
+namespace {
+
+bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+size_t at(const Value* value) { return static_cast<size_t>(value->id); }
+
+bool is_anchor(const Node& node) {
+  switch (info(node.op).lowering) {
+    case Lowering::contract:
+    case Lowering::window:
+    case Lowering::scan:
+    case Lowering::scatter:
+    case Lowering::sort: return true;
+    default: return false;
+  }
+}
+
+/// What the views below a value see: the value that is in memory, or is an input, a weight or created.
+const Value* base_of(const Value* value) {
+  while (value->producer && info(value->producer->op).lowering == Lowering::view) value = value->producer->operand(0);
+  return value;
+}
+
+/// The same bytes in the same order.
+const Value* below_reshapes(const Value* value) {
+  while (value->producer && value->producer->op == Op::reshape_) value = value->producer->operand(0);
+  return value;
+}
+
+class Analyzer {
+ public:
+  Analyzer(const Graph& graph, const schedule::Target& target) : graph_(graph), target_(target) {
+    const size_t num_nodes = graph.body.nodes.size(), num_values = static_cast<size_t>(graph.num_values());
+    facts_.graph = &graph;
+    facts_.halves = find_halves(graph);
+    for (auto* list : {&facts_.needed_by_forward, &facts_.needed_by_backward}) list->resize(num_nodes);
+    facts_.recompute.resize(num_nodes);
+    for (auto* list : {&facts_.savable, &facts_.read_by_backward}) list->resize(num_values);
+    facts_.save.resize(num_values);
+    facts_.bytes.resize(num_values);
+    stored_.resize(num_values);
+    output_.resize(num_values);
+    read_by_anchor_.resize(num_values);
+  }
+
+  Facts run() {
+    mark_readers();
+    mark_needed();
+    group_forward();
+    mark_anchor_operands();
+    for (size_t i = 0; i < graph_.body.nodes.size(); ++i) {
+      if (facts_.halves.of_node[i] != Half::backward) measure(i);
+    }
+    return std::move(facts_);
+  }
+
+ private:
+  const std::vector<Node*>& nodes() const { return graph_.body.nodes; }
+
+  void mark_readers() {
+    auto mark = [&](const Value* value) {
+      if (value && facts_.halves.is_made(value) && facts_.halves.of(value) != Half::backward) facts_.read_by_backward[at(value)] = 1;
+    };
+    for (size_t i = 0; i < nodes().size(); ++i) {
+      if (facts_.halves.of_node[i] != Half::backward) continue;
+      for (const Value* operand : nodes()[i]->operands) mark(operand);
+    }
+    for (size_t i = 0; i < graph_.body.results.size(); ++i) {
+      const Value* result = graph_.body.results[i];
+      if (is_backward_output(graph_, i, facts_.halves)) mark(result);
+      else output_[at(below_reshapes(result))] = 1;
+    }
+    for (const StateUpdate& update : graph_.state_updates) {
+      if (is_backward_update(update, facts_.halves)) mark(update.value);
+    }
+  }
+
+  void mark_needed() {
+    std::vector<char> forward(facts_.save.size()), backward = facts_.read_by_backward;
+    for (size_t i = 0; i < graph_.body.results.size(); ++i) {
+      if (!is_backward_output(graph_, i, facts_.halves)) forward[at(graph_.body.results[i])] = 1;
+    }
+    for (const StateUpdate& update : graph_.state_updates) {
+      if (!is_backward_update(update, facts_.halves)) forward[at(update.value)] = 1;
+    }
+    for (size_t i = nodes().size(); i-- > 0;) {
+      if (facts_.halves.of_node[i] == Half::backward) continue;
+      for (const Value* result : nodes()[i]->results) {
+        facts_.needed_by_forward[i] |= forward[at(result)];
+        facts_.needed_by_backward[i] |= backward[at(result)];
+      }
+      for (const Value* operand : nodes()[i]->operands) {
+        if (facts_.needed_by_forward[i]) forward[at(operand)] = 1;
+        if (facts_.needed_by_backward[i]) backward[at(operand)] = 1;
+      }
+    }
+  }
+
+  /// The trial grouping: what the forward half stores for itself.
+  void group_forward() {
+    GraphCopy copy(graph_, graph_.name);
+    std::vector<Value*> copies(facts_.save.size());
+    for (const Value* input : graph_.body.args) copies[at(input)] = copy.graph().add_input(input->name, input->type);
+    auto map = [&](const Value* value) { return value->kind == Value::Kind::weight ? copy.weight(value) : copies[at(value)]; };
+    for (size_t i = 0; i < nodes().size(); ++i) {
+      if (!facts_.needed_by_forward[i]) continue;
+      std::vector<Value*> operands;
+      for (const Value* operand : nodes()[i]->operands) operands.push_back(map(operand));
+      const Node* node = copy.append(*nodes()[i], std::move(operands), "");
+      for (size_t k = 0; k < node->results.size(); ++k) copies[at(nodes()[i]->results[k])] = node->results[k];
+    }
+    for (size_t i = 0; i < graph_.body.results.size(); ++i) {
+      if (!is_backward_output(graph_, i, facts_.halves)) copy.graph().add_output(map(graph_.body.results[i]), graph_.output_names[i]);
+    }
+    for (const StateUpdate& update : graph_.state_updates) {
+      if (!is_backward_update(update, facts_.halves)) copy.graph().add_output(map(update.value), update.weight->name);
+    }
+    if (copy.graph().body.nodes.empty()) return;
+    const std::unique_ptr<Graph> forward = copy.take();
+    const group::Groups groups = group::form_groups(*forward);
+    std::vector<char> stored(static_cast<size_t>(forward->num_values()));
+    for (const group::Unit& unit : groups.units) {
+      for (const Value* output : unit.outputs) stored[at(output)] = 1;
+    }
+    for (const group::Alias& alias : groups.aliases) {
+      stored[at(alias.value)] = 1;
+      stored[at(alias.base)] = 1;
+    }
+    for (size_t i = 0; i < copies.size(); ++i) stored_[i] = copies[i] && stored[at(copies[i])];
+  }
+
+  /// Values that a contraction or the like of the backward half reads, through views: they must be in memory.
+  void mark_anchor_operands() {
+    for (size_t i = 0; i < nodes().size(); ++i) {
+      if (facts_.halves.of_node[i] != Half::backward || !is_anchor(*nodes()[i])) continue;
+      for (const Value* operand : nodes()[i]->operands) read_by_anchor_[at(base_of(operand))] = 1;
+    }
+  }
+
+  // --------------------------------------------------------------------------------------------------------- times
+
+  double bytes_ns(const Value* value) const { return static_cast<double>(value->type.size_bytes()) / target_.bytes_per_ns; }
+  double launch_ns() const { return target_.kind == schedule::Target::Kind::cuda ? 1300 : 100; }
+  double arithmetic_ns(double operations) const {
+    const bool cuda = target_.kind == schedule::Target::Kind::cuda;
+    return operations / (target_.flops_per_ns / (cuda ? 2 : 4));
+  }
+
+  double contraction_ns(const Node& node) const {
+    const Shape a = node.operand(0)->type.shape(), b = node.operand(1)->type.shape();
+    double depth = 1;
+    if (node.op == Op::dot_general_) {
+      for (const int64_t axis : node.attrs.get_ints("lhs_contract")) depth *= static_cast<double>(a[static_cast<size_t>(axis)]);
+    } else {
+      for (size_t i = 1; i < b.size(); ++i) depth *= static_cast<double>(b[i]);
+    }
+    const bool tensor_cores = target_.kind == schedule::Target::Kind::cuda && size_bits(node.operand(0)->type.dtype) <= 16;
+    return 2 * depth * static_cast<double>(node.result()->type.count()) / (target_.flops_per_ns * (tensor_cores ? 8 : 0.5));
+  }
+
+  double work_ns(const Node& node) const {
+    const double count = static_cast<double>(node.result()->type.count());
+    const double read = static_cast<double>(node.operands.empty() ? 0 : node.operand(0)->type.count());
+    switch (info(node.op).lowering) {
+      case Lowering::pointwise: return arithmetic_ns(count * arithmetic_cost(node.op));
+      case Lowering::indexed: return arithmetic_ns(count * 4);
+      case Lowering::concat: return arithmetic_ns(count);
+      case Lowering::reduce:
+      case Lowering::scan: return arithmetic_ns(read);
+      case Lowering::contract: return contraction_ns(node);
+      case Lowering::window: {
+        double window = 1;
+        for (const int64_t extent : node.attrs.get_ints("window")) window *= static_cast<double>(extent);
+        return arithmetic_ns(count * window);
+      }
+      case Lowering::scatter: return arithmetic_ns(4 * static_cast<double>(node.operand(2)->type.count()));
+      case Lowering::sort: return arithmetic_ns(read * (1 + std::log2(read + 1)));
+      default: return 0;
+    }
+  }
+
+  double recompute_ns(const Node& node) const {
+    if (is_free(node)) return 0;
+    double operands = 0, always_there = 0;
+    for (const Value* operand : node.operands) {
+      const Value* base = base_of(operand);
+      operands += bytes_ns(base);
+      if (!base->producer) always_there += bytes_ns(base);
+    }
+    double result = 0;
+    for (const Value* value : node.results) result += bytes_ns(value);
+    if (is_anchor(node)) return launch_ns() + std::max(work_ns(node), operands) + 2 * result;
+    if (info(node.op).lowering == Lowering::reduce) return launch_ns() + std::max(work_ns(node), operands);
+    double time = work_ns(node) + always_there;
+    // Contractions take casts in.
+    const bool cast = node.op == Op::cast_ || node.op == Op::bitcast_;
+    if (read_by_anchor_[at(node.result())] && !cast) time += launch_ns() + 2 * result;
+    return time;
+  }
+
+  void measure(size_t i) {
+    const Node& node = *nodes()[i];
+    const bool moves = !facts_.needed_by_forward[i];
+    facts_.recompute[i] = moves ? 0 : static_cast<Picoseconds>(std::llround(1000 * recompute_ns(node)));
+    for (const Value* value : node.results) {
+      const bool output = output_[at(below_reshapes(value))] != 0;
+      const bool stored = stored_[at(value)] || output;
+      facts_.savable[at(value)] = node.op == Op::slice_ || !is_free(node);
+      facts_.save[at(value)] = static_cast<Picoseconds>(std::llround(1000 * bytes_ns(value) * (stored ? 1 : 2)));
+      facts_.bytes[at(value)] = output ? 0 : value->type.size_bytes();
+    }
+  }
+
+  const Graph& graph_;
+  const schedule::Target& target_;
+  Facts facts_;
+  std::vector<char> stored_, output_, read_by_anchor_;
+};
+
+}  // namespace
+
+bool is_free(const Node& node) {
+  const Lowering lowering = info(node.op).lowering;
+  return lowering == Lowering::view || lowering == Lowering::create;
+}
+
+bool is_cotangent(const Value* value) { return value->kind == Value::Kind::input && starts_with(value->name, "cotangent."); }
+
+bool is_backward_output(const Graph& graph, size_t output, const Halving& halves) {
+  const Value* value = graph.body.results[output];
+  return starts_with(graph.output_names[output], "grad.") || is_cotangent(value) ||
+         (halves.is_made(value) && halves.of(value) != Half::forward);
+}
+
+bool is_backward_update(const StateUpdate& update, const Halving& halves) {
+  return starts_with(update.weight->name, "grad.") || !halves.is_made(update.value) || halves.of(update.value) != Half::forward;
+}
+
+Halving find_halves(const Graph& graph) {
+  const std::vector<Node*>& nodes = graph.body.nodes;
+  Halving halves;
+  halves.of_node.assign(nodes.size(), Half::backward);
+  halves.position.assign(static_cast<size_t>(graph.num_values()), -1);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const Value* result : nodes[i]->results) halves.position[at(result)] = static_cast<int>(i);
+  }
+  for (size_t i = nodes.size(); i-- > 0;) {
+    if (nodes[i]->loc.phase.empty()) halves.of_node[i] = Half::forward;
+    if (halves.of_node[i] != Half::forward) continue;
+    for (const Value* operand : nodes[i]->operands) {
+      if (halves.is_made(operand)) halves.of_node[static_cast<size_t>(halves.position[at(operand)])] = Half::forward;
+    }
+  }
+  // The one node of the model that the early nodes below each node are of; null: none, free ones alone.
+  std::vector<const std::string*> source(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = *nodes[i];
+    if (halves.of_node[i] == Half::forward || node.loc.phase != "grad") continue;
+    bool early = true;
+    const std::string* from = is_free(node) ? nullptr : &node.loc.node;
+    for (const Value* operand : node.operands) {
+      if (is_cotangent(operand)) early = false;
+      if (!halves.is_made(operand) || halves.of(operand) == Half::forward) continue;
+      const std::string* below = source[static_cast<size_t>(halves.position[at(operand)])];
+      if (halves.of(operand) == Half::backward || (below && from && *below != *from)) early = false;
+      if (!from) from = below;
+    }
+    if (!early) continue;
+    halves.of_node[i] = Half::early;
+    source[i] = from;
+  }
+  return halves;
+}
+
+Facts analyze(const Graph& graph, const schedule::Target& target) { return Analyzer(graph, target).run(); }
+
+}  // namespace tcc::residuals

@@ -1,0 +1,252 @@
+// The ladder: cuts for rising prices of memory, each made into a graph and planned, and one of them taken.
+//
+// The peak of a plan is not what the cut counts, and falls by fits and starts as the price rises: only plans say what a cut is worth. So all are planned, those
+// that differ, and the choice is among plans. docs/residuals.md says what the rungs are for.
+
+#include "tcc/residuals/residuals.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "residuals/checkpoints.h"
+#include "residuals/recompute.h"
+#include "tcc/schedule/schedule.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::residuals {
+namespace {
+
+/// In times of reading a byte. The last is more than any computation costs: memory is all.
+constexpr double kPrices[] = {0, 1, 4, 16, 64, 256};
+constexpr double kMemoryIsAll = 65536;
+/// Plans this near the fastest count as equally fast: the smallest of them is taken.
+constexpr double kAsFast = 1.02;
+/// Without a budget, a cut that computes more than this share of the time again is not planned: it can't be the fastest.
+constexpr double kTooSlow = 0.1;
+/// Plans between two rungs that are tried to use up a budget.
+constexpr int kMixes = 3;
+
+class Chooser {
+ public:
+  Chooser(const Graph& joint, const schedule::Target& target, const Options& options, const Planner& plan)
+      : target_(target), options_(options), plan_(plan), facts_(analyze(joint, target)) {
+    result_.options = options;
+  }
+
+  Result run() {
+    if (options_.mode == Mode::full) {
+      try_checkpoints();
+    } else {
+      try_rung({.name = "none"}, save_all(facts_));
+      if (options_.mode == Mode::automatic) {
+        for (const double price : kPrices) try_rung({.name = "price " + number(price), .price = price}, cut(facts_, per_kib(price)));
+        try_checkpoints();
+      }
+    }
+    choose();
+    if (options_.mode == Mode::automatic && options_.budget_bytes > 0) try_mixes();
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  static std::string number(double value) { return std::to_string(static_cast<int64_t>(value)); }
+
+  Picoseconds per_kib(double price) const { return std::llround(price * 1000 * 1024 / target_.bytes_per_ns); }
+
+  void try_checkpoints() {
+    const Picoseconds all = per_kib(kMemoryIsAll);
+    const int best = best_number_of_pieces(facts_);
+    std::vector<int> numbers{best / 2, best, 2 * best};
+    for (const int pieces : numbers) {
+      if (pieces < 2) continue;
+      const Checkpoints checkpoints = place_checkpoints(facts_, pieces);
+      if (checkpoints.places == 0) continue;
+      const Rung rung{
+          .name = "checkpoints " + std::to_string(checkpoints.places), .price = kMemoryIsAll, .checkpoints = checkpoints.places};
+      try_rung(rung, cut(facts_, all, checkpoints.keep));
+    }
+    try_rung({.name = "full", .price = kMemoryIsAll}, cut(facts_, all));
+  }
+
+  /// Between what is fast and what fits: the first part of the forward pass as in what fits, the rest as in what is fast. The first part, because its
+  /// values would live longest.
+  void try_mixes() {
+    if (fitting_ == SIZE_MAX) return;
+    const size_t small = fitting_;
+    size_t fast = SIZE_MAX;
+    for (size_t i = 0; i < result_.ladder.size(); ++i) {
+      const bool faster = result_.ladder[i].cost_ns < result_.ladder[small].cost_ns;
+      if (faster && (fast == SIZE_MAX || result_.ladder[i].peak_bytes < result_.ladder[fast].peak_bytes)) fast = i;
+    }
+    if (fast == SIZE_MAX) return;
+    double low = 0, high = 1;  // shares that are as in `small`: too few to fit, enough
+    const Saved few = saved_[small], many = saved_[fast];
+    for (int i = 0; i < kMixes; ++i) {
+      const double share = (low + high) / 2;
+      const size_t at =
+          try_rung({.name = "mix " + std::to_string(std::lround(share * 100)) + " %", .checkpoints = result_.ladder[small].checkpoints},
+                   mix(few, many, share));
+      (fits(result_.ladder[at]) ? high : low) = share;
+    }
+    choose();
+  }
+
+  /// Values of the first `share` of the forward nodes as in `first`, the others as in `rest`; early ones go with what they are computed from.
+  Saved mix(const Saved& first, const Saved& rest, double share) const {
+    const std::vector<Node*>& nodes = facts_.graph->body.nodes;
+    size_t num_forward = 0;
+    for (const Half half : facts_.halves.of_node) num_forward += half == Half::forward;
+    const size_t end = static_cast<size_t>(share * static_cast<double>(num_forward));
+    Saved saved(first.size());
+    std::vector<size_t> rank(nodes.size());  // forward nodes before it
+    size_t next = 0;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (facts_.halves.of_node[i] == Half::backward) continue;
+      if (facts_.halves.of_node[i] == Half::forward) {
+        rank[i] = next++;
+      } else {
+        for (const Value* operand : nodes[i]->operands) {
+          if (facts_.halves.is_made(operand))
+            rank[i] = std::max(rank[i], rank[static_cast<size_t>(facts_.halves.position[static_cast<size_t>(operand->id)])]);
+        }
+      }
+      for (const Value* result : nodes[i]->results) {
+        const size_t id = static_cast<size_t>(result->id);
+        saved[id] = rank[i] < end ? first[id] : rest[id];
+      }
+    }
+    return saved;
+  }
+
+  /// Plans the cut, unless there is a plan of the same; gives its number in the ladder.
+  size_t try_rung(Rung rung, const Saved& saved) {
+    Rebuilt rebuilt = recompute(facts_, saved);
+    const auto same = std::find(sets_.begin(), sets_.end(), rebuilt.saved);
+    if (same != sets_.end()) return static_cast<size_t>(same - sets_.begin());
+    double again_ns = 0;
+    for (size_t i = 0; i < rebuilt.again.size(); ++i) again_ns += rebuilt.again[i] ? static_cast<double>(facts_.recompute[i]) / 1000 : 0;
+    const bool may_be_slow = options_.mode != Mode::automatic || options_.budget_bytes > 0 || result_.ladder.empty();
+    if (!may_be_slow && again_ns > kTooSlow * result_.ladder[0].cost_ns) return SIZE_MAX;
+    for (size_t id = 0; id < rebuilt.saved.size(); ++id) {
+      if (!rebuilt.saved[id]) continue;
+      ++rung.num_saved;
+      rung.saved_bytes += facts_.bytes[id];
+    }
+    rung.num_copies = rebuilt.num_copies;
+    const Planned planned = plan_(*rebuilt.graph);
+    rung.peak_bytes = options_.fixed_bytes + planned.peak_bytes;
+    rung.cost_ns = planned.cost_ns;
+    result_.ladder.push_back(std::move(rung));
+    sets_.push_back(rebuilt.saved);
+    saved_.push_back(saved);
+    rebuilt_.push_back(std::move(rebuilt));
+    return sets_.size() - 1;
+  }
+
+  bool fits(const Rung& rung) const { return options_.budget_bytes <= 0 || rung.peak_bytes <= options_.budget_bytes; }
+
+  void choose() {
+    fitting_ = SIZE_MAX;
+    const std::vector<Rung>& ladder = result_.ladder;
+    if (options_.mode == Mode::full) {
+      for (size_t i = 0; i < ladder.size(); ++i) {
+        if (!fits(ladder[i])) continue;
+        if (fitting_ == SIZE_MAX || better_by_memory(ladder[i], ladder[fitting_])) fitting_ = i;
+      }
+      return;
+    }
+    double fastest = INFINITY;
+    for (const Rung& rung : ladder) {
+      if (fits(rung)) fastest = std::min(fastest, rung.cost_ns);
+    }
+    for (size_t i = 0; i < ladder.size(); ++i) {
+      if (!fits(ladder[i]) || ladder[i].cost_ns > fastest * kAsFast) continue;
+      if (fitting_ == SIZE_MAX || better_by_memory(ladder[i], ladder[fitting_])) fitting_ = i;
+    }
+  }
+
+  static bool better_by_memory(const Rung& a, const Rung& b) {
+    return a.peak_bytes != b.peak_bytes ? a.peak_bytes < b.peak_bytes : a.cost_ns < b.cost_ns;
+  }
+
+  void finish() {
+    if (fitting_ == SIZE_MAX) refuse();
+    for (Rung& rung : result_.ladder) {
+      rung.on_front = std::none_of(result_.ladder.begin(), result_.ladder.end(), [&](const Rung& other) {
+        const bool no_worse = other.peak_bytes <= rung.peak_bytes && other.cost_ns <= rung.cost_ns;
+        return no_worse && (other.peak_bytes < rung.peak_bytes || other.cost_ns < rung.cost_ns);
+      });
+    }
+    result_.taken = fitting_;
+    const std::string among = options_.budget_bytes > 0 ? " of those within the budget" : "";
+    if (options_.mode == Mode::none) result_.reason = "all is saved, as asked";
+    else if (options_.mode == Mode::full) result_.reason = "the smallest" + (among.empty() ? " of those that compute all again" : among);
+    else result_.reason = "the smallest" + among + " that is within 2 % of the fastest" + (among.empty() ? "" : " such");
+    list_candidates(rebuilt_[fitting_]);
+    result_.graph = std::move(rebuilt_[fitting_].graph);
+  }
+
+  void list_candidates(const Rebuilt& rebuilt) {
+    const std::vector<Node*>& nodes = facts_.graph->body.nodes;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (is_free(*nodes[i]) && nodes[i]->op != Op::slice_) continue;
+      for (const Value* value : nodes[i]->results) {
+        const size_t id = static_cast<size_t>(value->id);
+        if (!rebuilt.saved[id] && (!rebuilt.again[i] || is_free(*nodes[i]))) continue;
+        Candidate candidate;
+        candidate.value = value->name;
+        candidate.type = to_string(value->type);
+        candidate.op = name_of(nodes[i]->op);
+        candidate.node = nodes[i]->loc.node;
+        candidate.size_bytes = value->type.size_bytes();
+        candidate.save_ns = static_cast<double>(facts_.save[id]) / 1000;
+        candidate.recompute_ns = static_cast<double>(facts_.recompute[i]) / 1000;
+        candidate.saved = rebuilt.saved[id] != 0;
+        result_.candidates.push_back(std::move(candidate));
+      }
+    }
+  }
+
+  [[noreturn]] void refuse() const {
+    const Rung& smallest = *std::min_element(result_.ladder.begin(), result_.ladder.end(), better_by_memory);
+    const std::string plans =
+        result_.ladder.size() == 1 ? "the only plan tried" : "the smallest of " + std::to_string(result_.ladder.size()) + " plans";
+    std::string help = "the smallest budget that works is --mem-budget=" + std::to_string(smallest.peak_bytes);
+    if (options_.mode != Mode::automatic) help += "; --remat=auto tries more plans";
+    else help += "; a smaller batch needs less";
+    throw Error(ExitCode::model, "memory-budget", facts_.graph->file,
+                "--mem-budget: " + std::to_string(options_.budget_bytes) + " bytes are too few, " + plans + " needs " +
+                    std::to_string(smallest.peak_bytes) + ", of which " + std::to_string(options_.fixed_bytes) + " are weights and state",
+                help);
+  }
+
+  const schedule::Target& target_;
+  const Options options_;
+  const Planner& plan_;
+  const Facts facts_;
+  Result result_;
+  // By number in the ladder:
+  std::vector<Rebuilt> rebuilt_;
+  std::vector<std::vector<char>> sets_;  ///< what is saved and needed: tells cuts apart
+  std::vector<Saved> saved_;
+  size_t fitting_ = SIZE_MAX;  ///< the plan to take
+};
+
+}  // namespace
+
+Mode parse_mode(std::string_view text) {
+  for (const Mode mode : {Mode::none, Mode::full, Mode::automatic}) {
+    if (text == name_of(mode)) return mode;
+  }
+  throw Error(ExitCode::usage, "invalid-argument", "", "--remat=" + std::string(text) + ": there is no such choice",
+              "choices are auto, none and full");
+}
+
+std::string_view name_of(Mode mode) { return mode == Mode::none ? "none" : mode == Mode::full ? "full" : "auto"; }
+
+Result choose_residuals(const Graph& joint, const schedule::Target& target, const Options& options, const Planner& plan) {
+  return Chooser(joint, target, options, plan).run();
+}
+
+}  // namespace tcc::residuals
