@@ -14,6 +14,7 @@
 
 #include "autograd/check_parameters.h"
 #include "autograd/losses.h"
+#include "autograd/statistics.h"
 #include "autograd/vjp.h"
 #include "graph/where.h"
 #include "tcc/autograd/autograd.h"
@@ -34,17 +35,6 @@ std::vector<Value*> values_of_weights(const Graph& graph) {
   std::vector<Value*> values;
   for (const auto& weight : graph.weights()) values.push_back(graph.find_weight(weight->name));
   return values;
-}
-
-/// The weights that some batch norm reads as its statistics.
-std::unordered_set<const Value*> running_statistics(const Graph& graph) {
-  std::unordered_set<const Value*> statistics;
-  for (const Node* node : graph.body.nodes) {
-    if (node->op != Op::batch_norm_ && node->op != Op::batch_norm_train_) continue;
-    statistics.insert(node->operand(3));
-    statistics.insert(node->operand(4));
-  }
-  return statistics;
 }
 
 /// A glob that matches nothing is a mistake.
@@ -81,7 +71,7 @@ class Differentiator {
       }
       return;
     }
-    const auto statistics = running_statistics(graph_);
+    const auto statistics = autograd::running_statistics(graph_);
     for (Value* value : parameters) {
       const bool usual = value->type.rank() > 0 && statistics.count(value) == 0 && !glob_matches("*inv_freq", value->name);
       const bool trains = options.train.empty() ? usual : any_matches(options.train, value->name);
@@ -275,7 +265,7 @@ size_t find_output(const Graph& graph, const LossOptions& loss) {
 }
 
 /// The values whose cotangents are given, with these; makes the outputs those of the joint graph.
-std::vector<std::pair<Value*, Value*>> seed(Graph& graph, const LossOptions& options) {
+std::vector<std::pair<Value*, Value*>> seed(Graph& graph, const LossOptions& options, const LossScale& scaling) {
   Builder grad(graph, graph.body, {graph.file, "loss", "grad"});
   if (options.kind == LossOptions::Kind::none) {
     std::vector<std::pair<Value*, Value*>> seeds;
@@ -306,7 +296,10 @@ std::vector<std::pair<Value*, Value*>> seed(Graph& graph, const LossOptions& opt
     loss = autograd::append_loss(builder, output, options);
     graph.add_output(loss, "loss");
   }
-  return {{loss, grad.full(loss->type.dtype, loss->type.shape(), 1)}};
+  const Shape shape = loss->type.shape();
+  if (!scaling.dynamic) return {{loss, grad.full(loss->type.dtype, shape, scaling.enabled() ? scaling.scale : 1)}};
+  Value* scale = graph.add_weight("optimizer.loss_scale", Tensor::scalar(DType::f32, scaling.scale));
+  return {{loss, grad.broadcast_in_dim(grad.cast(scale, loss->type.dtype), shape, {})}};
 }
 
 }  // namespace
@@ -315,7 +308,7 @@ std::unique_ptr<Graph> build_joint(const Graph& forward, const GradOptions& opti
   std::unique_ptr<Graph> graph = forward.clone();
   Differentiator differentiator(*graph, diagnostics);
   differentiator.choose(options);  // before inputs are added: a target or cotangent is never differentiated
-  const auto seeds = seed(*graph, options.loss);
+  const auto seeds = seed(*graph, options.loss, options.loss_scale);
   differentiator.differentiate(seeds);
   differentiator.report_faults();
   diagnostics.checkpoint();

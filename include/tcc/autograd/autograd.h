@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tcc/autograd/loss_scale.h"
 #include "tcc/graph/graph.h"
 #include "tcc/support/diagnostics.h"
 
@@ -56,6 +57,8 @@ struct GradOptions {
   /// What trains without `wrt`: the float weights of the model of rank 1 or more on which the loss depends, except the running statistics of
   /// batch norms and `*inv_freq`; with `train` these alone (scalars and the exceptions too, when they match); `freeze` takes away from either.
   std::vector<std::string> train, freeze;
+  /// The cotangent of the loss is this instead of 1; a dynamic one is read from the state `optimizer.loss_scale`. For build_training.
+  LossScale loss_scale;
 };
 
 /// Which parameters got a gradient, and which did not, in the order of the graph's weights.

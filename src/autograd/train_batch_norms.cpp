@@ -1,0 +1,50 @@
+// Batch norms that learn their statistics: each evaluation form becomes the training form, with an update of what it remembers.
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "prims/rules_common.h"
+#include "tcc/autograd/optimizer.h"
+#include "tcc/graph/builder.h"
+
+namespace tcc {
+
+void train_batch_norms(Graph& graph, double momentum) {
+  std::vector<Node*> nodes;
+  nodes.swap(graph.body.nodes);
+  std::unordered_map<Value*, Value*> replaced;
+  std::unordered_set<const Value*> updated;
+  for (Node* node : nodes) {
+    if (node->op != Op::batch_norm_) {
+      graph.body.nodes.push_back(node);
+      continue;
+    }
+    Builder b(graph, graph.body, node->loc);
+    b.set_name_hint(node->result()->name);
+    Node* trained =
+        b.emit_node(Op::batch_norm_train_, node->operands, {{"epsilon", node->attrs.get_float("epsilon")}, {"momentum", 1 - momentum}});
+    std::swap(trained->result()->name, node->result()->name);
+    replaced[node->result()] = trained->result();
+    // The statistics as the decomposition computes them; only the variance that is remembered is unbiased.
+    Location loc = node->loc;
+    loc.phase = "update";
+    b.set_loc(loc);
+    Value* x = prims::widen(b, node->operand(0));
+    const std::vector<int64_t> axes = prims::other_axes(x->type.rank(), {1});
+    const double n = static_cast<double>(prims::extent_over(x, axes));
+    Value* mean = prims::mean(b, x, axes);
+    Value* centered = b.sub(x, prims::spread(b, mean, x->type.shape(), axes));
+    Value* variance = b.binary(Op::mul_, prims::mean(b, b.mul(centered, centered), axes), n / std::max(n - 1, 1.0));
+    auto remember = [&](Value* old, Value* now) {
+      if (old->kind != Value::Kind::weight || !updated.insert(old).second) return;
+      Value* kept = b.binary(Op::mul_, b.cast(old, now->type.dtype), 1 - momentum);
+      graph.state_updates.push_back({old->weight, b.cast(b.add(kept, b.binary(Op::mul_, now, momentum)), old->type.dtype)});
+    };
+    remember(node->operand(3), mean);
+    remember(node->operand(4), variance);
+  }
+  replace_values(graph, replaced);
+}
+
+}  // namespace tcc

@@ -1,0 +1,255 @@
+// Lays out the state. Sections of parameters of one dtype, of their gradients and of their slots have the same parameters at the same elements, so that
+// element i of each flat tensor belongs to element i of the others:
+//
+//   parameters.f16   | w 100 | 28 zeros | b 3 | 125 zeros |     256-byte aligned
+//   optimizer.master.f32   the same elements, so 512-byte aligned
+//
+// Parameters that are updated apart come first; the others are one stretch then. Zeros stay zeros in all formulas: their gradients are zeros.
+
+#include "autograd/training_state.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <unordered_set>
+
+#include "autograd/statistics.h"
+#include "autograd/update_rules.h"
+
+namespace tcc::autograd {
+namespace {
+
+constexpr const char* kStep = "optimizer.step";
+
+std::string slot_name(const std::string& slot, const std::string& of) { return "optimizer." + slot + "." + of; }
+
+/// Whether a contraction makes the value, but for views, casts and what is done element by element to its result alone.
+bool made_by_contraction(const Value* value) {
+  while (value->producer != nullptr && (value->producer->op == Op::reshape_ || value->producer->op == Op::cast_))
+    value = value->producer->operand(0);
+  if (value->producer == nullptr) return false;
+  const Op op = value->producer->op;
+  return op == Op::dot_general_ || op == Op::conv_general_ || op == Op::matmul_;
+}
+
+/// Zeros that take no memory until they are written: pages that were never touched.
+Tensor zeros(DType dtype, const Shape& shape) {
+  constexpr size_t kAlignment = 64;
+  const size_t bytes = static_cast<size_t>(storage_bytes(dtype, num_elements(shape)));
+  std::shared_ptr<void> owner(std::calloc(bytes + kAlignment, 1), std::free);
+  check(owner != nullptr, "no memory for the state");
+  const size_t misalignment = reinterpret_cast<size_t>(owner.get()) % kAlignment;
+  return Tensor(dtype, shape, static_cast<const std::byte*>(owner.get()) + (kAlignment - misalignment) % kAlignment, owner);
+}
+
+Tensor filled(DType dtype, const Shape& shape, double value) {
+  if (value == 0) return zeros(dtype, shape);
+  Tensor tensor(dtype, shape);
+  for (int64_t i = 0; i < tensor.count(); ++i) tensor.set_double(i, value);
+  return tensor;
+}
+
+StateTensor tensor_of(std::string name, const Shape& shape, double fill = 0, Tensor initial = {}) {
+  StateTensor tensor;
+  tensor.name = std::move(name);
+  tensor.shape = shape;
+  tensor.fill = fill;
+  tensor.initial = std::move(initial);
+  return tensor;
+}
+
+/// Names that the state adds are not those of the model.
+void check_names(const Graph& joint, const Graph& forward) {
+  auto refuse = [&](const std::string& what, const std::string& name) {
+    throw Error(ExitCode::usage, "invalid-argument", joint.file,
+                "--mode=train: the model has " + what + " `" + name + "`, a name of the training's own",
+                "give it another name in the model");
+  };
+  for (const Value* input : joint.body.args) {
+    if (input->name == "lr" || input->name == "saved") refuse("an input", input->name);
+  }
+  for (const auto& weight : forward.weights()) {
+    const std::string& name = weight->name;
+    for (const char* prefix : {"grad.", "optimizer."}) {
+      if (weight->from_model && name.rfind(prefix, 0) == 0) refuse("a tensor", name);
+    }
+    for (const char* prefix : {"parameters.", "gradients."}) {
+      if (weight->from_model && name == prefix + std::string(name_of(weight->tensor.dtype()))) refuse("a tensor", name);
+    }
+  }
+}
+
+}  // namespace
+
+int64_t padded_count(DType dtype, int64_t count) {
+  const int64_t unit = kStateAlignment / size_bytes(dtype);
+  return (count + unit - 1) / unit * unit;
+}
+
+std::vector<Trained> trained_parameters(const Graph& joint) {
+  std::vector<Trained> trained;
+  for (size_t i = 0; i < joint.body.results.size(); ++i) {
+    const std::string& name = joint.output_names[i];
+    if (name.rfind("grad.", 0) != 0) continue;
+    if (Value* weight = joint.find_weight(name.substr(5))) trained.push_back({weight, joint.body.results[i]});
+  }
+  return trained;
+}
+
+TrainingState::TrainingState(const Graph& joint, const Graph& forward, const OptimizerOptions& options) {
+  check_names(joint, forward);
+  std::vector<Trained> trained = trained_parameters(joint);
+  if (trained.empty()) throw Error(ExitCode::usage, "invalid-argument", "", "--mode=train: no parameter trains");
+  add_parameters(std::move(trained), options);
+  add_counters(joint, options);
+  add_others(joint, forward);
+}
+
+void TrainingState::add_parameters(std::vector<Trained> trained, const OptimizerOptions& options) {
+  const bool fuses = options.fuse_updates && options.clip_norm <= 0 && options.accumulate <= 1 && !options.loss_scale.enabled();
+  const auto apart_end =
+      std::stable_partition(trained.begin(), trained.end(), [&](const Trained& t) { return fuses && made_by_contraction(t.gradient); });
+  std::unordered_set<const Value*> apart;
+  for (auto t = trained.begin(); t != apart_end; ++t) apart.insert(t->weight);
+  auto is_apart = [&](const Trained& t) { return apart.count(t.weight) != 0; };
+
+  std::vector<DType> dtypes;
+  for (const Trained& t : trained) {
+    if (std::find(dtypes.begin(), dtypes.end(), t.weight->type.dtype) == dtypes.end()) dtypes.push_back(t.weight->type.dtype);
+  }
+  for (const DType dtype : dtypes) {
+    Stretch stretch;
+    stretch.dtype = dtype;
+    stretch.wide = compute_dtype(dtype);
+    std::copy_if(trained.begin(), trained.end(), std::back_inserter(stretch.parts),
+                 [&](const Trained& t) { return t.weight->type.dtype == dtype; });
+    whole.push_back(std::move(stretch));
+  }
+
+  // A section of a tensor for each parameter of the stretch, and the views of it.
+  auto add_section = [&](Stretch& of, const std::string& what, StateRole role, DType dtype, const std::string& prefix, double fill,
+                         bool with_contents) {
+    std::vector<StateTensor> tensors;
+    int64_t apart_bytes = 0;
+    for (const Trained& t : of.parts) {
+      Tensor initial = with_contents ? t.weight->weight->tensor : Tensor();
+      if (with_contents) initial = initial.dtype() == dtype ? initial : initial.cast_to(dtype);
+      tensors.push_back(tensor_of(prefix + t.weight->name, t.weight->type.shape(), fill, initial));
+      if (is_apart(t)) apart_bytes += storage_bytes(dtype, padded_count(of.dtype, t.weight->type.count()));
+    }
+    std::string name = what + "." + std::string(name_of(dtype));
+    // Slots of f16 and of f32 parameters are all f32.
+    if (std::any_of(layout.sections.begin(), layout.sections.end(), [&](const StateSection& s) { return s.name == name; }))
+      name += ".of_" + std::string(name_of(of.dtype));
+    const int section =
+        layout.append_section(name, role, dtype, std::move(tensors), kStateAlignment / size_bytes(of.dtype) * size_bytes(dtype));
+    layout.append_view(name, section);
+    if (apart_bytes > 0 && apart_bytes < layout.sections[static_cast<size_t>(section)].size_bytes)
+      layout.append_view(name + ".rest", section, apart_bytes);
+    return name;
+  };
+  for (Stretch& stretch : whole) stretch.parameters = add_section(stretch, "parameters", StateRole::parameter, stretch.dtype, "", 0, true);
+  for (Stretch& stretch : whole) {
+    if (stretch.wide != stretch.dtype)
+      stretch.master = add_section(stretch, "optimizer.master", StateRole::optimizer, stretch.wide, "optimizer.master.", 0, true);
+  }
+  for (const Slot& slot : slots_of(options)) {
+    for (Stretch& stretch : whole) {
+      const std::string what = std::string("optimizer.") + slot.name;
+      stretch.slots.push_back(add_section(stretch, what, StateRole::optimizer, stretch.wide, what + ".", slot.fill, false));
+    }
+  }
+  for (Stretch& stretch : whole)
+    stretch.gradients = add_section(stretch, "gradients", StateRole::gradient, stretch.dtype, "grad.", 0, false);
+
+  for (const Stretch& stretch : whole) {
+    Stretch rest = stretch;
+    rest.parts.clear();
+    for (const Trained& t : stretch.parts) {
+      if (!is_apart(t)) {
+        rest.parts.push_back(t);
+        continue;
+      }
+      Stretch one = stretch;
+      const std::string& name = t.weight->name;
+      one.flat = false;
+      one.parts = {t};
+      one.parameters = name;
+      one.gradients = "grad." + name;
+      if (!one.master.empty()) one.master = slot_name("master", name);
+      for (size_t i = 0; i < one.slots.size(); ++i) one.slots[i] = slot_name(slots_of(options)[i].name, name);
+      in_steps.push_back(std::move(one));
+    }
+    if (rest.parts.empty()) continue;
+    if (rest.parts.size() < stretch.parts.size()) {
+      rest.parameters += ".rest";
+      rest.gradients += ".rest";
+      if (!rest.master.empty()) rest.master += ".rest";
+      for (std::string& slot : rest.slots) slot += ".rest";
+    }
+    in_steps.push_back(std::move(rest));
+  }
+}
+
+void TrainingState::add_counters(const Graph& joint, const OptimizerOptions& options) {
+  std::vector<StateTensor> scalars;
+  if (counts_steps(options)) scalars.push_back(tensor_of(kStep, {}));
+  if (options.loss_scale.dynamic) {
+    scalars.push_back(tensor_of("optimizer.loss_scale", {}, options.loss_scale.scale));
+    scalars.push_back(tensor_of("optimizer.growth_tracker", {}));
+  }
+  if (!scalars.empty()) layout.append_section("optimizer.f32", StateRole::optimizer, DType::f32, std::move(scalars));
+  const auto& inputs = joint.body.args;
+  if (std::any_of(inputs.begin(), inputs.end(), [](const Value* input) { return input->name == "seed"; }))
+    layout.append_section("optimizer.i64", StateRole::optimizer, DType::i64, {tensor_of("optimizer.draw", {})});
+}
+
+/// Statistics, and the parameters that do not train.
+void TrainingState::add_others(const Graph& joint, const Graph& forward) {
+  auto statistics = running_statistics(forward);
+  for (const StateUpdate& update : joint.state_updates) {
+    if (const Value* value = forward.find_weight(update.weight->name)) statistics.insert(value);
+  }
+  std::map<DType, std::vector<StateTensor>> remembered, frozen;
+  for (const auto& weight : forward.weights()) {
+    const Tensor& tensor = weight->tensor;
+    if (!weight->from_model || !is_float(tensor.dtype()) || layout.find(weight->name) != nullptr) continue;
+    const bool is_statistic = statistics.count(forward.find_weight(weight->name)) != 0;
+    if (tensor.rank() == 0 && !is_statistic) continue;
+    StateTensor state = tensor_of(weight->name, tensor.shape(), 0, tensor);
+    state.trained = false;
+    (is_statistic ? remembered : frozen)[tensor.dtype()].push_back(std::move(state));
+  }
+  for (auto& [dtype, tensors] : frozen)
+    layout.append_section("frozen." + std::string(name_of(dtype)), StateRole::parameter, dtype, std::move(tensors));
+  for (auto& [dtype, tensors] : remembered)
+    layout.append_section("statistics." + std::string(name_of(dtype)), StateRole::statistic, dtype, std::move(tensors));
+}
+
+Tensor TrainingState::first_contents(const StateTensor& tensor) {
+  if (tensor.initial.defined()) return tensor.initial;
+  if (!tensor.view) return filled(tensor.dtype, tensor.shape, tensor.fill);
+  const auto [entry, is_new] = flat_.try_emplace(tensor.name);
+  if (!is_new) return entry->second;
+  std::vector<const StateTensor*> parts;
+  for (const StateTensor& part : layout.tensors) {
+    const bool inside = part.section == tensor.section && part.offset >= tensor.offset && part.offset < tensor.offset + tensor.size_bytes();
+    if (inside && !part.view && (part.initial.defined() || part.fill != 0)) parts.push_back(&part);
+  }
+  if (parts.empty()) return entry->second = zeros(tensor.dtype, tensor.shape);
+  Tensor flat(tensor.dtype, tensor.shape);
+  for (const StateTensor* part : parts) {
+    const Tensor contents = first_contents(*part);
+    std::memcpy(flat.mutable_bytes() + (part->offset - tensor.offset), contents.bytes(), static_cast<size_t>(contents.size_bytes()));
+  }
+  return entry->second = std::move(flat);
+}
+
+Value* TrainingState::read(Graph& graph, const std::string& name) {
+  if (Value* weight = graph.find_weight(name)) return weight;
+  const StateTensor* tensor = layout.find(name);
+  check(tensor != nullptr, "a graph reads a tensor that the state has not");
+  return graph.add_weight(name, first_contents(*tensor));
+}
+
+}  // namespace tcc::autograd
