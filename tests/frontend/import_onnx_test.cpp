@@ -150,6 +150,121 @@ TEST_F(ImportOnnx, DropoutKeepsEverything) {
             "}\n");
 }
 
+// Random ops read one run-time input behind the model's own; each has a stream of its own, above it the bits of the attribute `seed`.
+TEST_F(ImportOnnx, RandomOpsReadTheSeed) {
+  ModelBuilder model;
+  model.input("x", kFloat, {2, 3});
+  model.floats("ratio", {}, {0.25F});
+  model.node("Constant", {}, {"training"}).add_attribute()->CopyFrom([] {
+    pb::AttributeProto attribute;
+    attribute.set_name("value");
+    attribute.set_type(pb::AttributeProto::TENSOR);
+    attribute.mutable_t()->set_data_type(kBool);
+    attribute.mutable_t()->add_int32_data(1);
+    return attribute;
+  }());
+  model.node("Dropout", {"x", "ratio", "training"}, {"d", "mask"});
+  model.node("Dropout", {"d", "", "training"}, {"e"}, {onnx::int_attribute("seed", 3)});
+  model.node("RandomUniform", {}, {"u"}, {onnx::ints_attribute("shape", {2, 3}), onnx::float_attribute("high", 2)});
+  model.node("RandomNormalLike", {"x"}, {"n"}, {onnx::int_attribute("dtype", pb::TensorProto::FLOAT16), onnx::float_attribute("mean", 1)});
+  model.node("Bernoulli", {"x"}, {"b"}, {onnx::int_attribute("dtype", kBool)});
+  model.node("Multinomial", {"x"}, {"m"}, {onnx::int_attribute("sample_size", 5), onnx::int_attribute("dtype", kInt64)});
+  for (const char* name : {"e", "u"}) model.output(name, kFloat);
+  model.output("n", pb::TensorProto::FLOAT16);
+  for (const char* name : {"b", "mask"}) model.output(name, kBool);
+  model.output("m", kInt64);
+  EXPECT_EQ(text(model),
+            "graph @g(%x: f32[2, 3], %seed: i64[]) -> (%e: f32[2, 3], %u: f32[2, 3], %n: f16[2, 3], %b: bool[2, 3], %mask: bool[2, 3], %m: "
+            "i64[2, 5]) {\n"
+            "  %d: f32[2, 3], %mask: bool[2, 3] = dropout(%x, %seed) {ratio=0.25, stream=0}\n"
+            "  %e: f32[2, 3], %e_1: bool[2, 3] = dropout(%d, %seed) {ratio=0.5, stream=12884901889}\n"
+            "  %u: f32[2, 3] = random_uniform(%seed) {dtype=f32, high=2, low=0, shape=[2, 3], stream=2}\n"
+            "  %n: f16[2, 3] = random_normal(%seed, %x) {dtype=f16, mean=1, scale=1, shape=[], stream=3}\n"
+            "  %b: bool[2, 3] = bernoulli(%x, %seed) {dtype=bool, stream=4}\n"
+            "  %m: i64[2, 5] = multinomial(%x, %seed) {dtype=i64, sample_size=5, stream=5}\n"
+            "}\n");
+}
+
+TEST_F(ImportOnnx, DropoutOfOpset6TrainsWhereItSaysSo) {
+  ModelBuilder model(6);
+  model.input("x", kFloat, {4});
+  model.node("Dropout", {"x"}, {"y", "mask"}, {onnx::float_attribute("ratio", 0.1F), onnx::int_attribute("is_test", 0)});
+  model.node("Dropout", {"y"}, {"z"}, {onnx::float_attribute("ratio", 0.1F), onnx::int_attribute("is_test", 1)});
+  model.output("z", kFloat);
+  model.output("mask", kFloat);
+  const std::string found = text(model);
+  EXPECT_NE(found.find("= dropout(%x, %seed) {ratio="), std::string::npos) << found;
+  EXPECT_NE(found.find("%mask: f32[4] = cast("), std::string::npos) << found;
+  EXPECT_NE(found.find("%z: f32[4] = identity(%y)"), std::string::npos) << found;
+}
+
+TEST_F(ImportOnnx, AnotherValueCalledSeedIsRefused) {
+  ModelBuilder model;
+  model.input("seed", kFloat, {2});
+  model.node("RandomUniformLike", {"seed"}, {"y"});
+  model.output("y", kFloat);
+  EXPECT_THROW(import(model), Error);
+}
+
+pb::AttributeProto texts_attribute(const std::string& name, const std::vector<std::string>& values) {
+  pb::AttributeProto attribute;
+  attribute.set_name(name);
+  attribute.set_type(pb::AttributeProto::STRINGS);
+  for (const std::string& value : values) attribute.add_strings(value);
+  return attribute;
+}
+
+pb::AttributeProto text_attribute(const std::string& name, const std::string& value) {
+  pb::AttributeProto attribute;
+  attribute.set_name(name);
+  attribute.set_type(pb::AttributeProto::STRING);
+  attribute.set_s(value);
+  return attribute;
+}
+
+// The models of ONNX's own tests, test_gradient_of_add_and_mul among them; the node may stand before what it differentiates.
+TEST_F(ImportOnnx, GradientNamesTensors) {
+  ModelBuilder model(12);
+  model.import_domain("ai.onnx.preview.training", 1);
+  model.input("a", kFloat, {});
+  model.input("b", kFloat, {});
+  model.node("Gradient", {"a", "b"}, {"dd_da", "dd_db"}, {texts_attribute("xs", {"a", "b"}), text_attribute("y", "d")}, "grad",
+             "ai.onnx.preview.training");
+  model.node("Add", {"a", "b"}, {"c"});
+  model.node("Mul", {"c", "a"}, {"d"});
+  for (const char* name : {"d", "dd_da", "dd_db"}) model.output(name, kFloat);
+  EXPECT_EQ(text(model),
+            "graph @g(%a: f32[], %b: f32[]) -> (%d: f32[], %dd_da: f32[], %dd_db: f32[]) {\n"
+            "  %c: f32[] = add(%a, %b)\n"
+            "  %d: f32[] = mul(%c, %a)\n"
+            "  %dd_da: f32[], %dd_db: f32[] = gradient(%d, %a, %b)\n"
+            "}\n");
+}
+
+// Operands other than the tensors named are another point: what lies between is there again, from them.
+TEST_F(ImportOnnx, GradientElsewhere) {
+  ModelBuilder model(12);
+  model.import_domain("ai.onnx.preview.training", 1);
+  model.input("a", kFloat, {2});
+  model.input("b", kFloat, {2});
+  model.input("p", kFloat, {2});
+  model.node("Exp", {"b"}, {"e"});
+  model.node("Mul", {"a", "e"}, {"y"});
+  model.node("Gradient", {"p", "e"}, {"g"}, {texts_attribute("xs", {"a"}), texts_attribute("zs", {"e"}), text_attribute("y", "y")}, "grad",
+             "ai.onnx.preview.training");
+  model.output("y", kFloat);
+  model.output("g", kFloat);
+  EXPECT_EQ(text(model),
+            "graph @g(%a: f32[2], %b: f32[2], %p: f32[2]) -> (%y: f32[2], %g: f32[2]) {\n"
+            "  %e: f32[2] = exp(%b)\n"
+            "  %y: f32[2] = mul(%a, %e)\n"
+            "  %identity: f32[2] = identity(%p)\n"
+            "  %identity_1: f32[2] = identity(%e)\n"
+            "  %mul: f32[2] = mul(%identity, %identity_1)\n"
+            "  %g: f32[2] = gradient(%mul, %identity, %identity_1)\n"
+            "}\n");
+}
+
 // Attributes of the call reach the body, defaults where the call has none, an operand that is not passed is absent inside.
 TEST_F(ImportOnnx, FunctionsAreInlined) {
   ModelBuilder model;
