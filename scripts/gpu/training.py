@@ -1,0 +1,136 @@
+"""Gradients and training steps of the exported models on the CUDA device, against the framework's in f64."""
+import glob
+import os
+import subprocess
+
+import numpy as np
+import torch
+
+from gpu.library import Library, compile_library
+from gpu.measure import poison
+from gpu.models import NOT_YET, inputs_of, models_folder
+
+LOSSES = {"mnist_mlp": "cross_entropy", "mnist_cnn": "nll", "bert_tiny": "mse", "gpt2_tiny": "cross_entropy:axis=-1",
+          "resnet_torchvision_slim": "cross_entropy", "unet_mini": "l1"}
+OPTIMIZERS = {"sgd": "sgd:lr=0.01,momentum=0.9,nesterov=true,weight_decay=1e-4", "adam": "adam:beta1=0.9,beta2=0.99",
+              "adamw": "adamw:weight_decay=0.01"}
+TIED = {"m.transformer.wte.weight": "m.lm_head.weight"}   # gpt2_tiny's initializer has the second name
+
+
+def check_gradients(options, folder):
+    """The cotangent of the first output is linspace(-1, 1, n) / sqrt(n), as in ref.npz; gradients of parameters to 1e-3 and as inputs.md says."""
+    rows = []
+    root = models_folder(options, folder)
+    for path in sorted(glob.glob(os.path.join(root or "", "*", "unoptimized.onnx"))) if root else []:
+        name = os.path.basename(os.path.dirname(path))
+        if name in NOT_YET or options.only not in name:
+            continue
+        try:
+            output = os.path.join(folder, f"grad{len(rows)}.so")
+            compile_library(options.tcc, [path, "--mode=grad", "--target=cuda", "-q"], output)
+            library = Library(output)
+            with np.load(os.path.join(os.path.dirname(path), "ref.npz")) as reference:
+                inputs = inputs_of(reference)
+                expected = {key[5:]: torch.from_numpy(reference[key]).double().cuda() for key in reference if key.startswith("grad.")}
+            first = library.outputs[0][0]
+            for input_name, dtype, shape in library.inputs[len(inputs):]:
+                cotangent = torch.zeros(shape, dtype=dtype, device="cuda")
+                if input_name == "cotangent." + first:
+                    n = cotangent.numel()
+                    cotangent = (torch.linspace(-1, 1, n, dtype=torch.float64) / n**0.5).to(dtype).reshape(shape).cuda()
+                inputs.append(cotangent.contiguous())
+            outputs, run = library.bind(inputs)
+            worst, compared = 0.0, 0
+            for _ in range(2):   # the second time from the CUDA graph
+                poison(outputs)
+                run()
+                torch.cuda.synchronize()
+                found = {output_name[5:]: value.double() for (output_name, _, _), value in zip(library.outputs, outputs) if output_name.startswith("grad.")}
+                largest = max(value.abs().max().item() for value in expected.values() if value.numel())
+                for key, value in expected.items():
+                    ours = found[TIED[key] if name == "gpt2_tiny" and key in TIED else key]
+                    bound = 1e-3 * value.abs() + max(1e-5 * value.abs().max().item(), 1e-7 * largest)
+                    worst = max(worst, ((ours - value).abs() / bound).nan_to_num(nan=float("inf")).max().item())
+                    compared += 1
+            rows.append((worst <= 1, f"gradients {name:32s} {'ok' if worst <= 1 else 'WRONG':6s} {compared // 2:4d} tensors, worst {worst:5.2f} of the tolerance, "
+                                     f"{library.function_info(0).num_launches} launches"))
+            library.close()
+        except Exception as error:  # the other models are worth a look all the same
+            rows.append((False, f"gradients {name:32s} FAILED {str(error)[:600]}"))
+        print(rows[-1][1], flush=True)
+    return rows
+
+
+def samples_of(tensor, count):
+    """As train.npz takes them: flat indices linspace(0, n - 1, count), truncated."""
+    flat = tensor.reshape(-1)
+    return flat[torch.from_numpy(np.linspace(0, flat.numel() - 1, count).astype(np.int64))]
+
+
+def compare_parameters(read, training, optimizer, name):
+    """Worst difference over its tolerance: 1e-4 of the tensor's largest, or 5 times the framework's own f32 deviation."""
+    worst = 0.0
+    tolerance = max(1e-4, 5 * float(training[f"{optimizer}.f32_dev"].reshape(-1)[0]))
+    for key in training:
+        if not key.startswith(optimizer + ".param."):
+            continue
+        parameter = key[len(optimizer) + 7:]
+        tensor = read(parameter)
+        if tensor is None and parameter in TIED:
+            tensor = read(TIED[parameter])
+        if tensor is None:
+            continue   # nothing depends on it
+        expected = torch.from_numpy(training[key]).double().reshape(-1)
+        found = samples_of(tensor.double(), expected.numel())
+        worst = max(worst, ((found - expected).abs().max() / (tolerance * tensor.double().abs().max())).item())
+    return worst
+
+
+def check_steps(options, folder):
+    """20 steps of each optimizer on each model that has a train.npz, through `tcc run --steps` and through the C interface."""
+    rows = []
+    root = models_folder(options, folder)
+    for model, loss in LOSSES.items() if root else []:
+        for optimizer, text in OPTIMIZERS.items():
+            name = f"{model} {optimizer}"
+            if options.only not in name:
+                continue
+            try:
+                source = os.path.join(root, model)
+                output = os.path.join(folder, f"{model}.{optimizer}.so")
+                compile_library(options.tcc, [os.path.join(source, "unoptimized.onnx"), "--mode=train", f"--loss={loss}", f"--optimizer={text}",
+                                              "--target=cuda", "-q"], output)
+                training = dict(np.load(os.path.join(source, "train.npz")))
+                with np.load(os.path.join(source, "ref.npz")) as reference:
+                    inputs = inputs_of(reference)
+                library = Library(output)
+                _, dtype, shape = library.signature(library.find("step"))[0][-1]
+                inputs.append(torch.from_numpy(training["target"]).to(dtype).reshape(shape).contiguous().cuda())
+                outputs, step = library.bind(inputs, "step")
+                losses = []
+                for _ in range(20):
+                    poison(outputs)
+                    step()
+                    losses.append(outputs[0].item())
+                expected = training[f"{optimizer}.losses"].astype(np.float64)
+                loss_error = float(np.abs(np.array(losses) - expected).max() / (1e-4 * max(1.0, np.abs(expected).max())))
+                worst = compare_parameters(library.state, training, optimizer, model)
+                library.close()
+
+                saved = os.path.join(folder, "saved")
+                arguments = [options.tcc, "run", output, "--device", "cuda", "--steps", "20", "--save", saved, "--save-state", saved + ".safetensors"]
+                for i, tensor in enumerate(inputs):
+                    np.save(os.path.join(folder, f"in{i}.npy"), tensor.cpu().numpy())
+                    arguments += ["--input", os.path.join(folder, f"in{i}.npy")]
+                result = subprocess.run(arguments, capture_output=True, text=True)
+                if result.returncode:
+                    raise RuntimeError(result.stderr[:600])
+                by_tcc = np.load(os.path.join(saved, "losses.npy")).astype(np.float64)
+                again = float(np.abs(by_tcc - np.array(losses)).max())
+                ok = worst <= 1 and loss_error <= 1 and again <= 1e-4 * max(1.0, np.abs(expected).max())
+                rows.append((ok, f"20 steps  {name:32s} {'ok' if ok else 'WRONG':6s} losses {loss_error:5.2f}, parameters {worst:5.2f} of the tolerance; "
+                                 f"tcc run differs by {again:.1e}; loss {losses[0]:.4f} to {losses[-1]:.4f}"))
+            except Exception as error:
+                rows.append((False, f"20 steps  {name:32s} FAILED {str(error)[:600]}"))
+            print(rows[-1][1], flush=True)
+    return rows
