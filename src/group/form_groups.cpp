@@ -14,6 +14,7 @@ namespace tcc::group {
 
 Groups form_groups(const Graph& graph, bool fuse) {
   Clusters clusters(graph);
+  fix_long_concats(clusters);
   for (Node* node : clusters.core()) {
     if (node->op == Op::concat_) fix_concat(clusters, *node);
   }

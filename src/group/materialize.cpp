@@ -37,6 +37,7 @@ class Materializer {
   Groups run() {
     groups_.graph = &clusters_.graph();
     cut_operands();
+    place_pieces();
     for (Value* output : clusters_.graph().body.results) materialize(output);
     for (const StateUpdate& update : clusters_.graph().state_updates) materialize(update.value);
     std::vector<int> order;
@@ -88,6 +89,17 @@ class Materializer {
     if (!at || !placement.covers_domain(*at)) return false;
     stored_views_[cluster].push_back(value);
     return true;
+  }
+
+  /// Materialises the pieces that are written in place: before units are built, for those of their views that they store.
+  void place_pieces() {
+    for (int i = 0; i < clusters_.size(); ++i) {
+      if (!clusters_[i].fixed) continue;
+      for (Value* piece : clusters_[i].nodes[0]->operands) {
+        while (piece->producer->op == Op::reshape_) piece = piece->producer->operand(0);
+        materialize(piece);
+      }
+    }
   }
 
   /// Materialises the views that contractions and windows can't look through.
@@ -237,7 +249,6 @@ class Materializer {
     for (Value* piece : node.operands) {
       const int64_t bytes = piece->type.shape()[axis] * element_bytes;
       while (piece->producer->op == Op::reshape_) piece = piece->producer->operand(0);
-      materialize(piece);
       groups_.aliases.push_back({piece, result, offset});
       offset += bytes;
     }

@@ -20,6 +20,8 @@ void merge_reduce(Clusters& clusters, Node& node);
 void merge_operands(Clusters& clusters, Node& node);
 /// Concats whose pieces are contiguous ranges of the result: their producers write in place.
 void fix_concat(Clusters& clusters, Node& node);
+/// The same for vectors of many pieces, whatever the pieces are. Before fix_concat.
+void fix_long_concats(Clusters& clusters);
 
 /// Merges two clusters when the result is a well-formed unit (check_merge.cpp says what that is); says whether it did.
 bool try_merge(Clusters& clusters, int a, int b);

@@ -38,6 +38,10 @@ struct Groups {
   std::vector<Alias> aliases;
 };
 
+/// Makes every piece of a vector concatenated from many (all gradients, to be updated as one) a value that nothing else is: one that is there twice, or is
+/// an input, an output or part of another such vector, is copied. Then each is written in place. Last before form_groups: the copies are concats of one.
+void copy_concat_pieces(Graph& graph);
+
 /// Groups the prims of a verified prims graph. `fuse` false: one unit per prim that is not free (for measurements and tests).
 Groups form_groups(const Graph& graph, bool fuse = true);
 std::string print(const Groups& groups);  ///< after the graph's text; node results name the members
