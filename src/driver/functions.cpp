@@ -1,6 +1,7 @@
 #include "driver/functions.h"
 
 #include "tcc/autograd/optimizer.h"
+#include "tcc/group/group.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::driver {
@@ -43,7 +44,9 @@ OptimizerOptions optimizer_options(const Options& options) {
 void add(Session& session, Functions& functions, const char* name, std::unique_ptr<Graph> graph, bool has_backward = false,
          bool in_halves = false) {
   if (graph == nullptr) return;
-  functions.list.push_back({name, prims_of(session, std::move(graph)), has_backward, in_halves});
+  std::unique_ptr<Graph> prims = prims_of(session, std::move(graph));
+  group::copy_concat_pieces(*prims);  // all gradients as one flat tensor: each has a place of its own there
+  functions.list.push_back({name, std::move(prims), has_backward, in_halves});
 }
 
 }  // namespace
