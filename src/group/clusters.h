@@ -12,9 +12,11 @@ struct Cluster {
   UnitKind kind = UnitKind::map;
   std::vector<Node*> nodes;  ///< core nodes, in graph order; empty once merged into another
   Node* anchor = nullptr;
-  int order = 0;       ///< smaller than that of every cluster that reads from this one
-  int recomputed = 0;  ///< cost of the values that are computed again where they are read
-  bool fixed = false;  ///< merges with nothing (a concat whose pieces are written in place)
+  int order = 0;          ///< smaller than that of every cluster that reads from this one
+  int recomputed = 0;     ///< cost of the values that are computed again where they are read
+  bool fixed = false;     ///< merges with nothing (a concat whose pieces are written in place)
+  bool early = false;     ///< has a node of the forward pass that is not behind the last anchor of it
+  bool backward = false;  ///< has a node of the backward pass (loc.phase "grad" or "update")
 };
 
 /// The graph as grouping sees it: core nodes, joined through views.
