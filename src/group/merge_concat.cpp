@@ -2,8 +2,8 @@
 //
 //   %c: f32[1, 96, 8, 8] = concat(%a, %b) {axis=1}     ->     alias %a = %c + 0, alias %b = %c + 8192
 //
-// That takes pieces that some unit stores anyway, each of them in one place only: not an input, not an output, not a piece of another concat. Other concats
-// are computed like pointwise nodes, by choosing among the pieces.
+// That takes pieces that some unit stores anyway, each of them in one place only: not an input, not an output, not a piece of another concat; and offsets
+// that keep to the alignment which kernels rely on for their arguments. Other concats are computed like pointwise nodes, by choosing among the pieces.
 //
 // Long vectors of many pieces (all gradients as one flat tensor) are never computed that way, since each element would go through all the choices: there a
 // piece may be anything that can be stored, a padded gradient too. copy_concat_pieces() sees to it that each has one place.
@@ -98,9 +98,12 @@ void fix_concat(Clusters& clusters, Node& node) {
   const size_t axis = static_cast<size_t>(node.attrs.get_int("axis"));
   if (std::any_of(shape.begin(), shape.begin() + static_cast<ptrdiff_t>(axis), [](int64_t extent) { return extent != 1; })) return;
   if (size_bits(node.result()->type.dtype) < 8 || node.operands.size() < 2) return;
+  int64_t offset = 0;
   std::vector<Value*> pieces;
   for (Value* operand : node.operands) {
     Value* piece = stored_piece(operand);
+    if (offset % kAddressAlignment != 0) return;
+    offset += operand->type.size_bytes();
     if (!piece || piece->type.count() == 0 || clusters.read_by_output(piece)) return;
     if (std::find(pieces.begin(), pieces.end(), piece) != pieces.end()) return;
     for (const Node* reader : clusters.consumers(piece)) {

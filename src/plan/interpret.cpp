@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "tcc/graph/state.h"
 #include "tcc/plan/plan.h"
 #include "tcc/support/diagnostics.h"
 
@@ -11,12 +12,16 @@ namespace {
 
 class Runner {
  public:
-  Runner(const Plan& plan, const std::vector<Tensor>& inputs)
-      : plan_(plan), inputs_(inputs), arena_(static_cast<size_t>(plan.arena_bytes), kFill) {
+  Runner(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state)
+      : plan_(plan), inputs_(inputs), state_(state), arena_(static_cast<size_t>(plan.arena_bytes), kFill) {
     for (const Buffer& buffer : plan.buffers) {
       if (buffer.kind != Buffer::Kind::output) continue;
       if (outputs_.size() <= static_cast<size_t>(buffer.index)) outputs_.resize(static_cast<size_t>(buffer.index) + 1);
-      outputs_[static_cast<size_t>(buffer.index)] = Tensor(buffer.dtype, buffer.shape);
+      if (buffer.index != plan.first_packed_output) outputs_[static_cast<size_t>(buffer.index)] = Tensor(buffer.dtype, buffer.shape);
+    }
+    if (plan.first_packed_output >= 0) {
+      outputs_.resize(static_cast<size_t>(plan.first_packed_output) + 1);
+      outputs_.back() = Tensor(DType::u8, {plan.packed_output_bytes});
     }
   }
 
@@ -41,7 +46,8 @@ class Runner {
   const std::byte* read_from(int number) {
     const Buffer& b = buffer(number);
     switch (b.kind) {
-      case Buffer::Kind::input: return inputs_.at(static_cast<size_t>(b.index)).bytes();
+      case Buffer::Kind::input: return inputs_.at(static_cast<size_t>(b.index)).bytes() + b.offset;
+      case Buffer::Kind::scalar: return state().scalars.at(static_cast<size_t>(b.index)).bytes();
       case Buffer::Kind::weight: return plan_.weights.at(static_cast<size_t>(b.index))->tensor.bytes();
       case Buffer::Kind::alias: return read_from(b.index) + b.offset;
       default: return bytes_of(number);
@@ -51,11 +57,23 @@ class Runner {
   std::byte* bytes_of(int number) {
     const Buffer& b = buffer(number);
     switch (b.kind) {
-      case Buffer::Kind::output: return outputs_.at(static_cast<size_t>(b.index)).mutable_bytes();
+      case Buffer::Kind::output: return outputs_.at(static_cast<size_t>(b.index)).mutable_bytes() + b.offset;
+      case Buffer::Kind::state: return state_bytes(b);
       case Buffer::Kind::arena: return arena_.data() + b.offset;
       case Buffer::Kind::alias: return bytes_of(b.index) + b.offset;
       default: internal_error("a launch writes to `" + b.name + "`");
     }
+  }
+
+  StateMemory& state() {
+    if (!state_) internal_error("the plan of `" + plan_.name + "` needs state");
+    return *state_;
+  }
+
+  std::byte* state_bytes(const Buffer& b) {
+    std::vector<std::byte>& block = state().blocks[b.index];
+    if (b.offset + b.size_bytes > static_cast<int64_t>(block.size())) internal_error("`" + b.name + "` reaches beyond its block of state");
+    return block.data() + b.offset;
   }
 
   void run_kernel(const Launch& launch) {
@@ -76,12 +94,43 @@ class Runner {
 
   const Plan& plan_;
   const std::vector<Tensor>& inputs_;
+  StateMemory* state_;
   std::vector<std::byte> arena_;
   std::vector<Tensor> outputs_;
 };
 
 }  // namespace
 
-std::vector<Tensor> interpret(const Plan& plan, const std::vector<Tensor>& inputs) { return Runner(plan, inputs).run(); }
+StateMemory initial_state(const StateLayout& layout, std::vector<Tensor> scalars) {
+  StateMemory memory;
+  memory.blocks[0].resize(static_cast<size_t>(layout.state_bytes));
+  memory.blocks[1].resize(static_cast<size_t>(layout.gradient_bytes));
+  memory.scalars = std::move(scalars);
+  for (const StateTensor& tensor : layout.tensors) {
+    if (tensor.view) continue;
+    Tensor initial = tensor.initial;
+    if (!initial.defined()) {
+      initial = Tensor(tensor.dtype, tensor.shape);
+      for (int64_t i = 0; i < initial.count(); ++i) {
+        if (is_float(tensor.dtype)) initial.set_double(i, tensor.fill);
+        else initial.set_int64(i, static_cast<int64_t>(tensor.fill));
+      }
+    }
+    std::memcpy(memory.blocks[tensor.block()].data() + tensor.offset, initial.bytes(), static_cast<size_t>(tensor.size_bytes()));
+  }
+  return memory;
+}
+
+Tensor read_state(const StateMemory& memory, const StateLayout& layout, std::string_view name) {
+  const StateTensor* found = layout.find(name);
+  if (!found) internal_error("the state has no `" + std::string(name) + "`");
+  Tensor tensor(found->dtype, found->shape);
+  std::memcpy(tensor.mutable_bytes(), memory.blocks[found->block()].data() + found->offset, static_cast<size_t>(found->size_bytes()));
+  return tensor;
+}
+
+std::vector<Tensor> interpret(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state) {
+  return Runner(plan, inputs, state).run();
+}
 
 }  // namespace tcc::plan

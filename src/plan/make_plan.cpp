@@ -4,83 +4,143 @@
 //                                                                     buffer %h arena offset 0   buffer %y output 0
 //
 // An output is written where the caller wants it: its buffer is the caller's. Only an output that is an input, a weight, another output, or a part of
-// something else takes a copy at the end. Aliases are rows of their own, so that a launch sees the shape it expects.
+// something else takes a copy at the end. A state update is written into the state where state_writes.h finds that possible, copied there at the end
+// otherwise. Aliases are rows of their own, so that a launch sees the shape it expects; a value that takes over the bytes of another is an alias that
+// `overwrites`.
 // A buffer of the arena lives from the launch that writes it first to the one that reads it last; temporaries between kernels of one unit are such buffers too.
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "plan/arena.h"
 #include "plan/forms.h"
+#include "plan/in_place.h"
+#include "plan/order.h"
+#include "plan/state_writes.h"
+#include "plan/storage.h"
 #include "tcc/plan/plan.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::plan {
 namespace {
 
+int64_t aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+
 class Planner {
  public:
-  Planner(const Graph& graph, const group::Groups& groups, const schedule::Target& target) : graph_(graph), groups_(groups) {
+  Planner(const Graph& graph, const group::Groups& groups, const schedule::Target& target, const PlanOptions& options)
+      : graph_(graph), groups_(groups), options_(options), storages_(groups), state_(options.state) {
     plan_.name = graph.name;
     plan_.target = target;
-    for (const group::Alias& alias : groups.aliases) aliases_[alias.value] = &alias;
   }
 
   Plan run() {
-    const Forms forms = make_forms(graph_, groups_, plan_.target);
-    for (const Form& form : forms.forms) add_kernels(form);
+    forms_ = make_forms(graph_, groups_, plan_.target, options_.cache);
+    for (const auto& form : forms_.forms) plan_.unit_forms.push_back(form->text);
+    number_inputs();
     choose_outputs();
-    for (size_t i = 0; i < groups_.units.size(); ++i) {
-      const size_t form = static_cast<size_t>(forms.of_unit[i]);
-      add_launches(groups_.units[i], forms.forms[form], kernels_of_form_[form]);
+    for (const int step : order_steps()) {
+      if (step < num_units()) add_launches(step);
+      else add_copy(copies_[static_cast<size_t>(step - num_units())]);
     }
-    copy_outputs();
+    for (const StateUpdate* update : writes_.copied) copy_state(*update);
     place();
     return std::move(plan_);
   }
 
  private:
-  /// Kernels of a form; those that another form has too are shared.
-  void add_kernels(const Form& form) {
-    plan_.unit_forms.push_back(form.text);
-    std::vector<int> numbers;
-    for (const loop::Kernel& kernel : form.kernels) {
-      const auto [at, is_new] = kernel_numbers_.emplace(loop::print(kernel, "k"), static_cast<int>(plan_.kernels.size()));
-      if (is_new) {
-        plan_.kernels.push_back(kernel);
-        plan_.schedules.push_back(form.schedule);
-      }
-      numbers.push_back(at->second);
-    }
-    kernels_of_form_.push_back(std::move(numbers));
+  // --------------------------------------------------------------------------------------- inputs, outputs, copies
+
+  int num_units() const { return static_cast<int>(groups_.units.size()); }
+
+  /// Where the inputs and outputs of the caller are: the first ones are tensors of their own, the others lie in one, packed.
+  struct Place {
+    int index = 0;
+    int64_t offset = 0;
+  };
+  static Place place_next(int number, int first_packed, int64_t size_bytes, int64_t* packed_bytes) {
+    if (first_packed < 0 || number < first_packed) return {number, 0};
+    const int64_t offset = *packed_bytes;
+    *packed_bytes += aligned(size_bytes);
+    return {first_packed, offset};
   }
 
-  /// What holds the bytes of a value, and where in it they begin.
-  struct Storage {
-    const Value* base;
-    int64_t offset;
-  };
-  Storage storage_of(const Value* value) const {
-    Storage storage{value, 0};
-    for (auto it = aliases_.find(value); it != aliases_.end(); it = aliases_.find(storage.base)) {
-      storage.offset += it->second->byte_offset;
-      storage.base = it->second->base;
+  void number_inputs() {
+    plan_.first_packed_input = options_.first_packed_input;
+    plan_.first_packed_output = options_.first_packed_output;
+    int number = 0;
+    for (const Value* input : graph_.body.args) {
+      const auto scalar = std::find(options_.scalars.begin(), options_.scalars.end(), input->name);
+      if (scalar != options_.scalars.end()) {
+        scalars_[input] = static_cast<int>(scalar - options_.scalars.begin());
+        continue;
+      }
+      inputs_[input] = place_next(number++, options_.first_packed_input, input->type.size_bytes(), &plan_.packed_input_bytes);
     }
-    return storage;
+    for (size_t i = 0; i < graph_.body.results.size(); ++i) {
+      outputs_.push_back(place_next(static_cast<int>(i), options_.first_packed_output, graph_.body.results[i]->type.size_bytes(),
+                                    &plan_.packed_output_bytes));
+    }
   }
+
+  /// A copy that is a step of its own: of an output, or of a state that another update will overwrite.
+  struct Copy {
+    const Value* source;
+    int output = -1;                       ///< which output
+    const StateUpdate* save_for = nullptr;  ///< ... or for which update
+  };
 
   /// Which values are computed straight into an output of the caller.
   void choose_outputs() {
     const auto& results = graph_.body.results;
     for (size_t i = 0; i < results.size(); ++i) {
-      const Storage storage = storage_of(results[i]);
+      const Storages::Storage storage = storages_.of(results[i]);
       const bool whole = storage.offset == 0 && storage.base->type.size_bytes() == results[i]->type.size_bytes();
       if (storage.base->producer && whole && output_of_.emplace(storage.base, static_cast<int>(i)).second) continue;
-      copied_outputs_.push_back(static_cast<int>(i));
+      if (results[i]->type.count() > 0) copies_.push_back({results[i], static_cast<int>(i), nullptr});
+    }
+    if (!state_.any()) return;
+    for (const StateUpdate& update : graph_.state_updates) {
+      const StateTensor* source = state_.find(storages_.of(update.value).base);
+      if (source && source != state_.find(update.weight) && update.value->type.count() > 0) copies_.push_back({update.value, -1, &update});
     }
   }
 
-  int add_buffer(Buffer::Kind kind, std::string name, DType dtype, Shape shape, int index) {
+  // ------------------------------------------------------------------------------------------------------- order
+
+  std::vector<int> order_steps() {
+    const int num_steps = num_units() + static_cast<int>(copies_.size());
+    Order order(num_steps);
+    std::vector<StateRead> reads;
+    std::vector<int> last_reader(static_cast<size_t>(num_units()), -1);  // so that each edge is added once
+    auto add_read = [&](const Value* value, int step, int input) {
+      const Storages::Storage storage = storages_.of(value);
+      const int64_t end = storage.offset + value->type.size_bytes();
+      for (const Storages::Writer& writer : storages_.writers(storage.base)) {
+        const bool overlaps = writer.offset < end && storage.offset < writer.offset + writer.value->type.size_bytes();
+        if (!overlaps || writer.unit == step || std::exchange(last_reader[static_cast<size_t>(writer.unit)], step) == step) continue;
+        order.add(writer.unit, step);
+      }
+      if (const StateTensor* tensor = state_.find(storage.base)) {
+        const int64_t begin = tensor->offset + storage.offset;
+        reads.push_back({step, {tensor->block(), begin, begin + value->type.size_bytes()}, input});
+      }
+    };
+    for (int unit = 0; unit < num_units(); ++unit) {
+      const auto& inputs = groups_.units[static_cast<size_t>(unit)].inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) add_read(inputs[i], unit, static_cast<int>(i));
+    }
+    for (size_t i = 0; i < copies_.size(); ++i) add_read(copies_[i].source, num_units() + static_cast<int>(i), -1);
+    std::unordered_set<const Value*> taken;
+    for (const auto& [value, output] : output_of_) taken.insert(value);
+    writes_ = choose_state_writes(graph_, groups_, storages_, forms_, state_, reads, taken, order);
+    return order.sorted();
+  }
+
+  // ----------------------------------------------------------------------------------------------------- buffers
+
+  int add_buffer(Buffer::Kind kind, std::string name, DType dtype, Shape shape, int index, int64_t offset = 0) {
     Buffer buffer;
     buffer.kind = kind;
     buffer.name = std::move(name);
@@ -88,8 +148,15 @@ class Planner {
     buffer.size_bytes = storage_bytes(dtype, num_elements(shape));
     buffer.shape = std::move(shape);
     buffer.index = index;
+    buffer.offset = offset;
     plan_.buffers.push_back(std::move(buffer));
     return static_cast<int>(plan_.buffers.size()) - 1;
+  }
+
+  int state_buffer(const StateTensor& tensor) {
+    const auto [at, is_new] = state_buffers_.emplace(&tensor, static_cast<int>(plan_.buffers.size()));
+    if (is_new) add_buffer(Buffer::Kind::state, tensor.name, tensor.dtype, tensor.shape, tensor.block(), tensor.offset);
+    return at->second;
   }
 
   int buffer_of(const Value* value) {
@@ -97,17 +164,26 @@ class Planner {
     const DType dtype = value->type.dtype;
     const Shape shape = value->type.shape();
     int number;
-    if (const auto alias = aliases_.find(value); alias != aliases_.end()) {
-      const int base = buffer_of(alias->second->base);
-      number = add_buffer(Buffer::Kind::alias, value->name, dtype, shape, base);
-      plan_.buffers.back().offset = alias->second->byte_offset;
+    if (const group::Alias* alias = storages_.alias(value)) {
+      const int base = buffer_of(alias->base);
+      number = add_buffer(Buffer::Kind::alias, value->name, dtype, shape, base, alias->byte_offset);
+    } else if (const auto scalar = scalars_.find(value); scalar != scalars_.end()) {
+      number = add_buffer(Buffer::Kind::scalar, value->name, dtype, shape, scalar->second);
     } else if (value->kind == Value::Kind::input) {
-      number = add_buffer(Buffer::Kind::input, value->name, dtype, shape, value->index);
+      const Place& place = inputs_.at(value);
+      number = add_buffer(Buffer::Kind::input, value->name, dtype, shape, place.index, place.offset);
+    } else if (const StateTensor* tensor = state_.find(value)) {
+      number = state_buffer(*tensor);
     } else if (value->kind == Value::Kind::weight) {
       number = add_buffer(Buffer::Kind::weight, value->name, dtype, shape, static_cast<int>(plan_.weights.size()));
       plan_.weights.push_back(value->weight);
     } else if (const auto output = output_of_.find(value); output != output_of_.end()) {
-      number = add_buffer(Buffer::Kind::output, value->name, dtype, shape, output->second);
+      const Place& place = outputs_[static_cast<size_t>(output->second)];
+      number = add_buffer(Buffer::Kind::output, value->name, dtype, shape, place.index, place.offset);
+    } else if (const auto state = writes_.in_place.find(value); state != writes_.in_place.end()) {
+      const int base = state_buffer(*state->second);
+      number = add_buffer(Buffer::Kind::alias, value->name, dtype, shape, base);
+      plan_.buffers.back().overwrites = true;
     } else {
       number = add_buffer(Buffer::Kind::arena, value->name, dtype, shape, 0);
     }
@@ -115,7 +191,39 @@ class Planner {
     return number;
   }
 
-  void add_launches(const group::Unit& unit, const Form& form, const std::vector<int>& kernels) {
+  // ---------------------------------------------------------------------------------------------------- launches
+
+  /// Kernels with the same text are one.
+  int kernel_number(const loop::Kernel& kernel, const Form& form) {
+    const auto [at, is_new] = kernel_numbers_.emplace(loop::print(kernel, "k"), static_cast<int>(plan_.kernels.size()));
+    if (is_new) {
+      plan_.kernels.push_back(kernel);
+      plan_.schedules.push_back(form.schedule);
+    }
+    return at->second;
+  }
+
+  /// The kernels of a form with some inputs overwritten, and their numbers; most units of a form overwrite nothing.
+  struct Variant {
+    std::vector<loop::Kernel> kernels;
+    std::vector<int> numbers;
+  };
+  const Variant& variant(int form_number, const std::vector<Overwrite>& pairs) {
+    std::string key = std::to_string(form_number);
+    for (const auto& [old, result] : pairs) key += " " + old + " " + result;
+    const auto [at, is_new] = variants_.try_emplace(key);
+    if (is_new) {
+      const Form& form = *forms_.forms[static_cast<size_t>(form_number)];
+      at->second.kernels = overwrite(form, pairs);
+      for (const loop::Kernel& kernel : at->second.kernels) at->second.numbers.push_back(kernel_number(kernel, form));
+    }
+    return at->second;
+  }
+
+  void add_launches(int unit_number) {
+    const group::Unit& unit = groups_.units[static_cast<size_t>(unit_number)];
+    const int form_number = forms_.of_unit[static_cast<size_t>(unit_number)];
+    const Form& form = *forms_.forms[static_cast<size_t>(form_number)];
     std::unordered_map<std::string, int> arguments;  // by the name of the unit's parameter
     size_t next = 0;
     for (const auto* values : {&unit.inputs, &unit.outputs}) {
@@ -133,13 +241,14 @@ class Planner {
       plan_.buffers.back().scratch = true;
       arguments[temporary->name] = number;
     }
-    for (size_t i = 0; i < form.kernels.size(); ++i) {
+    const Variant& chosen = variant(form_number, writes_.overwrites[static_cast<size_t>(unit_number)]);
+    for (size_t i = 0; i < chosen.kernels.size(); ++i) {
       Launch launch;
-      launch.kernel = kernels[i];
+      launch.kernel = chosen.numbers[i];
       launch.label = unit.label;
-      launch.grid = form.kernels[i].grid;
+      launch.grid = chosen.kernels[i].grid;
       launch.cost_ns = form.costs_ns[i];
-      for (const loop::Param& param : form.kernels[i].params) {
+      for (const loop::Param& param : chosen.kernels[i].params) {
         const auto it = arguments.find(param.buffer->name);
         if (it == arguments.end())
           internal_error("kernel parameter `" + param.buffer->name + "` of \"" + unit.label + "\" belongs to nothing");
@@ -149,20 +258,37 @@ class Planner {
     }
   }
 
-  void copy_outputs() {
-    for (int output : copied_outputs_) {
-      const Value* value = graph_.body.results[static_cast<size_t>(output)];
-      if (value->type.count() == 0) continue;
-      const int source = buffer_of(value);
-      Launch launch;
-      launch.kind = Launch::Kind::copy;
-      launch.label = graph_.output_names[static_cast<size_t>(output)];
-      launch.arguments = {
-          source, add_buffer(Buffer::Kind::output, "output" + std::to_string(output), value->type.dtype, value->type.shape(), output)};
-      launch.cost_ns = 2.0 * static_cast<double>(value->type.size_bytes()) / plan_.target.bytes_per_ns;
-      plan_.launches.push_back(std::move(launch));
-    }
+  void add_copy(std::string label, int source, int destination) {
+    Launch launch;
+    launch.kind = Launch::Kind::copy;
+    launch.label = std::move(label);
+    launch.arguments = {source, destination};
+    launch.cost_ns = 2.0 * static_cast<double>(plan_.buffers[static_cast<size_t>(destination)].size_bytes) / plan_.target.bytes_per_ns;
+    plan_.launches.push_back(std::move(launch));
   }
+
+  void add_copy(const Copy& copy) {
+    const int source = buffer_of(copy.source);
+    const Type& type = copy.source->type;
+    if (copy.save_for) {
+      const int saved = add_buffer(Buffer::Kind::arena, copy.save_for->weight->name + ".saved", type.dtype, type.shape(), 0);
+      add_copy(copy.save_for->weight->name, source, saved);
+      saved_[copy.save_for] = saved;
+      return;
+    }
+    const Place& place = outputs_[static_cast<size_t>(copy.output)];
+    const int output =
+        add_buffer(Buffer::Kind::output, "output" + std::to_string(copy.output), type.dtype, type.shape(), place.index, place.offset);
+    add_copy(graph_.output_names[static_cast<size_t>(copy.output)], source, output);
+  }
+
+  void copy_state(const StateUpdate& update) {
+    const auto saved = saved_.find(&update);
+    const int source = saved != saved_.end() ? saved->second : buffer_of(update.value);
+    add_copy(update.weight->name, source, state_buffer(*state_.find(update.weight)));
+  }
+
+  // ------------------------------------------------------------------------------------------------------ places
 
   void place() {
     std::vector<int> interval_of(plan_.buffers.size(), -1);
@@ -184,27 +310,41 @@ class Planner {
     plan_.arena_bytes = place_intervals(intervals);
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       if (interval_of[i] >= 0) plan_.buffers[i].offset = intervals[static_cast<size_t>(interval_of[i])].offset;
-      if (plan_.buffers[i].kind == Buffer::Kind::arena) {
-        plan_.total_bytes += (plan_.buffers[i].size_bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-      }
+      if (plan_.buffers[i].kind == Buffer::Kind::arena) plan_.total_bytes += aligned(plan_.buffers[i].size_bytes);
     }
   }
 
   const Graph& graph_;
   const group::Groups& groups_;
+  const PlanOptions& options_;
+  const Storages storages_;
+  const StateWeights state_;
   Plan plan_;
-  std::unordered_map<const Value*, const group::Alias*> aliases_;
-  std::unordered_map<const Value*, int> buffers_;
+  Forms forms_;
+  std::unordered_map<const Value*, int> scalars_;
+  std::unordered_map<const Value*, Place> inputs_;
+  std::vector<Place> outputs_;
   std::unordered_map<const Value*, int> output_of_;  ///< what is computed into which output
-  std::vector<int> copied_outputs_;
+  std::vector<Copy> copies_;
+  StateWrites writes_;
+  std::unordered_map<const Value*, int> buffers_;
+  std::unordered_map<const StateTensor*, int> state_buffers_;
+  std::unordered_map<const StateUpdate*, int> saved_;
   std::unordered_map<std::string, int> kernel_numbers_;  ///< by text
-  std::vector<std::vector<int>> kernels_of_form_;
+  std::unordered_map<std::string, Variant> variants_;
 };
 
 }  // namespace
 
-Plan make_plan(const Graph& graph, const group::Groups& groups, const schedule::Target& target) {
-  return Planner(graph, groups, target).run();
+Plan make_plan(const Graph& graph, const group::Groups& groups, const schedule::Target& target, const PlanOptions& options) {
+  return Planner(graph, groups, target, options).run();
+}
+
+Estimate estimate(const Plan& plan) {
+  Estimate result;
+  result.arena_bytes = plan.arena_bytes;
+  for (const Launch& launch : plan.launches) result.cost_ns += launch.cost_ns;
+  return result;
 }
 
 }  // namespace tcc::plan

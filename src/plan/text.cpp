@@ -8,7 +8,13 @@
 //     buffer %r: f32[32, 64] arena offset 0 bytes 8192
 //     buffer %s: f32[2048] alias of %r offset 0
 //     buffer %unit3.scratch0: f32[64] arena offset 8192 bytes 256 scratch
+//     buffer @fc2.weight: f32[10, 64] state 0 offset 4096
+//     buffer %fc2.new: f32[10, 64] alias of @fc2.weight offset 0 overwrites
+//     buffer %lr: f32[] scalar 0
+//     buffer %saved1: f32[32] output 1 packed 256
 //   }
+//
+// After the sizes of the arena stands what is packed: `packed_input 2 bytes 8448`, `packed_output 1 bytes 8448`.
 
 #include <unordered_map>
 
@@ -20,21 +26,30 @@ namespace tcc::plan {
 namespace {
 
 std::string name_of(const Buffer& buffer) {
-  return buffer.kind == Buffer::Kind::weight ? print_global_name(buffer.name) : print_value_name(buffer.name);
+  const bool global = buffer.kind == Buffer::Kind::weight || buffer.kind == Buffer::Kind::state;
+  return global ? print_global_name(buffer.name) : print_value_name(buffer.name);
 }
 
 std::string print(const Plan& plan, const Buffer& buffer) {
   std::string text = "  buffer " + name_of(buffer) + ": " + std::string(tcc::name_of(buffer.dtype)) + to_string(buffer.shape);
   switch (buffer.kind) {
-    case Buffer::Kind::input: text += " input " + std::to_string(buffer.index); break;
-    case Buffer::Kind::output: text += " output " + std::to_string(buffer.index); break;
+    case Buffer::Kind::input:
+    case Buffer::Kind::output: {
+      const bool input = buffer.kind == Buffer::Kind::input;
+      text += (input ? " input " : " output ") + std::to_string(buffer.index);
+      if (buffer.index == (input ? plan.first_packed_input : plan.first_packed_output)) text += " packed " + std::to_string(buffer.offset);
+      break;
+    }
     case Buffer::Kind::weight: text += " weight " + std::to_string(buffer.index); break;
     case Buffer::Kind::arena:
       text += " arena offset " + std::to_string(buffer.offset) + " bytes " + std::to_string(buffer.size_bytes);
       break;
     case Buffer::Kind::alias:
-      text += " alias of " + name_of(plan.buffers.at(static_cast<size_t>(buffer.index))) + " offset " + std::to_string(buffer.offset);
+      text += " alias of " + name_of(plan.buffers.at(static_cast<size_t>(buffer.index))) + " offset " + std::to_string(buffer.offset) +
+              (buffer.overwrites ? " overwrites" : "");
       break;
+    case Buffer::Kind::state: text += " state " + std::to_string(buffer.index) + " offset " + std::to_string(buffer.offset); break;
+    case Buffer::Kind::scalar: text += " scalar " + std::to_string(buffer.index); break;
   }
   return text + (buffer.scratch ? " scratch\n" : "\n");
 }
@@ -52,6 +67,8 @@ class Parser {
     plan_.arena_bytes = lexer_.expect_integer();
     lexer_.expect("total");
     plan_.total_bytes = lexer_.expect_integer();
+    parse_packed("packed_input", &plan_.first_packed_input, &plan_.packed_input_bytes);
+    parse_packed("packed_output", &plan_.first_packed_output, &plan_.packed_output_bytes);
     lexer_.expect("{");
     while (!lexer_.accept("}")) {
       if (lexer_.accept("buffer")) parse_buffer();
@@ -66,6 +83,13 @@ class Parser {
     const std::string name = lexer_.expect_identifier();
     plan_.target = name.starts_with("sm_") ? schedule::Target::cuda_sm80() : schedule::Target::cpu_v3();
     plan_.target.name = name;
+  }
+
+  void parse_packed(const char* word, int* first, int64_t* bytes) {
+    if (!lexer_.accept(word)) return;
+    *first = static_cast<int>(lexer_.expect_integer());
+    lexer_.expect("bytes");
+    *bytes = lexer_.expect_integer();
   }
 
   /// A buffer's name with its sigil, which tells weights from values.
@@ -131,12 +155,21 @@ class Parser {
       base = parse_name();
       lexer_.expect("offset");
       buffer.offset = lexer_.expect_integer();
+      buffer.overwrites = lexer_.accept("overwrites");
+    } else if (kind == "state") {
+      buffer.kind = Buffer::Kind::state;
+      buffer.index = static_cast<int>(lexer_.expect_integer());
+      lexer_.expect("offset");
+      buffer.offset = lexer_.expect_integer();
     } else {
       if (kind == "input") buffer.kind = Buffer::Kind::input;
       else if (kind == "output") buffer.kind = Buffer::Kind::output;
       else if (kind == "weight") buffer.kind = Buffer::Kind::weight;
+      else if (kind == "scalar") buffer.kind = Buffer::Kind::scalar;
       else lexer_.fail("`" + kind + "` is no kind of buffer");
       buffer.index = static_cast<int>(lexer_.expect_integer());
+      const bool may_be_packed = buffer.kind == Buffer::Kind::input || buffer.kind == Buffer::Kind::output;
+      if (may_be_packed && lexer_.accept("packed")) buffer.offset = lexer_.expect_integer();
     }
     buffer.scratch = lexer_.accept("scratch");
     numbers_[name] = static_cast<int>(plan_.buffers.size());
@@ -171,7 +204,13 @@ class Parser {
 
 std::string print(const Plan& plan) {
   std::string text = "plan " + print_global_name(plan.name) + " target " + plan.target.name + " peak " + std::to_string(plan.arena_bytes) +
-                     " total " + std::to_string(plan.total_bytes) + " {\n";
+                     " total " + std::to_string(plan.total_bytes);
+  auto packed = [&](const char* word, int first, int64_t bytes) {
+    if (first >= 0) text += std::string(" ") + word + " " + std::to_string(first) + " bytes " + std::to_string(bytes);
+  };
+  packed("packed_input", plan.first_packed_input, plan.packed_input_bytes);
+  packed("packed_output", plan.first_packed_output, plan.packed_output_bytes);
+  text += " {\n";
   for (const Launch& launch : plan.launches) {
     if (launch.kind == Launch::Kind::copy) text += "  copy " + print_quoted(launch.label);
     else text += "  launch k" + std::to_string(launch.kernel) + " " + print_quoted(launch.label) + " grid " + std::to_string(launch.grid);
@@ -194,6 +233,9 @@ bool equal(const Plan& a, const Plan& b, std::string* why) {
   };
   if (a.name != b.name || a.target.name != b.target.name) return differ("the names or targets differ");
   if (a.arena_bytes != b.arena_bytes || a.total_bytes != b.total_bytes) return differ("the sizes of the arenas differ");
+  if (a.first_packed_input != b.first_packed_input || a.first_packed_output != b.first_packed_output ||
+      a.packed_input_bytes != b.packed_input_bytes || a.packed_output_bytes != b.packed_output_bytes)
+    return differ("the packed tensors differ");
   if (a.launches.size() != b.launches.size())
     return differ(std::to_string(a.launches.size()) + " launches and " + std::to_string(b.launches.size()));
   if (a.buffers.size() != b.buffers.size())
@@ -208,7 +250,7 @@ bool equal(const Plan& a, const Plan& b, std::string* why) {
   for (size_t i = 0; i < a.buffers.size(); ++i) {
     const Buffer &x = a.buffers[i], &y = b.buffers[i];
     if (x.kind != y.kind || x.name != y.name || x.dtype != y.dtype || x.shape != y.shape || x.size_bytes != y.size_bytes ||
-        x.index != y.index || x.offset != y.offset || x.scratch != y.scratch) {
+        x.index != y.index || x.offset != y.offset || x.scratch != y.scratch || x.overwrites != y.overwrites) {
       return differ("buffer " + std::to_string(i) + " differs");
     }
   }

@@ -4,44 +4,72 @@
 #include <map>
 
 #include "plan/arena.h"
+#include "plan/in_place.h"
 #include "tcc/plan/plan.h"
 
 namespace tcc::plan {
 namespace {
 
-/// Bytes [begin, end) of a buffer that is no alias.
+/// Bytes [begin, end) of a region: a buffer that is no alias, or a block of state (-1 and below), where buffers may overlap.
 struct Range {
-  int buffer;
+  int buffer;  ///< that is no alias
+  int region;
   int64_t begin, end;
+  bool overlaps(const Range& other) const { return region == other.region && begin < other.end && other.begin < end; }
 };
 
-/// Which bytes of a buffer have been written, as disjoint ranges.
-class Written {
+/// What the bytes of a region hold: which buffer's value was written last, by disjoint ranges.
+class Contents {
  public:
-  void add(int64_t begin, int64_t end) {
-    auto at = ranges_.upper_bound(begin);
-    if (at != ranges_.begin() && std::prev(at)->second >= begin) --at;
-    while (at != ranges_.end() && at->first <= end) {
-      begin = std::min(begin, at->first);
-      end = std::max(end, at->second);
-      at = ranges_.erase(at);
-    }
-    ranges_[begin] = end;
+  static constexpr int kInitial = -1;  ///< nothing was written
+
+  void set(int64_t begin, int64_t end, int holder) {
+    if (begin == end) return;
+    cut(begin);
+    cut(end);
+    ranges_.erase(ranges_.lower_bound(begin), ranges_.lower_bound(end));
+    ranges_[begin] = {end, holder};
   }
-  bool holds(int64_t begin, int64_t end) const {
-    if (begin == end) return true;
+  /// Whether `fits` holds for the holder of every byte.
+  template <class F> bool all(int64_t begin, int64_t end, F fits) const {
     auto at = ranges_.upper_bound(begin);
-    return at != ranges_.begin() && std::prev(at)->second >= end;
+    if (at != ranges_.begin() && std::prev(at)->second.end > begin) --at;
+    for (; begin < end; ++at) {
+      if (at == ranges_.end() || at->first > begin) {
+        if (!fits(kInitial)) return false;
+        if (at == ranges_.end()) return true;
+        begin = at->first;
+        if (begin >= end) return true;
+      }
+      if (!fits(at->second.holder)) return false;
+      begin = at->second.end;
+    }
+    return true;
   }
 
  private:
-  std::map<int64_t, int64_t> ranges_;
+  struct Part {
+    int64_t end;
+    int holder;
+  };
+  void cut(int64_t position) {
+    auto at = ranges_.lower_bound(position);
+    if (at == ranges_.begin()) return;
+    --at;
+    if (at->second.end <= position) return;
+    ranges_[position] = at->second;
+    at->second.end = position;
+  }
+  std::map<int64_t, Part> ranges_;  ///< by where they begin
 };
+
+/// What kernels rely on, of every argument.
+constexpr int64_t kAddressAlignment = 16;
 
 class Verifier {
  public:
   explicit Verifier(const Plan& plan)
-      : plan_(plan), written_(plan.buffers.size()), first_(plan.buffers.size(), -1), last_(plan.buffers.size(), -1) {}
+      : plan_(plan), first_(plan.buffers.size(), -1), last_(plan.buffers.size(), -1) {}
 
   std::vector<std::string> run() {
     for (size_t i = 0; i < plan_.buffers.size(); ++i) check_buffer(i);
@@ -63,7 +91,17 @@ class Verifier {
       if (b.offset < 0 || b.offset + b.size_bytes > plan_.arena_bytes)
         faults_.push_back("buffer " + quoted(b) + " reaches beyond the arena");
     }
-    if (b.kind != Buffer::Kind::alias) return;
+    if (b.kind == Buffer::Kind::state) {
+      if (b.index != 0 && b.index != 1) faults_.push_back("buffer " + quoted(b) + " is in a block of state that there is not");
+      if (b.offset < 0 || b.offset % kAddressAlignment != 0)
+        faults_.push_back("buffer " + quoted(b) + " is at " + std::to_string(b.offset) + " of the state, which is not aligned");
+    }
+    check_packed(b, Buffer::Kind::input, plan_.first_packed_input, plan_.packed_input_bytes);
+    check_packed(b, Buffer::Kind::output, plan_.first_packed_output, plan_.packed_output_bytes);
+    if (b.kind != Buffer::Kind::alias) {
+      if (b.overwrites) faults_.push_back("buffer " + quoted(b) + " overwrites nothing");
+      return;
+    }
     // A chain longer than the number of buffers is a cycle.
     size_t steps = 0;
     int at = static_cast<int>(number);
@@ -81,6 +119,17 @@ class Verifier {
     }
   }
 
+  void check_packed(const Buffer& b, Buffer::Kind kind, int first, int64_t bytes) {
+    if (b.kind != kind) return;
+    if (first < 0 || b.index < first) {
+      if (b.offset != 0) faults_.push_back("buffer " + quoted(b) + " has an offset and is not packed");
+      return;
+    }
+    if (b.index > first) faults_.push_back("buffer " + quoted(b) + " comes after the packed tensor");
+    if (b.offset % kArenaAlignment != 0 || b.offset < 0 || b.offset + b.size_bytes > bytes)
+      faults_.push_back("buffer " + quoted(b) + " has no place in the packed tensor");
+  }
+
   Range range_of(int number) const {
     int64_t offset = 0;
     const int64_t size = buffer(number).size_bytes;
@@ -88,7 +137,25 @@ class Verifier {
       offset += buffer(number).offset;
       number = buffer(number).index;
     }
-    return {number, offset, offset + size};
+    const Buffer& base = buffer(number);
+    const bool state = base.kind == Buffer::Kind::state;
+    if (state) offset += base.offset;
+    return {number, state ? -1 - base.index : number, offset, offset + size};
+  }
+
+  /// The buffer whose value this one is (part of): aliases lead to it, but for those that overwrite.
+  int holder_of(int number) const {
+    while (buffer(number).kind == Buffer::Kind::alias && !buffer(number).overwrites) number = buffer(number).index;
+    return number;
+  }
+
+  /// Whether the bytes hold the value that the buffer stands for.
+  bool holds(int number, const Range& range) {
+    const int holder = holder_of(number);
+    const Buffer::Kind kind = buffer(holder).kind;
+    if (kind == Buffer::Kind::input || kind == Buffer::Kind::weight || kind == Buffer::Kind::scalar) return true;
+    const int expected = kind == Buffer::Kind::state ? Contents::kInitial : holder;
+    return contents_[range.region].all(range.begin, range.end, [&](int found) { return found == expected; });
   }
 
   void touch(int launch, const Range& range) {
@@ -106,7 +173,7 @@ class Verifier {
         return;
       }
     }
-    std::vector<bool> writes(launch.arguments.size());
+    std::vector<bool> writes(launch.arguments.size()), loads(launch.arguments.size(), true);
     if (launch.kind == Launch::Kind::copy) {
       if (launch.arguments.size() != 2) {
         faults_.push_back(where + " copies with " + std::to_string(launch.arguments.size()) + " arguments, expected 2");
@@ -115,6 +182,7 @@ class Verifier {
       if (buffer(launch.arguments[0]).size_bytes != buffer(launch.arguments[1]).size_bytes)
         faults_.push_back(where + " copies between buffers of different sizes");
       writes[1] = true;
+      loads[1] = false;
     } else {
       if (launch.kernel < 0 || launch.kernel >= static_cast<int>(plan_.kernels.size())) {
         faults_.push_back(where + " runs a kernel that is not there");
@@ -127,6 +195,7 @@ class Verifier {
         return;
       }
       if (kernel.grid != launch.grid) faults_.push_back(where + " has another grid than its kernel");
+      loads = loaded_by(launch.kernel);
       for (size_t i = 0; i < kernel.params.size(); ++i) {
         const loop::Buffer& param = *kernel.params[i].buffer;
         writes[i] = kernel.params[i].written;
@@ -137,24 +206,48 @@ class Verifier {
     }
     for (size_t i = 0; i < writes.size(); ++i) {
       const Range range = range_of(launch.arguments[i]);
+      const Buffer& argument = buffer(launch.arguments[i]);
       touch(number, range);
       const Buffer& base = buffer(range.buffer);
-      const bool outside = base.kind == Buffer::Kind::input || base.kind == Buffer::Kind::weight;
+      const bool outside = base.kind == Buffer::Kind::input || base.kind == Buffer::Kind::weight || base.kind == Buffer::Kind::scalar;
       if (writes[i] && outside) faults_.push_back(where + " writes to " + quoted(base) + ", which is only read");
-      if (!writes[i] && !outside && !written_[static_cast<size_t>(range.buffer)].holds(range.begin, range.end)) {
-        faults_.push_back(where + " reads " + quoted(buffer(launch.arguments[i])) + " before all of it is written");
-      }
+      if (!writes[i] && !holds(launch.arguments[i], range)) faults_.push_back(where + " reads " + quoted(argument) + ", which is not there");
+      if (writes[i] && loads[i]) check_update(where, launch.arguments[i], range);
+      if (launch.kind == Launch::Kind::kernel && range.begin % kAddressAlignment != 0)
+        faults_.push_back(where + " is given " + quoted(argument) + ", which is not aligned");
       for (size_t k = 0; k < i; ++k) {
-        const Range other = range_of(launch.arguments[k]);
-        if ((writes[i] || writes[k]) && other.buffer == range.buffer && other.begin < range.end && range.begin < other.end) {
+        if ((writes[i] || writes[k]) && range.overlaps(range_of(launch.arguments[k])))
           faults_.push_back(where + " writes to " + quoted(base) + " under two names");
-        }
       }
     }
     for (size_t i = 0; i < writes.size(); ++i) {
-      const Range range = range_of(launch.arguments[i]);
-      if (writes[i]) written_[static_cast<size_t>(range.buffer)].add(range.begin, range.end);
+      if (writes[i]) write(where, launch.arguments[i]);
     }
+  }
+
+  const std::vector<bool>& loaded_by(int kernel) {
+    const auto [at, is_new] = loaded_.try_emplace(kernel);
+    if (is_new) at->second = loaded_parameters(plan_.kernels[static_cast<size_t>(kernel)]);
+    return at->second;
+  }
+
+  /// A kernel that writes over what it loads finds the old value, or what an earlier kernel of its unit wrote.
+  void check_update(const std::string& where, int argument, const Range& range) {
+    const int holder = holder_of(argument);
+    if (!buffer(holder).overwrites) return;  // it loads what it stored itself
+    const bool updated = contents_[range.region].all(range.begin, range.end, [&](int found) { return found == holder; });
+    if (!updated && !holds(buffer(holder).index, range))
+      faults_.push_back(where + " updates " + quoted(buffer(argument)) + ", whose old value is not there");
+  }
+
+  void write(const std::string& where, int argument) {
+    const Range range = range_of(argument);
+    const int holder = holder_of(argument);
+    Contents& contents = contents_[range.region];
+    const bool state = buffer(range.buffer).kind == Buffer::Kind::state;
+    if (state && !contents.all(range.begin, range.end, [&](int found) { return found == Contents::kInitial || found == holder; }))
+      faults_.push_back(where + " writes the state of " + quoted(buffer(range.buffer)) + " a second time");
+    contents.set(range.begin, range.end, holder);
   }
 
   void check_overlaps() {
@@ -178,7 +271,8 @@ class Verifier {
 
   const Plan& plan_;
   std::vector<std::string> faults_;
-  std::vector<Written> written_;
+  std::map<int, Contents> contents_;  ///< by region
+  std::map<int, std::vector<bool>> loaded_;
   std::vector<int> first_, last_;  ///< launches that use a buffer, -1 for none
 };
 

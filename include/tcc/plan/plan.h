@@ -4,8 +4,14 @@
 //     launch k0 #0 "fc1/Gemm + relu/Relu" grid 8 cost_ns 900 (%x, @fc1.weight, @fc1.bias, %r)
 //     buffer %r arena offset 0 bytes 8192
 //   }
+//
+// State. A weight that PlanOptions::state has is memory that stays between runs. A plan reads what it held on entry, and what `state(@w = %v)` gives is
+// there when the plan ends: the unit that computes %v writes it straight into the state when everything else that reads those bytes comes before it, and
+// reads them itself only element by element where it writes (the old value and the new one are then one parameter of the kernel, read and written).
+// Where that is not possible, %v lies in the arena and a copy at the end brings it home. No launch reads bytes of the state that an earlier one wrote.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,25 +19,31 @@
 #include "tcc/group/group.h"
 #include "tcc/schedule/schedule.h"
 
+namespace tcc {
+struct StateLayout;
+}
+
 namespace tcc::plan {
 
+/// state: of the instance; block 0: parameters, optimizer, statistics, block 1: gradients. scalar: set through the API, read as an input of rank 0.
 struct Buffer {
-  enum class Kind : uint8_t { input, output, weight, arena, alias };
+  enum class Kind : uint8_t { input, output, weight, arena, alias, state, scalar };
   Kind kind = Kind::arena;
   std::string name;  ///< of the value (scratch: "<unit>.scratch0")
   DType dtype = DType::f32;
   Shape shape;
   int64_t size_bytes = 0;
-  int index = 0;       ///< input, output, weight: which; alias: the base buffer's number
-  int64_t offset = 0;  ///< arena: byte offset (256-byte aligned); alias: byte offset in the base
+  int index = 0;       ///< input, output, weight, scalar: which; alias: the base buffer's number; state: the block
+  int64_t offset = 0;  ///< arena, state: byte offset (256-byte aligned); alias: byte offset in the base; input, output: where in the packed tensor
   bool scratch = false;
+  bool overwrites = false;  ///< alias: holds another value than its base, whose bytes it takes over
 };
 
 struct Launch {
   enum class Kind : uint8_t {
     kernel,
     copy
-  };  ///< copy: an output that is an input, a weight or another output. Later: fill, if, while with regions
+  };  ///< copy: an output that is an input, a weight or another output; a state that could not be written in place. Later: if, while with regions
   Kind kind = Kind::kernel;
   int kernel = 0;  ///< number in Plan::kernels
   std::string label;
@@ -51,15 +63,61 @@ struct Plan {
   std::vector<Weight*> weights;               ///< by Buffer::index
   int64_t arena_bytes = 0;                    ///< the planned peak
   int64_t total_bytes = 0;                    ///< sum of all arena buffers without reuse
+  int first_packed_output = -1, first_packed_input = -1;  ///< as in PlanOptions
+  int64_t packed_output_bytes = 0, packed_input_bytes = 0;
+};
+
+/// Forms that have been scheduled already, by text, each target apart. Plans may be made with one cache from several threads at once.
+class FormCache {
+ public:
+  FormCache();
+  ~FormCache();
+  FormCache(const FormCache&) = delete;
+  FormCache& operator=(const FormCache&) = delete;
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+struct PlanOptions {
+  const StateLayout* state = nullptr;  ///< weights found there are state; state updates are written there. Null: `state_updates` are left out
+  std::vector<std::string> scalars;    ///< graph inputs of these names are scalars; indices of inputs count the others only
+  /// From this graph output (input that is no scalar) on, all are parts of one tensor u8[N] of the caller, at 256-byte aligned offsets in order:
+  /// Buffer::index is this number for all of them.
+  int first_packed_output = -1, first_packed_input = -1;
+  FormCache* cache = nullptr;
 };
 
 /// Lowers, schedules and orders all units, and gives every buffer its place. Equal first forms are scheduled once.
-Plan make_plan(const Graph& graph, const group::Groups& groups, const schedule::Target& target);
+Plan make_plan(const Graph& graph, const group::Groups& groups, const schedule::Target& target, const PlanOptions& options = {});
+
+/// Gives all plans of one target the same list of kernels (kernels, schedules, unit_forms), each body once, numbered in the order of the plans.
+void merge_kernels(const std::vector<Plan*>& plans);
+
+struct Estimate {
+  int64_t arena_bytes = 0;
+  double cost_ns = 0;  ///< sum over the launches
+};
+Estimate estimate(const Plan& plan);
+
 std::string print(const Plan& plan);
 Plan parse_plan(std::string_view text, const std::string& file);  ///< launches and buffers; kernels stay empty
 bool equal(const Plan& a, const Plan& b, std::string* why = nullptr);
-std::vector<std::string> verify(const Plan& plan);  ///< no two live buffers overlap, arguments match parameters, reads after writes
-/// Runs the plan with the kernel interpreter: the oracle of launch order and buffer reuse.
-std::vector<Tensor> interpret(const Plan& plan, const std::vector<Tensor>& inputs);
+/// No two live buffers overlap, arguments match parameters, and what a launch reads is the value it names: written before, not overwritten since. State is
+/// written once: what a launch reads of a weight is what it was on entry; only the new value's own buffer reads the new value.
+std::vector<std::string> verify(const Plan& plan);
+
+/// What stays between runs of a plan's functions: the two blocks of state, and the scalars by their number.
+struct StateMemory {
+  std::vector<std::byte> blocks[2];
+  std::vector<Tensor> scalars;
+};
+StateMemory initial_state(const StateLayout& layout, std::vector<Tensor> scalars);
+Tensor read_state(const StateMemory& memory, const StateLayout& layout, std::string_view name);
+/// Runs the plan with the kernel interpreter: the oracle of launch order and buffer reuse. `inputs`: the caller's, packed ones as one tensor; state is
+/// read from and written to `state`, which may be null for a plan that has none.
+std::vector<Tensor> interpret(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state = nullptr);
 
 }  // namespace tcc::plan

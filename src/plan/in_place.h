@@ -1,0 +1,22 @@
+// Kernels that write a result over what they read: the old and the new value are one parameter, read and written.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/forms.h"
+
+namespace tcc::plan {
+
+/// Parameters of a unit by name: what is read, and the result that takes over its bytes.
+using Overwrite = std::pair<std::string, std::string>;
+
+/// Whether the kernels of the form stay right when the parameter `old` lies where `result` does.
+bool can_overwrite(const Form& form, const std::string& old, const std::string& result);
+/// The kernels with `old` read through `result` in the kernel that writes it first; each pair must be allowed by can_overwrite.
+std::vector<loop::Kernel> overwrite(const Form& form, const std::vector<Overwrite>& pairs);
+/// Which of the kernel's parameters it loads from (or copies, or multiplies), in their order.
+std::vector<bool> loaded_parameters(const loop::Kernel& kernel);
+
+}  // namespace tcc::plan
