@@ -18,6 +18,9 @@
 namespace tcc::group {
 namespace {
 
+/// What the loads and stores of a kernel assume of the addresses that it is given.
+constexpr int64_t kAddressAlignment = 16;
+
 /// A vector of more pieces is not computed by choosing among them.
 constexpr size_t kMaxChosenPieces = 4;
 
