@@ -149,7 +149,7 @@ void vary_seed(Graph& graph, TrainingState& state) {
   if (found == inputs.end() || state.layout.find("optimizer.draw") == nullptr) return;
   Region first;
   Builder b(graph, first, {graph.file, "seed", ""});
-  constexpr int64_t kStride = (int64_t(1) << 38) + 7;  // odd, and beyond what seeds are usually made of
+  constexpr int64_t kStride = (int64_t(1) << 38) + 0x9E3779B9;  // odd, beyond usual seeds, and new in the low half as in the high one
   Value* seed = *found;
   Value* draw = state.read(graph, "optimizer.draw");
   Value* mixed = b.add(seed, b.mul(draw, b.full_int(DType::i64, {}, kStride)));

@@ -5,6 +5,7 @@
 //   cross_entropy   log_probability = log_softmax(logits);  loss = -(1 - s) * log_probability[target] - s / classes * sum(log_probability)
 //   nll             the same without the log_softmax and with s = 0
 //   mean            over the targets that count (those that are not ignore_index); otherwise over all elements
+//   class weights   each log_probability times the weight of its class; the mean divides by the weights of the targets that count
 // 16-bit floats are widened first; the loss has the wide dtype.
 
 #include "autograd/losses.h"
@@ -41,6 +42,12 @@ Value* class_loss(Builder& b, Value* output, const LossOptions& options) {
   const DType dtype = log_probability->type.dtype;
   const bool entropy = options.kind == LossOptions::Kind::cross_entropy;
   if (entropy) log_probability = b.emit(Op::log_softmax_, {log_probability}, {{"axis", axis}});
+  Value* weights = nullptr;  // as log_probability
+  if (options.class_weights) {
+    Value* of_classes = b.graph().add_input("class_weights", Type(dtype, {shape[static_cast<size_t>(axis)]}));
+    weights = b.broadcast_in_dim(of_classes, shape, {axis});
+    log_probability = b.mul(log_probability, weights);
+  }
   Value* hot = b.binary(Op::eq_, b.iota(DType::i64, shape, axis), prims::spread(b, target, shape, {axis}));
   Value* picked = b.select(hot, log_probability, b.full_like(log_probability, 0));
   Value* loss = b.unary(Op::neg_, b.reduce(Op::reduce_sum_, picked, {axis}));
@@ -50,8 +57,11 @@ Value* class_loss(Builder& b, Value* output, const LossOptions& options) {
     loss = b.sub(b.binary(Op::mul_, loss, 1 - options.label_smoothing), b.binary(Op::mul_, all, share));
   }
   Value* counts = b.emit(Op::ne_, {target, b.full_int(DType::i64, target_shape, options.ignore_index)});
-  loss = b.select(counts, loss, b.full_like(loss, 0));
-  return reduced(b, loss, sum_all(b, b.cast(counts, dtype)), options);
+  Value* nothing = b.full_like(loss, 0);
+  loss = b.select(counts, loss, nothing);
+  if (weights == nullptr) return reduced(b, loss, sum_all(b, b.cast(counts, dtype)), options);
+  Value* of_targets = b.reduce(Op::reduce_sum_, b.select(hot, weights, b.full_like(weights, 0)), {axis});
+  return reduced(b, loss, sum_all(b, b.select(counts, of_targets, nothing)), options);
 }
 
 /// log(x), not below -100, and flat there: x = 0 gives no infinities.
@@ -131,6 +141,8 @@ LossOptions parse_loss(std::string_view text) {
       options.axis = parsed.integer(value);
     } else if (key == "ignore_index" && classes) {
       options.ignore_index = parsed.integer(value);
+    } else if (key == "weights" && classes) {
+      options.class_weights = parsed.truth(value);
     } else if (key == "label_smoothing" && options.kind == Kind::cross_entropy) {
       options.label_smoothing = parsed.number(value);
     } else if (key == "delta" && options.kind == Kind::huber) {
@@ -139,8 +151,8 @@ LossOptions parse_loss(std::string_view text) {
       options.logits = parsed.truth(value);
     } else {
       std::string known = "reduction and of (the output)";
-      if (options.kind == Kind::cross_entropy) known = "axis, ignore_index, label_smoothing, " + known;
-      if (options.kind == Kind::nll) known = "axis, ignore_index, " + known;
+      if (options.kind == Kind::cross_entropy) known = "axis, ignore_index, weights, label_smoothing, " + known;
+      if (options.kind == Kind::nll) known = "axis, ignore_index, weights, " + known;
       if (options.kind == Kind::huber) known = "delta, " + known;
       if (options.kind == Kind::bce) known = "logits, " + known;
       parsed.refuse("`" + std::string(key) + "` is no option of it, known are " + known);

@@ -43,6 +43,7 @@ struct LossOptions {
   std::string reduction = "mean";  ///< mean, sum
   int64_t axis = 1;                ///< of the classes; negative counts from the end
   int64_t ignore_index = -100;     ///< targets that do not count
+  bool class_weights = false;      ///< adds the input `class_weights`, a float per class, after the target
   double label_smoothing = 0;
   double delta = 1;     ///< of huber
   bool logits = false;  ///< of bce
