@@ -1,5 +1,6 @@
 #include "driver/program.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
@@ -55,11 +56,13 @@ class BufferTable {
       case Buffer::Kind::output: desc.kind = link::BufferKind::output; break;
       case Buffer::Kind::weight: desc.kind = link::BufferKind::weight; break;
       case Buffer::Kind::arena: desc.kind = link::BufferKind::arena; break;
+      case Buffer::Kind::state: desc.kind = link::BufferKind::state; break;
+      case Buffer::Kind::scalar: desc.kind = link::BufferKind::scalar; break;
       case Buffer::Kind::alias: internal_error("an alias among the buffers that hold bytes");
     }
-    if (buffer.kind == Buffer::Kind::arena) desc.offset = static_cast<uint64_t>(buffer.offset);
-    else if (buffer.kind == Buffer::Kind::weight) desc.index = weights.number(*plan_.weights.at(static_cast<size_t>(buffer.index)));
-    else desc.index = static_cast<uint32_t>(buffer.index);
+    if (buffer.kind != Buffer::Kind::weight && buffer.kind != Buffer::Kind::scalar) desc.offset = static_cast<uint64_t>(buffer.offset);
+    if (buffer.kind == Buffer::Kind::weight) desc.index = weights.number(*plan_.weights.at(static_cast<size_t>(buffer.index)));
+    else if (buffer.kind != Buffer::Kind::arena) desc.index = static_cast<uint32_t>(buffer.index);
     return desc;
   }
 
@@ -80,26 +83,9 @@ class BufferTable {
   std::vector<uint32_t> numbers_;
 };
 
-link::TargetDesc describe(const TargetBuild& build, uint32_t first_image, WeightNumbers& weights) {
-  const plan::Plan& plan = build.plan;
-  link::TargetDesc desc;
-  const bool cpu = build.choice.target.kind == schedule::Target::Kind::cpu;
-  desc.kind = cpu ? link::TargetKind::cpu : link::TargetKind::cuda;
+link::FunctionCode describe(const plan::Plan& plan, WeightNumbers& weights) {
+  link::FunctionCode code;
   BufferTable buffers(plan, weights);
-  for (size_t k = 0; k < plan.kernels.size(); ++k) {
-    const loop::Kernel& kernel = plan.kernels[k];
-    link::KernelDesc row;
-    row.name = kernel_name(k);
-    row.num_buffers = static_cast<uint32_t>(kernel.params.size());
-    if (!cpu) {
-      row.threads = static_cast<uint32_t>(kernel.threads);
-      row.shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);
-      if (k < build.code.images_of_kernel.size()) {
-        for (const uint32_t image : build.code.images_of_kernel[k]) row.images.push_back(first_image + image);
-      }
-    }
-    desc.kernels.push_back(std::move(row));
-  }
   for (const plan::Launch& launch : plan.launches) {
     link::LaunchDesc row;
     row.label = launch.label;
@@ -112,29 +98,89 @@ link::TargetDesc describe(const TargetBuild& build, uint32_t first_image, Weight
       row.kernel = static_cast<uint32_t>(launch.kernel);
       row.grid = static_cast<uint64_t>(plan.kernels.at(static_cast<size_t>(launch.kernel)).grid);
     }
-    desc.launches.push_back(std::move(row));
+    code.launches.push_back(std::move(row));
   }
-  desc.buffers = std::move(buffers.rows);
+  code.buffers = std::move(buffers.rows);
+  code.arena_bytes = static_cast<uint64_t>(plan.arena_bytes);
+  code.sum_of_buffers = static_cast<uint64_t>(plan.total_bytes);
+  return code;
+}
+
+link::TargetDesc describe(const TargetBuild& build, uint32_t first_image, WeightNumbers& weights) {
+  link::TargetDesc desc;
+  const bool cpu = build.choice.target.kind == schedule::Target::Kind::cpu;
+  desc.kind = cpu ? link::TargetKind::cpu : link::TargetKind::cuda;
+  const std::vector<loop::Kernel>& kernels = build.plans.front().kernels;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const loop::Kernel& kernel = kernels[k];
+    link::KernelDesc row;
+    row.name = kernel_name(k);
+    row.num_buffers = static_cast<uint32_t>(kernel.params.size());
+    if (!cpu) {
+      row.threads = static_cast<uint32_t>(kernel.threads);
+      row.shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);
+      if (k < build.code.images_of_kernel.size()) {
+        for (const uint32_t image : build.code.images_of_kernel[k]) row.images.push_back(first_image + image);
+      }
+    }
+    desc.kernels.push_back(std::move(row));
+  }
+  for (const plan::Plan& plan : build.plans) desc.functions.push_back(describe(plan, weights));
   if (cpu) {
     for (const std::string& level : build.choice.levels) desc.levels.push_back(cpu_level(level));
   }
-  desc.arena_bytes = static_cast<uint64_t>(plan.arena_bytes);
-  desc.sum_of_buffers = static_cast<uint64_t>(plan.total_bytes);
   return desc;
 }
 
 link::TensorDesc describe(const std::string& name, const Type& type) { return {name, type.dtype, type.shape()}; }
 
+// What is packed may be of another size on each target, yet the interface is one, and `forward` gives what `backward` takes.
+int64_t packed_bytes(const std::vector<TargetBuild>& builds) {
+  int64_t bytes = 0;
+  for (const TargetBuild& build : builds) {
+    for (const plan::Plan& plan : build.plans) bytes = std::max({bytes, plan.packed_output_bytes, plan.packed_input_bytes});
+  }
+  return bytes;
+}
+
+// Kernels rely on 16 bytes; of the dtype u8 alone nothing would follow.
+link::TensorDesc packed_tensor(int64_t bytes) { return {"saved", DType::u8, {bytes}, 16}; }
+
+link::FunctionDesc describe(const FunctionInterface& function, const LibraryInterface& library, const plan::Plan& plan, int64_t packed) {
+  link::FunctionDesc desc;
+  desc.name = function.name;
+  const auto is_scalar = [&](const std::string& name) {
+    return std::any_of(library.scalars.begin(), library.scalars.end(), [&](const link::ScalarDesc& scalar) { return scalar.name == name; });
+  };
+  const auto full = [](const std::vector<link::TensorDesc>& list, int first_packed) {
+    return first_packed >= 0 && list.size() == static_cast<size_t>(first_packed);
+  };
+  for (const Value* value : function.graph->body.args) {
+    if (full(desc.inputs, plan.first_packed_input)) break;
+    if (!is_scalar(value->name)) desc.inputs.push_back(describe(value->name, value->type));
+  }
+  for (size_t i = 0; i < function.graph->body.results.size(); ++i) {
+    if (full(desc.outputs, plan.first_packed_output)) break;
+    desc.outputs.push_back(describe(function.graph->output_names[i], function.graph->body.results[i]->type));
+  }
+  if (plan.first_packed_input >= 0) desc.inputs.push_back(packed_tensor(packed));
+  if (plan.first_packed_output >= 0) desc.outputs.push_back(packed_tensor(packed));
+  return desc;
+}
+
 }  // namespace
 
-link::LinkInput make_link_input(const Graph& graph, std::vector<TargetBuild>& builds, const Options& options) {
+link::LinkInput make_link_input(const LibraryInterface& library, std::vector<TargetBuild>& builds, const Options& options) {
   link::LinkInput input;
   input.symbol_prefix = options.symbol_prefix;
   input.embed_weights = options.weights == WeightsPlace::embed;
-  input.program.model_name = graph.name;
-  for (const Value* value : graph.body.args) input.program.inputs.push_back(describe(value->name, value->type));
-  for (size_t i = 0; i < graph.body.results.size(); ++i)
-    input.program.outputs.push_back(describe(graph.output_names[i], graph.body.results[i]->type));
+  input.program.model_name = library.model_name;
+  if (library.state) input.program.state = *library.state;
+  input.program.scalars = library.scalars;
+  input.program.accumulate = library.accumulate;
+  const int64_t packed = packed_bytes(builds);
+  for (size_t f = 0; f < library.functions.size(); ++f)
+    input.program.functions.push_back(describe(library.functions[f], library, builds.front().plans.at(f), packed));
   WeightNumbers weights(&input);
   for (TargetBuild& build : builds) {
     input.program.targets.push_back(describe(build, static_cast<uint32_t>(input.images.size()), weights));
@@ -142,6 +188,13 @@ link::LinkInput make_link_input(const Graph& graph, std::vector<TargetBuild>& bu
     for (link::CudaImage& image : build.code.images) input.images.push_back(std::move(image));
   }
   return input;
+}
+
+link::LinkInput make_link_input(const Graph& graph, std::vector<TargetBuild>& builds, const Options& options) {
+  LibraryInterface library;
+  library.model_name = graph.name;
+  library.functions = {{"infer", &graph}};
+  return make_link_input(library, builds, options);
 }
 
 }  // namespace tcc::driver

@@ -90,24 +90,24 @@ UnitBuilds plan_units(Session& session, const std::vector<TargetChoice>& choices
   for (const TargetChoice& choice : choices) {
     TargetBuild& build = result.builds.emplace_back();
     build.choice = choice;
-    build.plan.name = "unit";
-    build.plan.target = choice.target;
+    build.plans[0].name = "unit";
+    build.plans[0].target = choice.target;
     run_stage(session, "schedule", nullptr, "", [&] {
       for (const loop::Unit& unit : units) {
         const schedule::Schedule schedule = schedule_of(session, unit, choice.target);
         const loop::Unit scheduled = schedule::apply(unit, schedule, choice.target);
         // What --pass made may be half of a schedule, to be looked at.
-        build.plan.unit_forms.push_back(loop::print(session.options.passes.empty() ? unit : scheduled));
+        build.plans[0].unit_forms.push_back(loop::print(session.options.passes.empty() ? unit : scheduled));
         if (!with_kernels) continue;
         std::vector<loop::BufferRef> temporaries;
         std::vector<loop::Kernel> kernels = schedule::split_kernels(scheduled, choice.target, &temporaries);
-        Placement placement(&build.plan, unit.params, temporaries);
+        Placement placement(&build.plans[0], unit.params, temporaries);
         for (loop::Kernel& kernel : kernels) {
           if (session.verify) require_well_formed("schedule", loop::verify_kernel(kernel));
-          placement.launch(static_cast<int>(build.plan.kernels.size()), kernel.params, kernel.grid,
+          placement.launch(static_cast<int>(build.plans[0].kernels.size()), kernel.params, kernel.grid,
                            schedule::estimate_ns(kernel, choice.target));
-          build.plan.kernels.push_back(std::move(kernel));
-          build.plan.schedules.push_back(schedule);
+          build.plans[0].kernels.push_back(std::move(kernel));
+          build.plans[0].schedules.push_back(schedule);
         }
       }
     });
@@ -128,12 +128,12 @@ UnitBuilds plan_kernels(const std::vector<loop::Kernel>& kernels, const TargetCh
   UnitBuilds result;
   TargetBuild& build = result.builds.emplace_back();
   build.choice = choice;
-  build.plan.name = "kernels";
-  build.plan.target = choice.target;
-  build.plan.kernels = kernels;
+  build.plans[0].name = "kernels";
+  build.plans[0].target = choice.target;
+  build.plans[0].kernels = kernels;
   if (kernels.size() == 1) {
     result.interface = interface_of(kernels.front().params);
-    Placement(&build.plan, kernels.front().params, {})
+    Placement(&build.plans[0], kernels.front().params, {})
         .launch(0, kernels.front().params, kernels.front().grid, schedule::estimate_ns(kernels.front(), choice.target));
   }
   return result;

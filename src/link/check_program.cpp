@@ -1,6 +1,7 @@
 #include "link/check_program.h"
 
 #include <cctype>
+#include <set>
 
 namespace tcc::link {
 namespace {
@@ -38,13 +39,17 @@ class Checker {
     bool identifier = !prefix.empty() && !std::isdigit(static_cast<unsigned char>(prefix[0]));
     for (const char c : prefix) identifier &= std::isalnum(static_cast<unsigned char>(c)) || c == '_';
     if (!identifier) throw Error(ExitCode::usage, "invalid-argument", "", "symbol prefix is `" + prefix + "`, expected a C identifier");
-    for (const auto* tensors : {&program_.inputs, &program_.outputs, &program_.weights}) {
-      for (const TensorDesc& tensor : *tensors) {
-        for (const int64_t extent : tensor.shape) {
-          if (extent < 0) fault("`" + tensor.name + "` has shape " + to_string(tensor.shape));
-        }
-      }
+    check_shapes(program_.weights);
+    if (program_.functions.empty()) fault("there is no function");
+    std::set<std::string_view> names;
+    for (const FunctionDesc& function : program_.functions) {
+      check_shapes(function.inputs);
+      check_shapes(function.outputs);
+      if (!names.insert(function.name).second) fault("function `" + function.name + "` is there twice");
     }
+    if (program_.accumulate < 1 || (program_.accumulate > 1 && !(names.contains("step") && names.contains("accumulate"))))
+      fault("a step has " + std::to_string(program_.accumulate) + " micro-batches, without functions `step` and `accumulate`");
+    check_state();
     if (program_.weights.size() != input_.weights.size()) {
       fault(std::to_string(input_.weights.size()) + " weights given, " + std::to_string(program_.weights.size()) + " described");
       return;
@@ -57,9 +62,51 @@ class Checker {
     }
   }
 
+  void check_shapes(const std::vector<TensorDesc>& tensors) {
+    for (const TensorDesc& tensor : tensors) {
+      for (const int64_t extent : tensor.shape) {
+        if (extent < 0) fault("`" + tensor.name + "` has shape " + to_string(tensor.shape));
+      }
+    }
+  }
+
+  void check_state() {
+    const StateLayout& state = program_.state;
+    const int64_t block_bytes[] = {state.state_bytes, state.gradient_bytes};
+    std::set<std::string_view> names;
+    for (const StateSection& section : state.sections) {
+      if (!names.insert(section.name).second) fault("section `" + section.name + "` is there twice");
+      const int64_t bytes = block_bytes[section.role == StateRole::gradient];
+      if (section.offset < 0 || section.offset % kStateAlignment != 0 || section.size_bytes < 0 ||
+          section.offset > bytes - section.size_bytes)
+        fault("section `" + section.name + "` ends at " + std::to_string(section.offset + section.size_bytes) + " in a block of " +
+              std::to_string(bytes) + " bytes");
+    }
+    names.clear();
+    for (const StateTensor& tensor : state.tensors) {
+      if (tensor.view) continue;
+      const std::string name = "state tensor `" + tensor.name + "`";
+      if (!names.insert(tensor.name).second) fault(name + " is there twice");
+      if (size_bits(tensor.dtype) < 8) fault(name + " has dtype " + std::string(tcc::name_of(tensor.dtype)) + ", which is packed");
+      if (tensor.section < 0 || static_cast<size_t>(tensor.section) >= state.sections.size()) {
+        fault(name + " is in section " + std::to_string(tensor.section) + " of " + std::to_string(state.sections.size()));
+        continue;
+      }
+      const StateSection& section = state.sections[static_cast<size_t>(tensor.section)];
+      if (section.role != tensor.role || section.dtype != tensor.dtype || tensor.offset < section.offset ||
+          tensor.offset + tensor.size_bytes() > section.offset + section.size_bytes)
+        fault(name + " does not lie in its section `" + section.name + "`");
+      if (tensor.initial.defined() && tensor.initial.size_bytes() != tensor.size_bytes())
+        fault(name + " has first contents of " + std::to_string(tensor.initial.size_bytes()) + " bytes, expected " +
+              std::to_string(tensor.size_bytes()));
+    }
+    for (const ScalarDesc& scalar : program_.scalars) {
+      if (size_bits(scalar.dtype) < 8) fault("scalar `" + scalar.name + "` has a packed dtype");
+    }
+  }
+
   void check_target(const TargetDesc& target) {
     where_ = program_.model_name + ", target " + std::string(name_of(target.kind));
-    for (size_t b = 0; b < target.buffers.size(); b++) check_buffer(target, b);
     const bool cuda = target.kind == TargetKind::cuda;
     if (target.arena_alignment == 0 || (target.arena_alignment & (target.arena_alignment - 1)) != 0 ||
         target.arena_alignment > (cuda ? 256u : 4096u)) {
@@ -79,35 +126,55 @@ class Checker {
           fault("kernel `" + kernel.name + "` names image " + std::to_string(image) + " of " + std::to_string(input_.images.size()));
       }
     }
-    for (size_t l = 0; l < target.launches.size(); l++) check_launch(target, l);
+    if (target.functions.size() != program_.functions.size()) {
+      fault("there is code for " + std::to_string(target.functions.size()) + " functions of " + std::to_string(program_.functions.size()));
+      return;
+    }
+    for (size_t f = 0; f < target.functions.size(); f++) {
+      where_ = program_.model_name + ", target " + std::string(name_of(target.kind)) +
+               (target.functions.size() > 1 ? ", function " + program_.functions[f].name : "");
+      const FunctionCode& code = target.functions[f];
+      for (size_t b = 0; b < code.buffers.size(); b++) check_buffer(program_.functions[f], code, b);
+      for (size_t l = 0; l < code.launches.size(); l++) check_launch(target, code, l);
+    }
   }
 
-  void check_buffer(const TargetDesc& target, size_t b) {
-    const BufferDesc& buffer = target.buffers[b];
+  void check_buffer(const FunctionDesc& function, const FunctionCode& code, size_t b) {
+    const BufferDesc& buffer = code.buffers[b];
     const std::string name = "buffer " + std::to_string(b) + " `" + buffer.name + "`";
     const auto of = [&](const std::vector<TensorDesc>& tensors, const char* what) {
       if (buffer.index >= tensors.size())
         return fault(name + " is " + what + " " + std::to_string(buffer.index) + " of " + std::to_string(tensors.size()));
-      if (static_cast<uint64_t>(size_of(tensors[buffer.index])) < buffer.size_bytes) {
-        fault(name + " has " + std::to_string(buffer.size_bytes) + " bytes, " + what + " `" + tensors[buffer.index].name + "` " +
-              std::to_string(size_of(tensors[buffer.index])));
+      const uint64_t size = static_cast<uint64_t>(size_of(tensors[buffer.index]));
+      if (buffer.offset > size || buffer.size_bytes > size - buffer.offset) {
+        fault(name + " has " + std::to_string(buffer.size_bytes) + " bytes at " + std::to_string(buffer.offset) + ", " + what + " `" +
+              tensors[buffer.index].name + "` " + std::to_string(size));
+      }
+    };
+    const auto inside = [&](uint64_t bytes, const char* what) {
+      if (buffer.offset > bytes || buffer.size_bytes > bytes - buffer.offset) {
+        fault(name + " ends at " + std::to_string(buffer.offset + buffer.size_bytes) + " in " + what + " of " + std::to_string(bytes) +
+              " bytes");
       }
     };
     switch (buffer.kind) {
-      case BufferKind::input: return of(program_.inputs, "input");
-      case BufferKind::output: return of(program_.outputs, "output");
+      case BufferKind::input: return of(function.inputs, "input");
+      case BufferKind::output: return of(function.outputs, "output");
       case BufferKind::weight: return of(program_.weights, "weight");
-      case BufferKind::arena:
-        if (buffer.offset > target.arena_bytes || buffer.size_bytes > target.arena_bytes - buffer.offset) {
-          fault(name + " ends at " + std::to_string(buffer.offset + buffer.size_bytes) + " in an arena of " +
-                std::to_string(target.arena_bytes) + " bytes");
-        }
+      case BufferKind::arena: return inside(code.arena_bytes, "an arena");
+      case BufferKind::state:
+        if (buffer.index >= program::kNumStateBlocks) return fault(name + " is in state block " + std::to_string(buffer.index));
+        return inside(static_cast<uint64_t>(buffer.index == 0 ? program_.state.state_bytes : program_.state.gradient_bytes),
+                      "a state block");
+      case BufferKind::scalar:
+        if (buffer.index >= program_.scalars.size())
+          return fault(name + " is scalar " + std::to_string(buffer.index) + " of " + std::to_string(program_.scalars.size()));
         return;
       case BufferKind::alias:
-        if (buffer.index >= b || target.buffers[buffer.index].kind == BufferKind::alias)
+        if (buffer.index >= b || code.buffers[buffer.index].kind == BufferKind::alias)
           return fault(name + " is an alias of buffer " + std::to_string(buffer.index));
-        if (buffer.offset > target.buffers[buffer.index].size_bytes ||
-            buffer.size_bytes > target.buffers[buffer.index].size_bytes - buffer.offset) {
+        if (buffer.offset > code.buffers[buffer.index].size_bytes ||
+            buffer.size_bytes > code.buffers[buffer.index].size_bytes - buffer.offset) {
           fault(name + " reaches outside buffer " + std::to_string(buffer.index));
         }
         return;
@@ -115,21 +182,22 @@ class Checker {
     fault(name + " is of no known kind");
   }
 
-  void check_launch(const TargetDesc& target, size_t l) {
-    const LaunchDesc& launch = target.launches[l];
+  void check_launch(const TargetDesc& target, const FunctionCode& code, size_t l) {
+    const LaunchDesc& launch = code.launches[l];
     const std::string name = "launch " + std::to_string(l) + " `" + launch.label + "`";
     for (const uint32_t argument : launch.arguments) {
-      if (argument >= target.buffers.size())
-        return fault(name + " names buffer " + std::to_string(argument) + " of " + std::to_string(target.buffers.size()));
-      if (launch.kind != LaunchKind::kernel && launch.size_bytes > target.buffers[argument].size_bytes) {
+      if (argument >= code.buffers.size())
+        return fault(name + " names buffer " + std::to_string(argument) + " of " + std::to_string(code.buffers.size()));
+      if (launch.kind != LaunchKind::kernel && launch.size_bytes > code.buffers[argument].size_bytes) {
         fault(name + " moves " + std::to_string(launch.size_bytes) + " bytes, buffer " + std::to_string(argument) + " has " +
-              std::to_string(target.buffers[argument].size_bytes));
+              std::to_string(code.buffers[argument].size_bytes));
       }
     }
     if (!launch.arguments.empty() && (launch.kind == LaunchKind::fill || launch.kind == LaunchKind::copy)) {
-      const BufferDesc* written = &target.buffers[launch.arguments.back()];
-      if (written->kind == BufferKind::alias) written = &target.buffers[written->index];
-      if (written->kind == BufferKind::weight || written->kind == BufferKind::input) fault(name + " writes to an input or weight");
+      const BufferDesc* written = &code.buffers[launch.arguments.back()];
+      if (written->kind == BufferKind::alias) written = &code.buffers[written->index];
+      if (written->kind == BufferKind::weight || written->kind == BufferKind::input || written->kind == BufferKind::scalar)
+        fault(name + " writes to an input, weight or scalar");
     }
     size_t expected = 0;
     switch (launch.kind) {

@@ -147,7 +147,8 @@ void link_shared_object(const LinkInput& input, const std::string& output_path) 
   const std::string temporary = temporary_name_beside(output_path);
   PipeToFile output(temporary, output_path);
   try {
-    const WeightsLayout weights = lay_out_weights(input.weights);
+    const std::vector<Tensor> stored = stored_tensors(input);
+    const WeightsLayout weights = lay_out_weights(stored);
     Payload payload;
     fill_payload(input, weights, &payload);
     std::vector<MemoryFile> files;
@@ -193,7 +194,8 @@ void link_shared_object(const LinkInput& input, const std::string& output_path) 
 
 void write_weights_file(const LinkInput& input, const std::string& output_path) {
   check_program(input);
-  const WeightsLayout weights = lay_out_weights(input.weights);
+  const std::vector<Tensor> stored = stored_tensors(input);
+  const WeightsLayout weights = lay_out_weights(stored);
   std::string head(program::kWeightsFileHeaderBytes, '\0');
   program::WeightsFileHeader header = {};
   std::memcpy(header.magic, program::kWeightsMagic, sizeof header.magic);

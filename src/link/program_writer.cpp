@@ -14,7 +14,16 @@ namespace {
 
 // A program is compared and hashed as bytes: no struct of it may have bytes that nothing sets.
 template <class... T> constexpr bool no_padding = (std::has_unique_object_representations_v<T> && ...);
-static_assert(no_padding<Header, program::Tensor, Target, Buffer, Kernel, Image, Launch, WeightsFileHeader>);
+static_assert(no_padding<Header, Function, program::Tensor, program::StateTensor, Section, Scalar, Target, program::FunctionCode, Buffer,
+                         Kernel, Image, Launch, WeightsFileHeader>);
+
+// The bytes of one element, in the low bytes.
+uint64_t element_bits(DType dtype, double value) {
+  const tcc::Tensor element = tcc::Tensor::scalar(dtype, value);
+  uint64_t bits = 0;
+  std::memcpy(&bits, element.bytes(), static_cast<size_t>(size_bytes(dtype)));
+  return bits;
+}
 
 class Writer {
  public:
@@ -38,6 +47,7 @@ class Writer {
       row.name = text(descs[i].name);
       row.dtype = static_cast<uint32_t>(descs[i].dtype);
       row.shape = extents(descs[i].shape);
+      row.alignment = descs[i].alignment;
       row.offset = offsets ? (*offsets)[i] : 0;
       row.size_bytes = static_cast<uint64_t>(storage_bytes(descs[i].dtype, num_elements(descs[i].shape)));
       rows.push_back(row);
@@ -45,16 +55,20 @@ class Writer {
     return rows;
   }
 
-  // A target's tables are kept until all texts are known.
+  // Tables are kept until all texts are known.
+  struct FunctionRows {
+    uint64_t arena_bytes = 0, sum_of_buffers = 0;
+    std::vector<Buffer> buffers;
+    std::vector<Launch> launches;
+    std::vector<uint32_t> arguments;
+  };
   struct TargetRows {
     Target target = {};
     std::vector<CpuLevel> levels;
-    std::vector<Buffer> buffers;
     std::vector<Kernel> kernels;
     std::vector<Image> images;
     std::vector<uint32_t> image_choices;
-    std::vector<Launch> launches;
-    std::vector<uint32_t> arguments;
+    std::vector<FunctionRows> functions;
   };
 
   TargetRows target(const TargetDesc& desc, const std::vector<CudaImage>& images) {
@@ -62,12 +76,9 @@ class Writer {
     TargetRows rows;
     rows.target.kind = desc.kind;
     rows.target.io_alignment = desc.io_alignment ? desc.io_alignment : cuda ? 16 : 0;
-    rows.target.arena_bytes = desc.arena_bytes;
-    rows.target.sum_of_buffers = desc.sum_of_buffers;
     rows.target.arena_alignment = desc.arena_alignment;
     rows.target.num_levels = static_cast<uint32_t>(desc.levels.size());
     rows.levels = desc.levels;
-    for (const BufferDesc& buffer : desc.buffers) rows.buffers.push_back({buffer.kind, buffer.index, buffer.offset, buffer.size_bytes});
     for (const KernelDesc& kernel : desc.kernels) {
       Kernel row = {};
       row.name = text(kernel.name);
@@ -85,7 +96,16 @@ class Writer {
       rows.images.push_back({image.kind, image.arch, image.arch_specific ? 1u : 0u, 0, offset, image_size_bytes(image)});
       offset += (image_size_bytes(image) + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
     }
-    for (const LaunchDesc& launch : desc.launches) {
+    for (const link::FunctionCode& code : desc.functions) rows.functions.push_back(function_code(code));
+    return rows;
+  }
+
+  FunctionRows function_code(const link::FunctionCode& code) {
+    FunctionRows rows;
+    rows.arena_bytes = code.arena_bytes;
+    rows.sum_of_buffers = code.sum_of_buffers;
+    for (const BufferDesc& buffer : code.buffers) rows.buffers.push_back({buffer.kind, buffer.index, buffer.offset, buffer.size_bytes});
+    for (const LaunchDesc& launch : code.launches) {
       Launch row = {};
       row.kind = launch.kind;
       row.kernel = launch.kernel;
@@ -99,6 +119,44 @@ class Writer {
       rows.arguments.insert(rows.arguments.end(), launch.arguments.begin(), launch.arguments.end());
       rows.launches.push_back(row);
     }
+    return rows;
+  }
+
+  // Views have no row: they are for the compiler. `first_initial`: the row in the weights of the first tensor with contents of its own.
+  std::vector<program::StateTensor> state(const StateLayout& layout, uint32_t first_initial) {
+    std::vector<program::StateTensor> rows;
+    for (const tcc::StateTensor& tensor : layout.tensors) {
+      if (tensor.view) continue;
+      program::StateTensor row = {};
+      row.name = text(tensor.name);
+      row.role = static_cast<program::StateRole>(tensor.role);
+      row.dtype = static_cast<uint32_t>(tensor.dtype);
+      row.shape = extents(tensor.shape);
+      row.section = static_cast<uint32_t>(tensor.section);
+      row.trained = tensor.trained;
+      row.offset = static_cast<uint64_t>(tensor.offset);
+      row.size_bytes = static_cast<uint64_t>(tensor.size_bytes());
+      row.initial = tensor.initial.defined() ? first_initial++ : kNoWeight;
+      row.pattern_bytes = static_cast<uint32_t>(size_bytes(tensor.dtype));
+      row.pattern = element_bits(tensor.dtype, tensor.fill);
+      rows.push_back(row);
+    }
+    return rows;
+  }
+
+  std::vector<Section> sections(const StateLayout& layout) {
+    std::vector<Section> rows;
+    for (const StateSection& section : layout.sections) {
+      rows.push_back({text(section.name), static_cast<program::StateRole>(section.role), static_cast<uint32_t>(section.dtype),
+                      static_cast<uint64_t>(section.offset), static_cast<uint64_t>(section.size_bytes)});
+    }
+    return rows;
+  }
+
+  std::vector<Scalar> scalars(const std::vector<ScalarDesc>& descs) {
+    std::vector<Scalar> rows;
+    for (const ScalarDesc& desc : descs)
+      rows.push_back({text(desc.name), static_cast<uint32_t>(desc.dtype), 0, element_bits(desc.dtype, desc.value)});
     return rows;
   }
 
@@ -117,12 +175,15 @@ class Writer {
   Target finish(const TargetRows& rows) {
     Target target = rows.target;
     target.levels = table(rows.levels);
-    target.buffers = table(rows.buffers);
     target.kernels = table(rows.kernels);
     target.images = table(rows.images);
     target.image_choices = table(rows.image_choices);
-    target.launches = table(rows.launches);
-    target.arguments = table(rows.arguments);
+    std::vector<program::FunctionCode> functions;
+    for (const FunctionRows& function : rows.functions) {
+      functions.push_back(
+          {function.arena_bytes, function.sum_of_buffers, table(function.buffers), table(function.launches), table(function.arguments)});
+    }
+    target.functions = table(functions);
     return target;
   }
 
@@ -157,15 +218,40 @@ std::string write_program(const LinkInput& input, const WeightsLayout& weights) 
   header.weights_bytes = weights.size_bytes;
   header.weights_hash = weights.hash;
   header.weights_embedded = input.embed_weights || weights.size_bytes == 0;
-  const auto inputs = writer.tensors(desc.inputs, nullptr), outputs = writer.tensors(desc.outputs, nullptr);
-  const auto weight_rows = writer.tensors(desc.weights, &weights.offsets);
+  header.accumulate = static_cast<uint32_t>(desc.accumulate);
+  header.state_bytes = static_cast<uint64_t>(desc.state.state_bytes);
+  header.gradient_bytes = static_cast<uint64_t>(desc.state.gradient_bytes);
+  std::vector<Function> functions;
+  std::vector<program::Tensor> tensors;
+  const auto add_tensors = [&](const std::vector<TensorDesc>& descs) {
+    const std::vector<program::Tensor> rows = writer.tensors(descs, nullptr);
+    const Span span = {static_cast<uint32_t>(tensors.size()), static_cast<uint32_t>(rows.size())};
+    tensors.insert(tensors.end(), rows.begin(), rows.end());
+    return span;
+  };
+  for (const FunctionDesc& function : desc.functions) {
+    const Text name = writer.text(function.name);
+    const Span inputs = add_tensors(function.inputs), outputs = add_tensors(function.outputs);
+    functions.push_back({name, inputs, outputs});
+  }
+  std::vector<TensorDesc> stored = desc.weights;
+  for (const tcc::StateTensor& tensor : desc.state.tensors) {
+    if (!tensor.view && tensor.initial.defined()) stored.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  const auto weight_rows = writer.tensors(stored, &weights.offsets);
+  const auto state = writer.state(desc.state, static_cast<uint32_t>(desc.weights.size()));
+  const auto sections = writer.sections(desc.state);
+  const auto scalars = writer.scalars(desc.scalars);
   std::vector<Writer::TargetRows> target_rows;
   for (const TargetDesc& target : desc.targets) target_rows.push_back(writer.target(target, input.images));
 
   writer.begin_tables();
-  header.inputs = writer.table(inputs);
-  header.outputs = writer.table(outputs);
+  header.functions = writer.table(functions);
+  header.tensors = writer.table(tensors);
   header.weights = writer.table(weight_rows);
+  header.state = writer.table(state);
+  header.sections = writer.table(sections);
+  header.scalars = writer.table(scalars);
   header.extents = writer.table(writer.extents());
   std::vector<Target> targets;
   for (const Writer::TargetRows& rows : target_rows) targets.push_back(writer.finish(rows));
@@ -175,7 +261,7 @@ std::string write_program(const LinkInput& input, const WeightsLayout& weights) 
 
 std::string write_program(const LinkInput& input) {
   check_program(input);
-  return write_program(input, lay_out_weights(input.weights));
+  return write_program(input, lay_out_weights(stored_tensors(input)));
 }
 
 std::string cpu_symbol(std::string_view name, CpuLevel level) {

@@ -58,4 +58,12 @@ WeightsLayout lay_out_weights(const std::vector<Tensor>& weights) {
   return layout;
 }
 
+std::vector<Tensor> stored_tensors(const LinkInput& input) {
+  std::vector<Tensor> tensors = input.weights;
+  for (const StateTensor& tensor : input.program.state.tensors) {
+    if (!tensor.view && tensor.initial.defined()) tensors.push_back(tensor.initial);
+  }
+  return tensors;
+}
+
 }  // namespace tcc::link

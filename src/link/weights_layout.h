@@ -17,4 +17,7 @@ struct WeightsLayout {
 
 WeightsLayout lay_out_weights(const std::vector<Tensor>& weights);
 
+/// What the blob holds: the weights, then the first contents of state tensors that are not a repeated pattern, in the state's order.
+std::vector<Tensor> stored_tensors(const LinkInput& input);
+
 }  // namespace tcc::link

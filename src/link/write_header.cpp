@@ -2,6 +2,8 @@
 //
 // It repeats tcc/runtime/runtime.h (behind its include guard, so headers of several models go together), then adds what is particular:
 // the name of the query function, names, shapes and sizes as constants, and inline functions whose parameters are typed pointers.
+#include <stdio.h>
+
 #include <cctype>
 #include <set>
 
@@ -205,11 +207,28 @@ struct Parameter {
   std::string id;
 };
 
+// One function as C sees it.
+struct FunctionText {
+  const FunctionDesc* function;
+  std::string name;   // of the C function, without the prefix: `run` for the first
+  std::string macro;  // what its constants begin with
+  std::vector<Parameter> inputs, outputs;
+};
+
 class HeaderWriter {
  public:
   HeaderWriter(const ProgramDesc& program, std::string_view prefix) : program_(program), prefix_(prefix), macro_(upper(prefix_)) {
-    for (const TensorDesc& tensor : program.inputs) inputs_.push_back({&tensor, ids_.make(tensor.name)});
-    for (const TensorDesc& tensor : program.outputs) outputs_.push_back({&tensor, ids_.make(tensor.name)});
+    for (const FunctionDesc& function : program.functions) {
+      FunctionText text;
+      text.function = &function;
+      const bool first = functions_.empty();
+      text.name = first ? "run" : names_.make(function.name);
+      text.macro = macro_ + (first ? "" : "_" + upper(text.name));
+      Identifiers ids;
+      for (const TensorDesc& tensor : function.inputs) text.inputs.push_back({&tensor, ids.make(tensor.name)});
+      for (const TensorDesc& tensor : function.outputs) text.outputs.push_back({&tensor, ids.make(tensor.name)});
+      functions_.push_back(std::move(text));
+    }
   }
 
   std::string write() {
@@ -222,48 +241,75 @@ class HeaderWriter {
     // The common name is declared by the interface above.
     if (prefix_ != "tcc_model") text_ += "const tcc_api* " + prefix_ + "_query(uint32_t abi_version);\n";
     text_ += "\n";
-    constants(inputs_, "INPUT");
-    constants(outputs_, "OUTPUT");
-    functions();
+    for (size_t f = 0; f < functions_.size(); f++) {
+      const FunctionText& function = functions_[f];
+      if (functions_.size() > 1) {
+        text_ += "/* `" + for_comment(function.function->name) + "` */\n";
+        text_ += "#define " + macro_ + "_FUNCTION_" + upper(names_of_.make(function.function->name)) + " " + std::to_string(f) + "\n";
+      }
+      constants(function.inputs, function.macro, "INPUT");
+      constants(function.outputs, function.macro, "OUTPUT");
+    }
+    instance_functions();
+    for (size_t f = 0; f < functions_.size(); f++) call_functions(f);
+    state_functions();
     text_ += "\n#ifdef __cplusplus\n}\n#endif\n#endif\n";
     return std::move(text_);
   }
 
  private:
+  const FunctionText* find(std::string_view name) const {
+    for (const FunctionText& function : functions_) {
+      if (function.function->name == name) return &function;
+    }
+    return nullptr;
+  }
+
   void introduction() {
+    const FunctionText* step = find("step");
     text_ += "/* " + for_comment(program_.model_name) + ", compiled by tcc. Link with the library, or load it with dlopen.\n *\n";
     text_ += " *   tcc_instance* model;\n *   if (" + prefix_ + "_create(TCC_DEVICE_AUTO, &model)) puts(" + prefix_ + "_error());\n";
-    text_ +=
-        " *   if (" + prefix_ + "_run(model" + names() + ")) puts(" + prefix_ + "_error());\n *   " + prefix_ + "_destroy(model);\n *\n";
-    for (const bool input : {true, false}) {
-      for (const Parameter& p : input ? inputs_ : outputs_) {
-        text_ += std::string(" * ") + (input ? "input   " : "output  ") + p.id + ": `" + for_comment(p.tensor->name) + "`, " +
-                 std::string(name_of(p.tensor->dtype)) + to_string(p.tensor->shape) + "\n";
+    if (step) {
+      text_ += " *   " + prefix_ + "_load(model, \"state.safetensors\");   // goes on where _save stopped\n";
+      for (const ScalarDesc& scalar : program_.scalars)
+        text_ += " *   " + prefix_ + "_set_" + setter(scalar) + "(model, " + value_text(scalar.value) + ");\n";
+      text_ += " *   if (" + prefix_ + "_step(model" + names(*step) + ")) puts(" + prefix_ + "_error());\n";
+      text_ += " *   " + prefix_ + "_save(model, \"state.safetensors\");\n";
+    }
+    text_ += " *   if (" + prefix_ + "_run(model" + names(functions_[0]) + ")) puts(" + prefix_ + "_error());\n *   " + prefix_ +
+             "_destroy(model);\n *\n";
+    for (const FunctionText& function : functions_) {
+      if (functions_.size() > 1) text_ += " * " + prefix_ + "_" + function.name + "\n";
+      for (const bool input : {true, false}) {
+        for (const Parameter& p : input ? function.inputs : function.outputs) {
+          text_ += std::string(functions_.size() > 1 ? " *   " : " * ") + (input ? "input   " : "output  ") + p.id + ": `" +
+                   for_comment(p.tensor->name) + "`, " + std::string(name_of(p.tensor->dtype)) + to_string(p.tensor->shape) + "\n";
+        }
       }
     }
     text_ += " */";
   }
 
-  std::string names() const {
+  static std::string names(const FunctionText& function) {
     std::string text;
-    for (const auto* list : {&inputs_, &outputs_}) {
+    for (const auto* list : {&function.inputs, &function.outputs}) {
       for (const Parameter& p : *list) text += ", " + p.id;
     }
     return text;
   }
 
-  std::string parameters() const {
+  static std::string parameters(const FunctionText& function) {
     std::string text;
-    for (const Parameter& p : inputs_) text += std::string(", const ") + c_type(p.tensor->dtype) + "* " + p.id;
-    for (const Parameter& p : outputs_) text += std::string(", ") + c_type(p.tensor->dtype) + "* " + p.id;
+    for (const Parameter& p : function.inputs) text += std::string(", const ") + c_type(p.tensor->dtype) + "* " + p.id;
+    for (const Parameter& p : function.outputs) text += std::string(", ") + c_type(p.tensor->dtype) + "* " + p.id;
     return text;
   }
 
-  void constants(const std::vector<Parameter>& list, const std::string& role) {
-    text_ += "#define " + macro_ + "_NUM_" + role + "S " + std::to_string(list.size()) + "\n";
+  void constants(const std::vector<Parameter>& list, const std::string& macro, const std::string& role) {
+    text_ += "#define " + macro + "_NUM_" + role + "S " + std::to_string(list.size()) + "\n";
     for (size_t i = 0; i < list.size(); i++) {
       const TensorDesc& tensor = *list[i].tensor;
-      const std::string name = macro_ + "_" + role + "_" + upper(list[i].id);
+      const std::string name = macro + "_" + role + "_" + upper(list[i].id);
       const int64_t elements = num_elements(tensor.shape);
       text_ += "#define " + name + " " + std::to_string(i) + "   /* index */\n";
       text_ += "#define " + name + "_NAME " + c_string(tensor.name) + "\n";
@@ -298,7 +344,7 @@ class HeaderWriter {
     text_ += "  };\n";
   }
 
-  void functions() {
+  void instance_functions() {
     text_ += "static inline const tcc_api* " + prefix_ + "_api(void) { return " + prefix_ + "_query(TCC_ABI_VERSION); }\n\n";
     text_ += "/* The message of the last failure in this thread. */\n";
     text_ += "static inline const char* " + prefix_ + "_error(void) {\n  const tcc_api* api = " + prefix_ + "_api();\n";
@@ -311,25 +357,76 @@ class HeaderWriter {
         "options.device = device;\n";
     text_ += "  return api ? api->create(&options, instance) : TCC_INTERNAL_ERROR;\n}\n\n";
     text_ += "static inline void " + prefix_ + "_destroy(tcc_instance* instance) { " + prefix_ + "_api()->destroy(instance); }\n\n";
+  }
+
+  // The typed pair of functions for one function of the library: on any memory, and on the host's.
+  void call_functions(size_t f) {
+    const FunctionText& function = functions_[f];
+    const std::string& model_name = function.function->name;
+    const std::string name = prefix_ + "_" + function.name;
+    std::string call = "run(instance, ", last = "stream)", see = "run";
+    if (model_name == "step") {
+      call = "step(instance, ", last = "stream, NULL)", see = "step";
+    } else if (f > 0) {
+      call = "call(instance, " + std::to_string(f) + ", ", last = "stream, NULL)", see = "call";
+    }
+    text_ += "/* " + purpose(f) + ". `device` says where all of the pointers point: TCC_DEVICE_CPU or TCC_DEVICE_CUDA.\n";
+    text_ += " * workspace and stream may be NULL; see tcc_api." + see + ". */\n";
     text_ +=
-        "/* One run. `device` says where all of the pointers point: TCC_DEVICE_CPU or TCC_DEVICE_CUDA. workspace and stream may be NULL;\n";
-    text_ += " * see tcc_api.run. */\n";
-    text_ +=
-        "static inline int " + prefix_ + "_run_on(tcc_instance* instance, int32_t device, int32_t device_ordinal" + parameters() + ",\n";
+        "static inline int " + name + "_on(tcc_instance* instance, int32_t device, int32_t device_ordinal" + parameters(function) + ",\n";
     text_ += "    void* workspace, uint64_t workspace_bytes, void* stream) {\n";
-    tensor_array("inputs", inputs_, true);
-    tensor_array("outputs", outputs_, false);
-    text_ += "  return " + prefix_ + "_api()->run(instance, inputs, " + std::to_string(inputs_.size()) + ", outputs, " +
-             std::to_string(outputs_.size()) + ", workspace, workspace_bytes, stream);\n}\n\n";
-    text_ += "/* One run on tensors in the host's memory, whatever the device; the outputs are ready on return. */\n";
-    text_ += "static inline int " + prefix_ + "_run(tcc_instance* instance" + parameters() + ") {\n";
-    text_ += "  return " + prefix_ + "_run_on(instance, TCC_DEVICE_CPU, 0" + names() + ", NULL, 0, NULL);\n}\n";
+    tensor_array("inputs", function.inputs, true);
+    tensor_array("outputs", function.outputs, false);
+    text_ += "  return " + prefix_ + "_api()->" + call + "inputs, " + std::to_string(function.inputs.size()) + ", outputs, " +
+             std::to_string(function.outputs.size()) + ", workspace, workspace_bytes, " + last + ";\n}\n\n";
+    text_ += "/* The same on tensors in the host's memory, whatever the device; the outputs are ready on return. */\n";
+    text_ += "static inline int " + name + "(tcc_instance* instance" + parameters(function) + ") {\n";
+    text_ += "  return " + name + "_on(instance, TCC_DEVICE_CPU, 0" + names(function) + ", NULL, 0, NULL);\n}\n";
+    if (f + 1 < functions_.size()) text_ += "\n";
+  }
+
+  std::string purpose(size_t f) const {
+    const std::string& name = functions_[f].function->name;
+    if (name == "step" && program_.accumulate > 1)
+      return "One of the " + std::to_string(program_.accumulate) + " micro-batches of a training step; the last one updates";
+    if (name == "step") return "One training step: forward, backward and update";
+    if (name == "accumulate") return "Adds to the gradients what one micro-batch gives; " + prefix_ + "_step calls it";
+    if (name == "forward") return "The first part of a step: the loss, and what backward needs";
+    if (name == "backward") return "The second part: the gradients, which stay in the instance's state";
+    if (name == "update") return "The third part: applies the gradients";
+    return f == 0 ? "One run" : "One run of `" + for_comment(name) + "`";
+  }
+
+  std::string setter(const ScalarDesc& scalar) const {
+    Identifiers ids;
+    return ids.make(scalar.name);
+  }
+
+  static std::string value_text(double value) {
+    char text[32];
+    snprintf(text, sizeof text, "%.9g", value);
+    return text;
+  }
+
+  void state_functions() {
+    if (program_.scalars.empty() && program_.state.tensors.empty()) return;
+    for (const ScalarDesc& scalar : program_.scalars) {
+      text_ += "\n/* `" + for_comment(scalar.name) + "`, " + value_text(scalar.value) + " until it is set. */\n";
+      text_ += "static inline int " + prefix_ + "_set_" + setter(scalar) + "(tcc_instance* instance, double value) {\n";
+      text_ += "  return " + prefix_ + "_api()->set_scalar(instance, " + c_string(scalar.name) + ", value);\n}\n";
+    }
+    if (program_.state.tensors.empty()) return;
+    text_ += "\n/* Parameters and optimizer state, to and from a safetensors file. More: tcc_api.read_state, section_info. */\n";
+    text_ += "static inline int " + prefix_ + "_save(tcc_instance* instance, const char* path) {\n";
+    text_ += "  return " + prefix_ + "_api()->save_state(instance, path);\n}\n";
+    text_ += "static inline int " + prefix_ + "_load(tcc_instance* instance, const char* path) {\n";
+    text_ += "  return " + prefix_ + "_api()->load_state(instance, path, 0);\n}\n";
   }
 
   const ProgramDesc& program_;
   const std::string prefix_, macro_;
-  Identifiers ids_;
-  std::vector<Parameter> inputs_, outputs_;
+  Identifiers names_, names_of_;
+  std::vector<FunctionText> functions_;
   std::string text_;
 };
 

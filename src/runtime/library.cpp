@@ -36,6 +36,14 @@ const char* kind_of(int status) {
   }
 }
 
+static_assert(static_cast<int>(StateRole::gradient) == TCC_STATE_GRADIENT && static_cast<int>(StateRole::statistic) == TCC_STATE_STATISTIC);
+
+template <class T> T empty() {
+  T info = {};
+  info.struct_size = sizeof info;
+  return info;
+}
+
 TensorInfo convert(const tcc_tensor_info& info) {
   return {info.name, static_cast<DType>(info.dtype), Shape(info.shape, info.shape + info.rank), static_cast<int64_t>(info.size_bytes)};
 }
@@ -84,15 +92,67 @@ std::shared_ptr<const Library> Library::open(const std::string& path) {
   library->info_.struct_size = sizeof(tcc_model_info);
   if (library->api_->model_info(&library->info_)) fail(library->api_->last_error());
   library->model_name_ = library->info_.name;
-  for (const bool input : {true, false}) {
-    for (uint32_t i = 0; i < (input ? library->info_.num_inputs : library->info_.num_outputs); i++) {
-      tcc_tensor_info info = {};
-      info.struct_size = sizeof info;
-      if ((input ? library->api_->describe_input : library->api_->describe_output)(i, &info)) fail(library->api_->last_error());
-      (input ? library->inputs_ : library->outputs_).push_back(convert(info));
+  const tcc_api& api = *library->api_;
+  const auto check = [&](int status) {
+    if (status) fail(api.last_error());
+  };
+  for (uint32_t f = 0; f < library->info_.num_functions; f++) {
+    FunctionInfo& function = library->functions_.emplace_back();
+    tcc_function_info info = empty<tcc_function_info>();
+    check(api.function_info(nullptr, f, &info));
+    function.name = info.name;
+    for (uint32_t i = 0; i < info.num_inputs; i++) {
+      tcc_tensor_info tensor = empty<tcc_tensor_info>();
+      check(api.describe_function_input(f, i, &tensor));
+      function.inputs.push_back(convert(tensor));
+    }
+    for (uint32_t i = 0; i < info.num_outputs; i++) {
+      tcc_tensor_info tensor = empty<tcc_tensor_info>();
+      check(api.describe_function_output(f, i, &tensor));
+      function.outputs.push_back(convert(tensor));
     }
   }
+  for (uint32_t i = 0; i < library->info_.num_sections; i++) {
+    tcc_section_info info = empty<tcc_section_info>();
+    check(api.section_info(nullptr, i, &info));
+    library->sections_.push_back(
+        {info.name, static_cast<DType>(info.dtype), static_cast<StateRole>(info.role), static_cast<int64_t>(info.size_bytes)});
+  }
+  for (uint32_t i = 0; i < library->info_.num_state_tensors; i++) {
+    tcc_state_info info = empty<tcc_state_info>();
+    check(api.describe_state(i, &info));
+    library->state_.push_back({info.name, static_cast<DType>(info.dtype), Shape(info.shape, info.shape + info.rank),
+                               static_cast<StateRole>(info.role), static_cast<int>(info.section), static_cast<int64_t>(info.offset),
+                               static_cast<int64_t>(info.size_bytes), info.trained != 0});
+  }
+  for (uint32_t i = 0; i < library->info_.num_scalars; i++) {
+    tcc_scalar_info info = empty<tcc_scalar_info>();
+    check(api.describe_scalar(nullptr, i, &info));
+    library->scalars_.push_back({info.name, static_cast<DType>(info.dtype), info.value});
+  }
   return library;
+}
+
+int Library::find_function(std::string_view name) const {
+  for (size_t f = 0; f < functions_.size(); f++) {
+    if (functions_[f].name == name) return static_cast<int>(f);
+  }
+  return -1;
+}
+
+int Library::function(std::string_view name) const {
+  const int found = find_function(name);
+  if (found >= 0) return found;
+  std::string known;
+  for (const FunctionInfo& function : functions_) known += (known.empty() ? "`" : ", `") + function.name + "`";
+  throw Error(ExitCode::usage, "invalid-argument", path_, "there is no function `" + std::string(name) + "`, the library has " + known);
+}
+
+const StateInfo* Library::find_state(std::string_view name) const {
+  for (const StateInfo& tensor : state_) {
+    if (tensor.name == name) return &tensor;
+  }
+  return nullptr;
 }
 
 Library::~Library() {
@@ -101,6 +161,7 @@ Library::~Library() {
 
 // Tensors that stay where the device reads and writes them.
 struct Instance::Prepared {
+  int function = 0;                                // or kStep
   std::vector<Tensor> inputs, outputs;             // on the host
   std::vector<void*> input_memory, output_memory;  // on the device; empty on a CPU instance
   std::vector<tcc_tensor> input_views, output_views;
@@ -110,7 +171,8 @@ void Instance::check(int status) const {
   if (status != TCC_OK) throw Error(exit_code_of(status), kind_of(status), library_->path(), library_->api().last_error());
 }
 
-Instance::Instance(std::shared_ptr<const Library> library, const InstanceOptions& options) : library_(std::move(library)) {
+Instance::Instance(std::shared_ptr<const Library> library, const InstanceOptions& options)
+    : library_(std::move(library)), log_(options.log) {
   tcc_create_options create = {};
   create.struct_size = sizeof create;
   create.device = static_cast<int32_t>(options.device);
@@ -118,11 +180,11 @@ Instance::Instance(std::shared_ptr<const Library> library, const InstanceOptions
   create.num_threads = options.num_threads;
   create.no_cuda_graph = options.cuda_graph ? 0 : 1;
   create.weights_path = options.weights_path.empty() ? nullptr : options.weights_path.c_str();
-  if (options.log) {
+  if (log_) {
     create.log = [](void* user, int32_t, const char* message) {
       (*static_cast<const std::function<void(const std::string&)>*>(user))(message);
     };
-    create.log_user = const_cast<std::function<void(const std::string&)>*>(&options.log);
+    create.log_user = &log_;
   }
   check(library_->api().create(&create, &instance_));
   info_.struct_size = sizeof info_;
@@ -130,48 +192,114 @@ Instance::Instance(std::shared_ptr<const Library> library, const InstanceOptions
 }
 
 Instance::~Instance() {
-  const tcc_api& api = library_->api();
-  if (prepared_) {
-    for (void* memory : prepared_->input_memory) api.deallocate(instance_, memory);
-    for (void* memory : prepared_->output_memory) api.deallocate(instance_, memory);
-  }
-  api.destroy(instance_);
+  free_prepared();
+  library_->api().destroy(instance_);
 }
 
-std::vector<Tensor> Instance::run(const std::vector<Tensor>& inputs) {
+void Instance::free_prepared() {
+  if (!prepared_) return;
+  for (void* memory : prepared_->input_memory) library_->api().deallocate(instance_, memory);
+  for (void* memory : prepared_->output_memory) library_->api().deallocate(instance_, memory);
+  prepared_.reset();
+}
+
+tcc_function_info Instance::function_info(int function) const {
+  tcc_function_info info = empty<tcc_function_info>();
+  check(library_->api().function_info(instance_, static_cast<uint32_t>(function), &info));
+  return info;
+}
+
+std::vector<Tensor> Instance::run(int function, const std::vector<Tensor>& inputs) {
+  tcc::check(function >= 0 && static_cast<size_t>(function) < library_->functions().size(), "run() of a function that is not there");
   std::vector<Tensor> outputs;
-  for (const TensorInfo& info : library_->outputs()) outputs.emplace_back(info.dtype, info.shape);
+  for (const TensorInfo& info : library_->functions()[static_cast<size_t>(function)].outputs) outputs.emplace_back(info.dtype, info.shape);
   const std::vector<tcc_tensor> in = describe(inputs, nullptr, 0), out = describe(outputs, nullptr, 0);
-  check(library_->api().run(instance_, in.data(), static_cast<uint32_t>(in.size()), out.data(), static_cast<uint32_t>(out.size()), nullptr,
-                            0, nullptr));
+  check(library_->api().call(instance_, static_cast<uint32_t>(function), in.data(), static_cast<uint32_t>(in.size()), out.data(),
+                             static_cast<uint32_t>(out.size()), nullptr, 0, nullptr, nullptr));
   return outputs;
 }
 
-void Instance::prepare(const std::vector<Tensor>& inputs) {
+std::vector<Tensor> Instance::run(std::string_view function, const std::vector<Tensor>& inputs) {
+  return run(library_->function(function), inputs);
+}
+
+std::vector<Tensor> Instance::step(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> outputs;
+  const size_t function = static_cast<size_t>(library_->function("step"));
+  for (const TensorInfo& info : library_->functions()[function].outputs) outputs.emplace_back(info.dtype, info.shape);
+  const std::vector<tcc_tensor> in = describe(inputs, nullptr, 0), out = describe(outputs, nullptr, 0);
+  check(library_->api().step(instance_, in.data(), static_cast<uint32_t>(in.size()), out.data(), static_cast<uint32_t>(out.size()), nullptr,
+                             0, nullptr, nullptr));
+  return outputs;
+}
+
+void Instance::set_scalar(std::string_view name, double value) {
+  check(library_->api().set_scalar(instance_, std::string(name).c_str(), value));
+}
+
+double Instance::get_scalar(std::string_view name) const {
+  double value = 0;
+  check(library_->api().get_scalar(instance_, std::string(name).c_str(), &value));
+  return value;
+}
+
+Tensor Instance::read_state(std::string_view name) const {
+  const StateInfo* info = library_->find_state(name);
+  Tensor tensor = info ? Tensor(info->dtype, info->shape) : Tensor(DType::u8, {0});
+  check(
+      library_->api().read_state(instance_, std::string(name).c_str(), tensor.mutable_bytes(), static_cast<uint64_t>(tensor.size_bytes())));
+  return tensor;
+}
+
+void Instance::write_state(std::string_view name, const Tensor& tensor) {
+  const StateInfo* info = library_->find_state(name);
+  if (info && (info->dtype != tensor.dtype() || info->shape != tensor.shape())) {
+    throw Error(ExitCode::usage, "invalid-argument", library_->path(),
+                "state tensor `" + info->name + "` is " + std::string(name_of(tensor.dtype())) + to_string(tensor.shape()) + ", expected " +
+                    std::string(name_of(info->dtype)) + to_string(info->shape));
+  }
+  check(library_->api().write_state(instance_, std::string(name).c_str(), tensor.bytes(), static_cast<uint64_t>(tensor.size_bytes())));
+}
+
+void* Instance::section_data(int section) {
+  tcc_section_info info = empty<tcc_section_info>();
+  check(library_->api().section_info(instance_, static_cast<uint32_t>(section), &info));
+  return info.data;
+}
+
+void Instance::save_state(const std::string& path) { check(library_->api().save_state(instance_, path.c_str())); }
+void Instance::load_state(const std::string& path, bool parameters_only) {
+  check(library_->api().load_state(instance_, path.c_str(), parameters_only ? TCC_LOAD_PARAMETERS : 0));
+}
+void Instance::reset_state() { check(library_->api().reset_state(instance_)); }
+
+void Instance::prepare(const std::vector<Tensor>& inputs, int function) {
   const tcc_api& api = library_->api();
+  const FunctionInfo& info = library_->functions()[static_cast<size_t>(function == kStep ? library_->function("step") : function)];
+  if (prepared_ && prepared_->function != function) free_prepared();
   if (!prepared_) {
     prepared_ = std::make_unique<Prepared>();
-    for (const TensorInfo& info : library_->outputs()) prepared_->outputs.emplace_back(info.dtype, info.shape);
+    prepared_->function = function;
+    for (const TensorInfo& output : info.outputs) prepared_->outputs.emplace_back(output.dtype, output.shape);
   }
   Prepared& p = *prepared_;
   p.inputs = inputs;
   if (on_cuda()) {
     if (p.input_memory.empty() && p.output_memory.empty()) {
       for (const bool input : {true, false}) {
-        for (const TensorInfo& info : input ? library_->inputs() : library_->outputs()) {
+        for (const TensorInfo& tensor : input ? info.inputs : info.outputs) {
           void* memory = nullptr;
-          check(api.allocate(instance_, static_cast<uint64_t>(info.size_bytes), &memory));
+          check(api.allocate(instance_, static_cast<uint64_t>(tensor.size_bytes), &memory));
           (input ? p.input_memory : p.output_memory).push_back(memory);
         }
       }
     }
     for (size_t i = 0; i < inputs.size() && i < p.input_memory.size(); i++) {
       // A tensor of another size than the model's is refused by the run; nothing of it may be written past the end here.
-      if (inputs[i].size_bytes() != library_->inputs()[i].size_bytes) continue;
+      if (inputs[i].size_bytes() != info.inputs[i].size_bytes) continue;
       check(api.copy(instance_, p.input_memory[i], TCC_DEVICE_CUDA, inputs[i].bytes(), TCC_DEVICE_CPU,
                      static_cast<uint64_t>(inputs[i].size_bytes())));
     }
-    p.input_memory.resize(library_->inputs().size());
   }
   std::vector<void*> input_memory = p.input_memory;
   input_memory.resize(inputs.size());
@@ -179,13 +307,21 @@ void Instance::prepare(const std::vector<Tensor>& inputs) {
   p.output_views = describe(p.outputs, on_cuda() ? &p.output_memory : nullptr, info_.device_ordinal);
 }
 
-Timing Instance::run_prepared() {
-  tcc::check(prepared_ != nullptr, "run_prepared() before prepare()");
+int Instance::prepared_call(tcc_timing* timing) {
+  tcc::check(prepared_ != nullptr, "a prepared run before prepare()");
   const Prepared& p = *prepared_;
-  tcc_timing timing = {};
-  timing.struct_size = sizeof timing;
-  check(library_->api().run_timed(instance_, p.input_views.data(), static_cast<uint32_t>(p.input_views.size()), p.output_views.data(),
-                                  static_cast<uint32_t>(p.output_views.size()), nullptr, 0, nullptr, &timing));
+  const uint32_t num_inputs = static_cast<uint32_t>(p.input_views.size()), num_outputs = static_cast<uint32_t>(p.output_views.size());
+  if (p.function == kStep) {
+    return library_->api().step(instance_, p.input_views.data(), num_inputs, p.output_views.data(), num_outputs, nullptr, 0, nullptr,
+                                timing);
+  }
+  return library_->api().call(instance_, static_cast<uint32_t>(p.function), p.input_views.data(), num_inputs, p.output_views.data(),
+                              num_outputs, nullptr, 0, nullptr, timing);
+}
+
+Timing Instance::run_prepared() {
+  tcc_timing timing = empty<tcc_timing>();
+  check(prepared_call(&timing));
   return {timing.host_us, timing.device_us};
 }
 
@@ -205,8 +341,6 @@ std::vector<Tensor> Instance::prepared_outputs() {
 }
 
 Timing Instance::run_prepared_many(int runs) {
-  tcc::check(prepared_ != nullptr, "run_prepared_many() before prepare()");
-  const Prepared& p = *prepared_;
   const tcc_api& api = library_->api();
   const auto now_us = [] {
     timespec time;
@@ -215,10 +349,7 @@ Timing Instance::run_prepared_many(int runs) {
   };
   check(api.synchronize(instance_, nullptr));
   const double start = now_us();
-  for (int i = 0; i < runs; i++) {
-    check(api.run(instance_, p.input_views.data(), static_cast<uint32_t>(p.input_views.size()), p.output_views.data(),
-                  static_cast<uint32_t>(p.output_views.size()), nullptr, 0, nullptr));
-  }
+  for (int i = 0; i < runs; i++) check(prepared_call(nullptr));
   const double enqueued = now_us();
   check(api.synchronize(instance_, nullptr));
   return {enqueued - start, now_us() - start};
@@ -228,14 +359,15 @@ std::vector<LaunchTime> Instance::profile_prepared() {
   tcc::check(prepared_ != nullptr, "profile_prepared() before prepare()");
   const Prepared& p = *prepared_;
   const tcc_api& api = library_->api();
-  std::vector<double> times(info_.num_launches);
-  check(api.profile(instance_, p.input_views.data(), static_cast<uint32_t>(p.input_views.size()), p.output_views.data(),
-                    static_cast<uint32_t>(p.output_views.size()), nullptr, 0, nullptr, times.data(), info_.num_launches));
+  const int function = p.function == kStep ? library_->function("step") : p.function;
+  const uint32_t number = static_cast<uint32_t>(function), num_launches = function_info(function).num_launches;
+  std::vector<double> times(num_launches);
+  check(api.profile_function(instance_, number, p.input_views.data(), static_cast<uint32_t>(p.input_views.size()), p.output_views.data(),
+                             static_cast<uint32_t>(p.output_views.size()), nullptr, 0, nullptr, times.data(), num_launches));
   std::vector<LaunchTime> result;
-  for (uint32_t l = 0; l < info_.num_launches; l++) {
-    tcc_launch_info info = {};
-    info.struct_size = sizeof info;
-    check(api.describe_launch(instance_, l, &info));
+  for (uint32_t l = 0; l < num_launches; l++) {
+    tcc_launch_info info = empty<tcc_launch_info>();
+    check(api.describe_function_launch(instance_, number, l, &info));
     result.push_back({info.label, info.kernel, info.grid, times[l]});
   }
   return result;

@@ -80,11 +80,11 @@ TEST(Link, FullDisk) {
 TEST(Link, NamesWhatDoesNotFit) {
   TemporaryFolder folder;
   LinkInput input = toy_model(folder, true);
-  TargetDesc& cpu = input.program.targets[0];
-  cpu.launches[0].arguments = {0};
-  cpu.launches[1].kernel = 5;
-  cpu.launches[2].size_bytes = 100;
-  cpu.buffers[2].offset = 500;
+  FunctionCode& code = input.program.targets[0].functions[0];
+  code.launches[0].arguments = {0};
+  code.launches[1].kernel = 5;
+  code.launches[2].size_bytes = 100;
+  code.buffers[2].offset = 500;
   input.program.targets[1].kernels[0].images.clear();
   const std::string message = message_of(input, folder / "a.so", ExitCode::internal);
   EXPECT_TRUE(contains(message, "launch 0 `block/Scale` has 1 arguments, expected 2")) << message;
@@ -130,7 +130,7 @@ TEST(Link, EqualWeightsAreStoredOnce) {
 
 TEST(Link, Manifest) {
   TemporaryFolder folder;
-  const std::string text = write_manifest(toy_model(folder, true).program);
+  const std::string text = write_manifest(toy_model(folder, true));
   write_file_atomically(folder / "toy.json", std::string_view(text));
   EXPECT_TRUE(contains(text, R"({"label": "block/Add", "kernel": "add_weight", "grid": 2, "buffers": ["t", "w", "y"]})")) << text;
   EXPECT_TRUE(contains(text, R"("peak_bytes": 512)"));

@@ -218,12 +218,14 @@ TEST(Threads, TakePartWhenALaunchTurnsOutToBeLong) {
   TemporaryFolder folder;
   link::LinkInput input;
   input.program.model_name = "long";
-  input.program.outputs = {{"threads", DType::u64, {64}}};
+  input.program.functions = {{.name = "infer", .inputs = {}, .outputs = {{"threads", DType::u64, {64}}}}};
   link::TargetDesc target;
   target.levels = {link::CpuLevel::v1};
-  target.buffers = {{link::BufferKind::output, 0, 0, 64 * 8, "threads"}};
+  link::FunctionCode code;
+  code.buffers = {{link::BufferKind::output, 0, 0, 64 * 8, "threads"}};
   target.kernels = {{.name = "spin", .num_buffers = 1, .images = {}}};
-  target.launches = {{.grid = 64, .arguments = {0}, .label = "spin", .cost_ns = 0}};  // the plan knows nothing of its cost
+  code.launches = {{.grid = 64, .arguments = {0}, .label = "spin", .cost_ns = 0}};  // the plan knows nothing of its cost
+  target.functions = {code};
   input.program.targets = {target};
   input.cpu_objects = {{"spin.o", test::compile_c(folder, R"(
     #include <stdint.h>
@@ -253,7 +255,7 @@ TEST(Header, IsPlainCAndRunsTheModel) {
   write_file_atomically(folder / "toy.h", std::string_view(link::write_header(input.program, "toy")));
   // A second model in the same program: no name may clash.
   input.symbol_prefix = "other";
-  input.program.inputs[0].name = "double";
+  input.program.functions[0].inputs[0].name = "double";
   link::link_shared_object(input, folder / "other.so");
   write_file_atomically(folder / "other.h", std::string_view(link::write_header(input.program, "other")));
   write_file_atomically(folder / "main.c", std::string_view(R"(

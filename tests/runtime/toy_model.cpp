@@ -96,14 +96,15 @@ const char* const kPtx = R"(
 TargetDesc toy_target(TargetKind kind) {
   TargetDesc target;
   target.kind = kind;
-  target.buffers = {
+  FunctionCode code;
+  code.buffers = {
       {BufferKind::input, 0, 0, 24, "x"},     {BufferKind::weight, 0, 0, 24, "w"}, {BufferKind::arena, 0, 256, 24, "t"},
       {BufferKind::output, 0, 0, 24, "y"},    {BufferKind::output, 1, 0, 24, "z"}, {BufferKind::output, 2, 0, 16, "u"},
       {BufferKind::alias, 5, 8, 8, "u.tail"},
   };
   target.kernels = {{.name = "scale", .num_buffers = 2, .images = {}}, {.name = "add_weight", .num_buffers = 3, .images = {}}};
-  target.arena_bytes = 512;
-  target.sum_of_buffers = 512;
+  code.arena_bytes = 512;
+  code.sum_of_buffers = 512;
   if (kind == TargetKind::cpu) {
     target.levels = {CpuLevel::v1};
   } else {
@@ -112,13 +113,14 @@ TargetDesc toy_target(TargetKind kind) {
       kernel.images = {0};
     }
   }
-  target.launches = {
+  code.launches = {
       {.kind = LaunchKind::kernel, .kernel = 0, .grid = 2, .arguments = {0, 2}, .label = "block/Scale"},
       {.kind = LaunchKind::kernel, .kernel = 1, .grid = 2, .arguments = {2, 1, 3}, .label = "block/Add", .cost_ns = 20000},
       {.kind = LaunchKind::copy, .arguments = {0, 4}, .label = "copy of x", .size_bytes = 24},
       {.kind = LaunchKind::fill, .arguments = {5}, .label = "zeros", .size_bytes = 16},
       {.kind = LaunchKind::fill, .arguments = {6}, .label = "sevens", .size_bytes = 8, .pattern = 7, .pattern_bytes = 4},
   };
+  target.functions = {code};
   return target;
 }
 
@@ -127,8 +129,9 @@ TargetDesc toy_target(TargetKind kind) {
 LinkInput toy_model(const TemporaryFolder& folder, bool cuda) {
   LinkInput input;
   input.program.model_name = "toy";
-  input.program.inputs = {{"x", DType::f32, {2, 3}}};
-  input.program.outputs = {{"y", DType::f32, {2, 3}}, {"z", DType::f32, {2, 3}}, {"block/u:0", DType::i32, {4}}};
+  input.program.functions = {{.name = "infer",
+                              .inputs = {{"x", DType::f32, {2, 3}}},
+                              .outputs = {{"y", DType::f32, {2, 3}}, {"z", DType::f32, {2, 3}}, {"block/u:0", DType::i32, {4}}}}};
   input.program.weights = {{"w", DType::f32, {2, 3}}, {"same as w", DType::f32, {6}}, {"none", DType::f32, {0}}};
   Tensor w(DType::f32, {2, 3});
   for (int i = 0; i < 6; i++) w.mutable_data<float>()[i] = static_cast<float>(10 * i);

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tcc/graph/state.h"
 #include "tcc/runtime/program.h"
 #include "tcc/support/dtype.h"
 #include "tcc/support/tensor.h"
@@ -31,13 +32,27 @@ struct TensorDesc {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
+  uint32_t alignment = 0;  ///< of its address, where more than its dtype and the target ask for: a tensor u8[N] that others are packed into
+};
+
+/// One of the things that the library can be asked to run.
+struct FunctionDesc {
+  std::string name = "infer";
+  std::vector<TensorDesc> inputs, outputs;
+};
+
+/// A number that the caller may set between runs.
+struct ScalarDesc {
+  std::string name;
+  DType dtype = DType::f32;
+  double value = 0;  ///< until it is set
 };
 
 /// Where an operand's bytes are at run time; see program::BufferKind.
 struct BufferDesc {
   BufferKind kind = BufferKind::arena;
-  uint32_t index = 0;   ///< input, output, weight: which one; alias: the buffer it lies in
-  uint64_t offset = 0;  ///< arena: in the workspace; alias: in that buffer
+  uint32_t index = 0;   ///< input, output, weight, scalar: which one; alias: the buffer it lies in; state: the block
+  uint64_t offset = 0;  ///< arena: in the workspace; state: in its block; alias: in that buffer; input, output: in that tensor
   uint64_t size_bytes = 0;
   std::string name;  ///< for the manifest: a value's name, "" allowed
 };
@@ -63,25 +78,33 @@ struct LaunchDesc {
   uint32_t pattern_bytes = 1;
 };
 
-/// The plan for one kind of device.
+/// The plan of one function for one kind of device.
+struct FunctionCode {
+  std::vector<BufferDesc> buffers;
+  std::vector<LaunchDesc> launches;  ///< of kernels that all functions of the target share
+  uint64_t arena_bytes = 0;          ///< planned peak
+  uint64_t sum_of_buffers = 0;       ///< the same buffers without reuse, for the manifest
+};
+
+/// All code for one kind of device.
 struct TargetDesc {
   TargetKind kind = TargetKind::cpu;
-  std::vector<BufferDesc> buffers;
   std::vector<KernelDesc> kernels;
-  std::vector<LaunchDesc> launches;
-  std::vector<CpuLevel> levels;  ///< cpu: which levels the objects hold, e.g. {v3}
-  uint64_t arena_bytes = 0;      ///< planned peak
-  uint64_t sum_of_buffers = 0;   ///< the same buffers without reuse, for the manifest
+  std::vector<FunctionCode> functions;  ///< as ProgramDesc::functions
+  std::vector<CpuLevel> levels;         ///< cpu: which levels the objects hold, e.g. {v3}
   uint32_t arena_alignment = 256;
   uint32_t io_alignment = 0;  ///< what kernels rely on for inputs and outputs; 0: cuda 16, cpu the element's own
 };
 
 /// All that the launcher and the manifest know of a model.
 struct ProgramDesc {
-  std::string model_name;  ///< of the graph
-  std::vector<TensorDesc> inputs, outputs;
-  std::vector<TensorDesc> weights;  ///< constants too; bytes in LinkInput::weights, same order
-  std::vector<TargetDesc> targets;  ///< at most one of each kind, at least one
+  std::string model_name;               ///< of the graph
+  std::vector<FunctionDesc> functions;  ///< at least one; the first is what api->run runs
+  std::vector<TensorDesc> weights;      ///< what never changes, constants too; bytes in LinkInput::weights, same order
+  std::vector<TargetDesc> targets;      ///< at most one of each kind, at least one
+  StateLayout state;                    ///< what an instance keeps between calls; first contents included
+  std::vector<ScalarDesc> scalars;      ///< such as `lr`
+  int accumulate = 1;                   ///< micro-batches of a step; above 1 there is a function `accumulate`
 };
 
 /// The symbol that a CPU object must define for kernel `name` at `level`: "tcc_v3_<name>" with characters outside [A-Za-z0-9_] escaped.
@@ -124,10 +147,23 @@ void write_weights_file(const LinkInput& input, const std::string& output_path);
 std::string write_program(const LinkInput& input);
 
 /// A self-contained C11 header for this model: the interface of tcc/runtime/runtime.h, constants for names, shapes and sizes, and
-/// inline functions <prefix>_create, <prefix>_run (typed pointers to host memory), <prefix>_run_on (device, workspace, stream).
+/// inline functions <prefix>_create, <prefix>_run (typed pointers to host memory), <prefix>_run_on (device, workspace, stream). Of a training
+/// library also <prefix>_step, _forward, _backward, _update, _set_lr (one per scalar), _save and _load.
 std::string write_header(const ProgramDesc& program, std::string_view symbol_prefix);
 
-/// JSON: model, inputs, outputs, weights, and per target the kernels, launches with labels, peak_bytes, sum_of_buffers_bytes.
-std::string write_manifest(const ProgramDesc& program);
+/// JSON: model, functions with inputs and outputs, weights, state, sections, scalars, and per target the kernels and per function the launches
+/// with labels, peak_bytes (of the arena), planned_peak_bytes, sum_of_buffers_bytes. Top-level inputs and outputs are those of the first function.
+std::string write_manifest(const LinkInput& input);
+
+/// The memory that an instance on a device asks for, to run one function: each a block of its own, byte for byte. The caller's tensors, and
+/// the copies of those that are not on the device, come on top.
+struct PlannedMemory {
+  uint64_t weights_bytes = 0;   ///< that some function of the target uses; equal ones once, each rounded up to 256
+  uint64_t state_bytes = 0;     ///< block 0 and the scalars
+  uint64_t gradient_bytes = 0;  ///< block 1, when the function uses it
+  uint64_t arena_bytes = 0;
+  uint64_t peak_bytes() const { return weights_bytes + state_bytes + gradient_bytes + arena_bytes; }
+};
+PlannedMemory planned_memory(const LinkInput& input, const TargetDesc& target, size_t function);
 
 }  // namespace tcc::link

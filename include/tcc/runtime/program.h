@@ -5,13 +5,15 @@
 // wherever it is mapped and two compiles of one model give the same bytes. Layout: the Header, then the tables in the order
 // in which the header names them, each aligned to 8 bytes, then the texts.
 //
-//   Header ── inputs, outputs, weights                       what the model takes, gives and knows
-//          └─ targets: cpu, cuda ── buffers                  every operand: where its bytes are at run time
-//                                ├─ kernels ── images        code: a function per CPU level, or an entry in PTX or cubin images
-//                                └─ launches ── arguments    the steps, in order: kernel, copy, fill
+//   Header ── functions ── inputs, outputs                   what the library can do: `infer`, `step`, ...
+//          ├─ weights                                        what never changes
+//          ├─ state, sections, scalars                       what an instance keeps between calls
+//          └─ targets: cpu, cuda ── kernels ── images        code: a function per CPU level, or an entry in PTX or cubin images
+//                                └─ functions ── buffers     every operand: where its bytes are at run time
+//                                             └─ launches ── arguments    the steps, in order: kernel, copy, fill
 //
-// Each target has its own plan, since schedules, scratch buffers and fusion differ. Control flow (if, while) comes as new kinds of
-// launch whose `body` spans the launches that belong to it; the reader refuses kinds it does not know.
+// Each target has its own plans, since schedules, scratch buffers and fusion differ; its functions share its kernels. Control flow (if,
+// while) comes as new kinds of launch whose `body` spans the launches that belong to it; the reader refuses kinds it does not know.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,7 @@
 namespace tcc::program {
 
 inline constexpr char kMagic[8] = {'t', 'c', 'c', 'p', 'r', 'o', 'g', '\0'};
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 
 struct Table {
   uint64_t offset;  ///< of the first row
@@ -47,46 +49,117 @@ struct Header {
   uint64_t weights_bytes;     ///< of the blob that weights point into
   uint64_t weights_hash;      ///< of the blob; a weights file apart must carry the same
   uint32_t weights_embedded;  ///< 0: the blob is a file of its own, see WeightsFileHeader
-  uint32_t reserved;
-  Table inputs, outputs;  ///< of Tensor
-  Table weights;          ///< of Tensor
-  Table extents;          ///< of int64_t: the shapes of all tensors
-  Table targets;          ///< of Target
+  uint32_t accumulate;        ///< micro-batches of one step: `accumulate` runs for all but the last; 1 where there is no such function
+  uint64_t state_bytes;       ///< of state block 0, without the scalars behind it
+  uint64_t gradient_bytes;    ///< of state block 1
+  Table functions;            ///< of Function; the first is what api->run runs
+  Table tensors;              ///< of Tensor: inputs and outputs of all functions
+  Table weights;              ///< of Tensor; what state holds at first is among them
+  Table state;                ///< of StateTensor
+  Table sections;             ///< of Section
+  Table scalars;              ///< of Scalar
+  Table extents;              ///< of int64_t: the shapes of all tensors
+  Table targets;              ///< of Target
+};
+
+/// What the library can be asked to run. Its code is the row of the same number in Target::functions.
+struct Function {
+  Text name;
+  Span inputs, outputs;  ///< in Header::tensors
 };
 
 struct Tensor {
   Text name;
-  uint32_t dtype;  ///< tcc_dtype
-  Span shape;      ///< in Header::extents
-  uint32_t reserved;
-  uint64_t offset;  ///< weights: in the blob; a multiple of 64
+  uint32_t dtype;      ///< tcc_dtype
+  Span shape;          ///< in Header::extents
+  uint32_t alignment;  ///< inputs and outputs: what the address has to be a multiple of, when that is more than its dtype and target need
+  uint64_t offset;     ///< weights: in the blob; a multiple of 64
   uint64_t size_bytes;
 };
+
+// --- state --------------------------------------------------------------------------------------------------------------------------
+
+/// What state is for; numbered as StateRole of the compiler and tcc_state_role of the interface.
+enum class StateRole : uint32_t { parameter = 0, gradient = 1, optimizer = 2, statistic = 3 };
+
+/// An instance has two blocks of state: 1 holds the gradients and comes into being when it is first needed, 0 all else. Behind block 0,
+/// in the same allocation, stand the scalars, see state_block_bytes().
+inline constexpr uint32_t kNumStateBlocks = 2;
+inline constexpr uint32_t block_of(StateRole role) { return role == StateRole::gradient ? 1 : 0; }
+inline constexpr uint32_t kNoWeight = ~uint32_t{0};
+
+/// A named tensor that an instance keeps between calls.
+struct StateTensor {
+  Text name;
+  StateRole role;
+  uint32_t dtype;    ///< tcc_dtype
+  Span shape;        ///< in Header::extents
+  uint32_t section;  ///< in Header::sections
+  uint32_t trained;  ///< parameters: 0 when frozen
+  uint64_t offset;   ///< in the block of its role; a multiple of 256
+  uint64_t size_bytes;
+  uint32_t initial;        ///< the weight with its first contents, or kNoWeight:
+  uint32_t pattern_bytes;  ///< then they are `pattern`, so wide (1, 2, 4 or 8), repeated
+  uint64_t pattern;
+};
+
+/// All tensors of one role and dtype, one after the other, zeros between them: a flat buffer.
+struct Section {
+  Text name;
+  StateRole role;
+  uint32_t dtype;
+  uint64_t offset;  ///< in the block of its role
+  uint64_t size_bytes;
+};
+
+/// A number that the caller may set between runs, and kernels read.
+struct Scalar {
+  Text name;
+  uint32_t dtype;
+  uint32_t reserved;
+  uint64_t default_bits;  ///< of its dtype, in the low bytes
+};
+inline constexpr uint64_t kScalarBytes = 16;  ///< from one scalar to the next: addresses that any load may use
+
+inline constexpr uint64_t scalars_offset(uint64_t state_bytes) { return (state_bytes + 255) / 256 * 256; }
+/// What is allocated for state block 0.
+inline constexpr uint64_t state_block_bytes(uint64_t state_bytes, uint64_t num_scalars) {
+  return scalars_offset(state_bytes) + (num_scalars * kScalarBytes + 255) / 256 * 256;
+}
+
+// --- code ---------------------------------------------------------------------------------------------------------------------------
 
 enum class TargetKind : uint32_t { cpu = 1, cuda = 2 };
 
 struct Target {
   TargetKind kind;
-  uint32_t io_alignment;    ///< what the kernels rely on for the addresses of inputs and outputs
-  uint64_t arena_bytes;     ///< planned peak of all arena buffers
-  uint64_t sum_of_buffers;  ///< what the same buffers would take without reuse
+  uint32_t io_alignment;  ///< what the kernels rely on for the addresses of inputs and outputs
   uint32_t arena_alignment;
   uint32_t num_levels;  ///< cpu: levels with code, see CpuLevel
   Table levels;         ///< of CpuLevel, lowest first
-  Table buffers;        ///< of Buffer
   Table kernels;        ///< of Kernel
   Table images;         ///< of Image
   Table image_choices;  ///< of uint32_t: indices into images, what Kernel::images spans
-  Table launches;       ///< of Launch
-  Table arguments;      ///< of uint32_t: indices into buffers, what Launch::arguments spans
+  Table functions;      ///< of FunctionCode, one for each of Header::functions
+};
+
+/// What one function does on one target.
+struct FunctionCode {
+  uint64_t arena_bytes;     ///< planned peak of all arena buffers
+  uint64_t sum_of_buffers;  ///< what the same buffers would take without reuse
+  Table buffers;            ///< of Buffer
+  Table launches;           ///< of Launch
+  Table arguments;          ///< of uint32_t: indices into buffers, what Launch::arguments spans
 };
 
 enum class BufferKind : uint32_t {
-  input = 1,   ///< the caller's tensor `index`
-  output = 2,  ///< the caller's tensor `index`
+  input = 1,   ///< at `offset` in the caller's tensor `index`
+  output = 2,  ///< the same
   weight = 3,  ///< weight `index`; never written
   arena = 4,   ///< at `offset` in the workspace
   alias = 5,   ///< at `offset` in buffer `index`, which comes earlier in the table and is no alias itself
+  state = 6,   ///< at `offset` in state block `index`; read, or written in place
+  scalar = 7,  ///< scalar `index`; never written
 };
 
 struct Buffer {
@@ -135,7 +208,7 @@ struct Launch {
   uint32_t kernel;  ///< row of Target::kernels
   Text label;       ///< the model's own node names
   uint64_t grid;    ///< cuda: blocks; cpu: parallel items
-  Span arguments;   ///< in Target::arguments
+  Span arguments;   ///< in FunctionCode::arguments
   Span body;        ///< launches of a region; none yet
   uint64_t size_bytes;
   uint32_t pattern;

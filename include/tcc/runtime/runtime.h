@@ -15,6 +15,16 @@
  *    Unset fields are zero, which always means the default. Reserved fields must be zero.
  *  - One thread at a time per instance; any number of instances, from any threads.
  *  - The library does not change: weights are read-only and shared by all instances of a process (on CUDA: one copy per instance).
+ *
+ * A library has one or more functions; run() runs the first. A library for training (tcc --mode=train) has
+ *   infer                      the model, with the parameters as they are now; so run() infers
+ *   step                       forward, backward and update on one batch; gives the loss. step() below calls it
+ *   accumulate                 with --accumulate=K: a step that adds to the gradients; step() calls it for all but the last of K micro-batches
+ *   forward, backward, update  the same in parts: forward gives the loss and the tensor `saved`, which backward takes; backward leaves the
+ *                              gradients in the state; update applies them
+ * and each instance has state: parameters, gradients, what the optimizer keeps, running statistics. State is addressed by name, and as flat
+ * buffers (sections): all tensors of one role and dtype in one piece, so that one all-reduce averages all gradients. Scalars, such as the
+ * learning rate `lr`, are set between runs.
  */
 #ifndef TCC_RUNTIME_RUNTIME_H
 #define TCC_RUNTIME_RUNTIME_H
@@ -27,7 +37,7 @@ extern "C" {
 #endif
 
 /* Grows when a function or field is added at the end (older callers keep working); query() refuses a version it does not know. */
-#define TCC_ABI_VERSION 1u
+#define TCC_ABI_VERSION 2u
 
 typedef enum tcc_status {
   TCC_OK = 0,
@@ -35,7 +45,7 @@ typedef enum tcc_status {
   TCC_NO_DEVICE = 2,        /* the device asked for is not there, or the library has no code for it */
   TCC_OUT_OF_MEMORY = 3,
   TCC_DRIVER_ERROR = 4,  /* the CUDA driver refused a call; the message names the call, the error and the kernel */
-  TCC_FILE_ERROR = 5,    /* the weights file cannot be read or does not belong to this library */
+  TCC_FILE_ERROR = 5,    /* a file of weights or state cannot be read or written, or does not belong to this library */
   TCC_INTERNAL_ERROR = 6 /* the library itself is damaged */
 } tcc_status;
 
@@ -107,8 +117,12 @@ typedef struct tcc_model_info {
   uint32_t weights_embedded; /* 0: create() needs weights_path */
   uint32_t has_cpu;          /* which targets the library was compiled for */
   uint32_t has_cuda;
-  uint32_t reserved0;
-  uint64_t reserved[4];
+  uint32_t num_functions; /* num_inputs and num_outputs are those of the first */
+  uint32_t num_state_tensors;
+  uint32_t num_sections;
+  uint32_t num_scalars;
+  uint32_t accumulate; /* calls of step() that make one update; 1 without --accumulate */
+  uint64_t reserved[2];
 } tcc_model_info;
 
 typedef struct tcc_create_options {
@@ -118,7 +132,7 @@ typedef struct tcc_create_options {
   int32_t num_threads;      /* CPU: threads that take part in a run, the caller's included; 0: the CPUs this process may use */
   void* cuda_context;       /* a CUcontext to work in; NULL: the device's primary context */
   const char* weights_path; /* only for a library compiled with its weights apart */
-  /* Messages that are no errors: the device chosen and why. NULL: none. May be called only inside create(). */
+  /* Messages that are no errors: the device chosen and why. NULL: none. Called only inside create() and load_state(). */
   void (*log)(void* user, int32_t level, const char* message);
   void* log_user;
   /* Host memory of the instance. Both or neither. The block must be aligned to `alignment` (a power of two up to 4096). */
@@ -137,13 +151,76 @@ typedef struct tcc_instance_info {
   int32_t num_threads;
   const char* device_name;   /* "NVIDIA H200 (compute capability 9.0)", "CPU, x86-64-v3, 8 threads" */
   const char* device_reason; /* why this one: "asked for", "libcuda.so.1 not found", ... */
-  uint64_t workspace_bytes;  /* what run() takes as workspace: the planned peak of all intermediate values */
+  uint64_t workspace_bytes;  /* what run() takes as workspace: the planned peak of all intermediate values of the first function */
   uint64_t workspace_alignment;
   uint64_t weights_bytes;
-  uint32_t num_launches;
-  uint32_t num_kernels;
-  uint64_t reserved[4];
+  uint32_t num_launches;   /* of the first function */
+  uint32_t num_kernels;    /* of all functions */
+  uint64_t state_bytes;    /* block of parameters, optimizer, statistics and scalars; allocated by create() */
+  uint64_t gradient_bytes; /* block of gradients; allocated when a function that uses it first runs, or somebody asks for its address */
+  uint64_t reserved[2];
 } tcc_instance_info;
+
+typedef struct tcc_function_info {
+  uint32_t struct_size;
+  uint32_t num_inputs;
+  uint32_t num_outputs;
+  uint32_t uses_gradients; /* it reads or writes the block of gradients */
+  const char* name;
+  uint64_t workspace_bytes; /* what call() takes as workspace */
+  uint64_t workspace_alignment;
+  uint64_t planned_peak_bytes; /* all that the instance allocates on its device to run this function: weights, state, workspace */
+  uint32_t num_launches;
+  uint32_t reserved0;
+  uint64_t reserved[4];
+} tcc_function_info;
+
+typedef enum tcc_state_role {
+  TCC_STATE_PARAMETER = 0,
+  TCC_STATE_GRADIENT = 1,
+  TCC_STATE_OPTIMIZER = 2,
+  TCC_STATE_STATISTIC = 3
+} tcc_state_role;
+
+/* A tensor of the state. Its address is that of its section plus `offset`. */
+typedef struct tcc_state_info {
+  uint32_t struct_size;
+  int32_t dtype;
+  const char* name; /* a parameter's own; grad.<parameter>; optimizer.<slot>.<parameter> */
+  const int64_t* shape;
+  int32_t rank;
+  int32_t role;     /* tcc_state_role */
+  uint32_t section; /* index */
+  uint32_t trained; /* parameters: 0 when frozen */
+  uint64_t offset;  /* in bytes, a multiple of 256 */
+  uint64_t size_bytes;
+  uint64_t reserved[4];
+} tcc_state_info;
+
+/* All tensors of one role and dtype in one piece, zeros in between: a flat buffer. `gradients.f32` has the parameters of `parameters.f32`
+ * in the same order, at the same offsets. */
+typedef struct tcc_section_info {
+  uint32_t struct_size;
+  int32_t dtype;
+  const char* name;
+  int32_t role; /* tcc_state_role */
+  int32_t reserved0;
+  uint64_t size_bytes;
+  void* data; /* in memory of the instance's device; stays where it is as long as the instance lives */
+  uint64_t reserved[4];
+} tcc_section_info;
+
+/* A number that a run reads and set_scalar() sets. */
+typedef struct tcc_scalar_info {
+  uint32_t struct_size;
+  int32_t dtype;
+  const char* name;
+  double value; /* the instance's; without an instance the one it begins with */
+  uint64_t reserved[4];
+} tcc_scalar_info;
+
+/* load_state(): takes parameters and statistics, and leaves alone what the file has of an optimizer. */
+#define TCC_LOAD_PARAMETERS 1u
 
 /* One step of the plan, for profiles. Strings belong to the library. */
 typedef struct tcc_launch_info {
@@ -208,6 +285,54 @@ typedef struct tcc_api {
               uint64_t size_bytes);
   /* Waits for the stream (NULL: the default stream). */
   int (*synchronize)(tcc_instance* instance, void* stream);
+
+  /* ---- since version 2: functions ---- */
+
+  int (*find_function)(const char* name, uint32_t* function);
+  /* instance may be NULL: then the fields that depend on its device are 0. */
+  int (*function_info)(tcc_instance* instance, uint32_t function, tcc_function_info* info);
+  int (*describe_function_input)(uint32_t function, uint32_t index, tcc_tensor_info* info);
+  int (*describe_function_output)(uint32_t function, uint32_t index, tcc_tensor_info* info);
+  int (*describe_function_launch)(tcc_instance* instance, uint32_t function, uint32_t index, tcc_launch_info* info);
+  /* What run() does, for any function; all that is said there holds, "the first run" being the first of that function. The instance's own
+   * workspace is one for all functions, as large as the largest that ran. timing: NULL, or as run_timed(): the call waits. */
+  int (*call)(tcc_instance* instance, uint32_t function, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs,
+              uint32_t num_outputs, void* workspace, uint64_t workspace_bytes, void* stream, tcc_timing* timing);
+  int (*profile_function)(tcc_instance* instance, uint32_t function, const tcc_tensor* inputs, uint32_t num_inputs,
+                          const tcc_tensor* outputs, uint32_t num_outputs, void* workspace, uint64_t workspace_bytes, void* stream,
+                          double* launch_us, uint32_t num_launches);
+  /* One training step on one batch, or with --accumulate=K one of K micro-batches: the K-th updates. Arguments as call(); the workspace has
+   * to do for `step` and `accumulate`. */
+  int (*step)(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs,
+              void* workspace, uint64_t workspace_bytes, void* stream, tcc_timing* timing);
+
+  /* ---- scalars ---- */
+
+  int (*describe_scalar)(tcc_instance* instance, uint32_t index, tcc_scalar_info* info); /* instance may be NULL */
+  /* From the next run on. A run that is captured takes the values of that moment with it: so do the replays of the capture. */
+  int (*set_scalar)(tcc_instance* instance, const char* name, double value);
+  int (*get_scalar)(tcc_instance* instance, const char* name, double* value);
+
+  /* ---- state. What reads or writes it waits for the instance's device, and must not be called while a stream is capturing. ---- */
+
+  int (*find_state)(const char* name, uint32_t* index);
+  int (*describe_state)(uint32_t index, tcc_state_info* info);
+  int (*find_section)(const char* name, uint32_t* index); /* "gradients.f32" */
+  /* instance may be NULL: data then is, too. Allocates the block of gradients if it is asked for one of these. */
+  int (*section_info)(tcc_instance* instance, uint32_t index, tcc_section_info* info);
+  /* The whole tensor, dense, from and to memory of the host. A parameter that has a master copy in the optimizer's state is written there
+   * too. */
+  int (*read_state)(tcc_instance* instance, const char* name, void* data, uint64_t size_bytes);
+  int (*write_state)(tcc_instance* instance, const char* name, const void* data, uint64_t size_bytes);
+  /* Parameters, statistics and optimizer state as a safetensors file, which takes the place of an earlier one only when it is complete.
+   * Gradients are not saved: save between updates, not between the micro-batches of one. */
+  int (*save_state)(tcc_instance* instance, const char* path);
+  /* All or nothing: every tensor of the state must be in the file, and no other, with its dtype and shape; the message names the first that
+   * does not fit. A file without any `optimizer.*`, or flags TCC_LOAD_PARAMETERS: parameters and statistics are taken and the optimizer
+   * starts anew, which the log says. Gradients are zero afterwards. */
+  int (*load_state)(tcc_instance* instance, const char* path, uint32_t flags);
+  /* What create() gave: first contents, scalars as they are. */
+  int (*reset_state)(tcc_instance* instance);
 } tcc_api;
 
 /* NULL when the library does not speak that version. */

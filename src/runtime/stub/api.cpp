@@ -9,6 +9,8 @@
 #include "runtime/stub/cpu_device.h"
 #include "runtime/stub/cuda_device.h"
 #include "runtime/stub/message.h"
+#include "runtime/stub/state.h"
+#include "runtime/stub/state_file.h"
 #include "runtime/stub/weights.h"
 
 namespace tcc::stub {
@@ -50,14 +52,19 @@ int model_info(tcc_model_info* info) {
   ProgramView view;
   if (int status = ProgramView::open(&view)) return status;
   tcc_model_info full = {};
-  full.num_inputs = view.inputs().count;
-  full.num_outputs = view.outputs().count;
+  full.num_inputs = view.inputs(0).count;
+  full.num_outputs = view.outputs(0).count;
   full.num_weights = view.weights().count;
   full.name = view.text(view.header().model_name);
   full.weights_bytes = view.header().weights_bytes;
   full.weights_embedded = view.header().weights_embedded;
   full.has_cpu = view.target(TargetKind::cpu) != nullptr;
   full.has_cuda = view.target(TargetKind::cuda) != nullptr;
+  full.num_functions = view.functions().count;
+  full.num_state_tensors = view.state().count;
+  full.num_sections = view.sections().count;
+  full.num_scalars = view.scalars().count;
+  full.accumulate = view.header().accumulate;
   return write_struct(info, full, "model_info");
 }
 
@@ -73,16 +80,44 @@ int describe(const ProgramView& view, Rows<program::Tensor> tensors, const char*
   return write_struct(info, full, "tensor_info");
 }
 
-int describe_input(uint32_t index, tcc_tensor_info* info) {
-  ProgramView view;
-  if (int status = ProgramView::open(&view)) return status;
-  return describe(view, view.inputs(), "input", index, info);
+int check_function(const ProgramView& view, uint32_t function) {
+  const uint32_t count = view.functions().count;
+  return function < count ? TCC_OK : fail(TCC_INVALID_ARGUMENT, "function %u is asked for, the library has %u", function, count);
 }
 
-int describe_output(uint32_t index, tcc_tensor_info* info) {
+int describe_function_input(uint32_t function, uint32_t index, tcc_tensor_info* info) {
   ProgramView view;
   if (int status = ProgramView::open(&view)) return status;
-  return describe(view, view.outputs(), "output", index, info);
+  if (int status = check_function(view, function)) return status;
+  return describe(view, view.inputs(function), "input", index, info);
+}
+
+int describe_function_output(uint32_t function, uint32_t index, tcc_tensor_info* info) {
+  ProgramView view;
+  if (int status = ProgramView::open(&view)) return status;
+  if (int status = check_function(view, function)) return status;
+  return describe(view, view.outputs(function), "output", index, info);
+}
+
+int describe_input(uint32_t index, tcc_tensor_info* info) { return describe_function_input(0, index, info); }
+int describe_output(uint32_t index, tcc_tensor_info* info) { return describe_function_output(0, index, info); }
+
+int find_function(const char* name, uint32_t* function) {
+  ProgramView view;
+  if (int status = ProgramView::open(&view)) return status;
+  if (!name || !function) return fail(TCC_INVALID_ARGUMENT, "the name of the function or the address for its number is NULL");
+  char known[512] = "";
+  size_t at = 0;
+  const Rows<Function> functions = view.functions();
+  for (uint32_t f = 0; f < functions.count; f++) {
+    if (strcmp(view.text(functions[f].name), name) == 0) {
+      *function = f;
+      return TCC_OK;
+    }
+    if (at < sizeof known - 64)
+      at += static_cast<size_t>(snprintf(known + at, sizeof known - at, "%s`%.40s`", f ? ", " : "", view.text(functions[f].name)));
+  }
+  return fail(TCC_INVALID_ARGUMENT, "there is no function `%.200s`, the library has %s", name, known);
 }
 
 void destroy(tcc_instance* instance) {
@@ -125,6 +160,21 @@ int choose_device(tcc_instance* instance, const tcc_create_options& options) {
   return TCC_OK;
 }
 
+int bind_functions(tcc_instance* instance) {
+  const ProgramView& view = instance->view;
+  const uint32_t count = view.functions().count;
+  instance->functions = instance->memory.allocate_array<BoundFunction>(count);
+  if (!instance->functions) return fail(TCC_OUT_OF_MEMORY, "no memory for an instance");
+  for (uint32_t f = 0; f < count; f++) {
+    BoundFunction* function = new (&instance->functions[f]) BoundFunction;
+    function->number = f;
+    function->code = &view.code(*instance->target, f);
+    for (const Buffer& buffer : view.rows<Buffer>(function->code->buffers))
+      function->uses_gradients |= buffer.kind == BufferKind::state && buffer.index == block_of(StateRole::gradient);
+  }
+  return TCC_OK;
+}
+
 int create(const tcc_create_options* given, tcc_instance** result) {
   if (!result) return fail(TCC_INVALID_ARGUMENT, "the address for the instance is NULL");
   *result = nullptr;
@@ -141,10 +191,14 @@ int create(const tcc_create_options* given, tcc_instance** result) {
     return fail(TCC_OUT_OF_MEMORY, "no memory for an instance");
   tcc_instance* instance = new (memory) tcc_instance;
   instance->memory.use(options);
+  instance->log = options.log;
+  instance->log_user = options.log_user;
   int status = ProgramView::open(&instance->view);
   if (status == TCC_OK) status = choose_device(instance, options);
   if (status == TCC_OK) status = map_weights(instance, options.weights_path);
+  if (status == TCC_OK) status = bind_functions(instance);
   if (status == TCC_OK) status = instance->device == TCC_DEVICE_CUDA ? cuda_create(instance, options) : cpu_create(instance, options);
+  if (status == TCC_OK) status = create_state(instance);
   if (status != TCC_OK) {
     destroy(instance);
     return status;
@@ -169,18 +223,41 @@ int instance_info(tcc_instance* instance, tcc_instance_info* info) {
   full.num_threads = instance->num_threads;
   full.device_name = instance->device_name;
   full.device_reason = instance->device_reason;
-  full.workspace_bytes = instance->target->arena_bytes;
+  full.workspace_bytes = instance->functions[0].code->arena_bytes;
   full.workspace_alignment = instance->target->arena_alignment;
   full.weights_bytes = instance->device_weights_bytes;
-  full.num_launches = instance->target->launches.count;
+  full.num_launches = instance->functions[0].code->launches.count;
   full.num_kernels = instance->target->kernels.count;
+  full.state_bytes = state_block_bytes(instance->view.header().state_bytes, instance->view.scalars().count);
+  full.gradient_bytes = instance->view.header().gradient_bytes;
   return write_struct(info, full, "instance_info");
 }
 
-int describe_launch(tcc_instance* instance, uint32_t index, tcc_launch_info* info) {
+int function_info(tcc_instance* instance, uint32_t number, tcc_function_info* info) {
+  ProgramView view;
+  if (int status = ProgramView::open(&view)) return status;
+  if (int status = check_function(view, number)) return status;
+  tcc_function_info full = {};
+  full.name = view.text(view.functions()[number].name);
+  full.num_inputs = view.inputs(number).count;
+  full.num_outputs = view.outputs(number).count;
+  if (instance) {
+    const BoundFunction& function = instance->functions[number];
+    full.uses_gradients = function.uses_gradients;
+    full.workspace_bytes = function.code->arena_bytes;
+    full.workspace_alignment = instance->target->arena_alignment;
+    full.planned_peak_bytes = instance->device_weights_bytes + state_block_bytes(view.header().state_bytes, view.scalars().count) +
+                              (function.uses_gradients ? view.header().gradient_bytes : 0) + function.code->arena_bytes;
+    full.num_launches = function.code->launches.count;
+  }
+  return write_struct(info, full, "function_info");
+}
+
+int describe_function_launch(tcc_instance* instance, uint32_t function, uint32_t index, tcc_launch_info* info) {
   if (int status = check_instance(instance)) return status;
   const ProgramView& view = instance->view;
-  const Rows<Launch> launches = view.rows<Launch>(instance->target->launches);
+  if (int status = check_function(view, function)) return status;
+  const Rows<Launch> launches = view.rows<Launch>(instance->functions[function].code->launches);
   if (index >= launches.count) return fail(TCC_INVALID_ARGUMENT, "launch %u is asked for, the plan has %u", index, launches.count);
   const Launch& launch = launches[index];
   tcc_launch_info full = {};
@@ -192,55 +269,127 @@ int describe_launch(tcc_instance* instance, uint32_t index, tcc_launch_info* inf
   return write_struct(info, full, "launch_info");
 }
 
-int check_run(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs,
-              void* workspace, uint64_t workspace_bytes) {
-  if (int status = check_instance(instance)) return status;
+int describe_launch(tcc_instance* instance, uint32_t index, tcc_launch_info* info) {
+  return describe_function_launch(instance, 0, index, info);
+}
+
+// --- runs -------------------------------------------------------------------------------------------------------------------------------
+
+/// The arguments of run() and its kin, checked and as the devices take them.
+struct Arrays {
+  const tcc_tensor* inputs;
+  uint32_t num_inputs;
+  const tcc_tensor* outputs;
+  uint32_t num_outputs;
+  void* workspace;
+  uint64_t workspace_bytes;
+  void* stream;
+};
+
+// Where there are several functions the message says which one.
+int name_function(const ProgramView& view, uint32_t function, int status) {
+  if (view.functions().count == 1) return status;
+  char message[1800];
+  snprintf(message, sizeof message, "%s", last_message());
+  return fail(static_cast<tcc_status>(status), "%.100s: %s", view.text(view.functions()[function].name), message);
+}
+
+int check_run(tcc_instance* instance, uint32_t function, const Arrays& given, uint64_t workspace_needed) {
   const Target& target = *instance->target;
-  const TensorRules rules = {instance->device == TCC_DEVICE_CUDA, instance->device_ordinal, target.io_alignment};
-  if (int status = check_tensors(instance->view, rules, inputs, num_inputs, outputs, num_outputs)) return status;
-  if (workspace && workspace_bytes < target.arena_bytes) {
-    return fail(TCC_INVALID_ARGUMENT, "workspace has %llu bytes, expected %llu", static_cast<unsigned long long>(workspace_bytes),
-                static_cast<unsigned long long>(target.arena_bytes));
+  const ProgramView& view = instance->view;
+  const TensorRules rules = {instance->device == TCC_DEVICE_CUDA, instance->device_ordinal, instance->state.blocks, target.io_alignment};
+  if (int status = check_tensors(view, function, rules, given.inputs, given.num_inputs, given.outputs, given.num_outputs))
+    return name_function(view, function, status);
+  if (given.workspace && given.workspace_bytes < workspace_needed) {
+    return name_function(view, function,
+                         fail(TCC_INVALID_ARGUMENT, "workspace has %llu bytes, expected %llu",
+                              static_cast<unsigned long long>(given.workspace_bytes), static_cast<unsigned long long>(workspace_needed)));
   }
-  if (workspace && reinterpret_cast<uintptr_t>(workspace) % target.arena_alignment != 0) {
-    return fail(TCC_INVALID_ARGUMENT, "workspace is at address 0x%llx, expected a multiple of %u",
-                static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(workspace)), target.arena_alignment);
+  if (given.workspace && reinterpret_cast<uintptr_t>(given.workspace) % target.arena_alignment != 0) {
+    return name_function(view, function,
+                         fail(TCC_INVALID_ARGUMENT, "workspace is at address 0x%llx, expected a multiple of %u",
+                              static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(given.workspace)), target.arena_alignment));
   }
   return TCC_OK;
 }
 
+int run_function(tcc_instance* instance, uint32_t function, const Arrays& given, uint64_t workspace_needed, tcc_timing* timing,
+                 double* launch_us) {
+  const double start_us = timing ? now_us() : 0;
+  if (int status = check_run(instance, function, given, workspace_needed)) return status;
+  BoundFunction* bound = &instance->functions[function];
+  if (bound->uses_gradients) {
+    if (int status = allocate_gradients(instance)) return status;
+  }
+  const RunCall call = {bound, given.inputs, given.outputs, given.workspace, given.stream, wants_zero_gradients(instance, function)};
+  if (instance->device == TCC_DEVICE_CUDA) {
+    if (int status = cuda_run(instance, call, {.timing = timing, .launch_us = launch_us})) return status;
+  } else {
+    if (int status = cpu_run(instance, call, launch_us)) return status;
+    if (timing) timing->host_us = timing->device_us = now_us() - start_us;
+  }
+  count_micro_batch(instance, function);
+  return TCC_OK;
+}
+
+int run_and_time(tcc_instance* instance, uint32_t function, const Arrays& given, uint64_t workspace_needed, tcc_timing* timing) {
+  if (!timing) return run_function(instance, function, given, workspace_needed, nullptr, nullptr);
+  tcc_timing full = {};
+  if (int status = run_function(instance, function, given, workspace_needed, &full, nullptr)) return status;
+  return write_struct(timing, full, "timing");
+}
+
+uint64_t workspace_of(const tcc_instance* instance, uint32_t function) { return instance->functions[function].code->arena_bytes; }
+
+int call(tcc_instance* instance, uint32_t function, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs,
+         uint32_t num_outputs, void* workspace, uint64_t workspace_bytes, void* stream, tcc_timing* timing) {
+  if (int status = check_instance(instance)) return status;
+  if (int status = check_function(instance->view, function)) return status;
+  return run_and_time(instance, function, {inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes, stream},
+                      workspace_of(instance, function), timing);
+}
+
 int run(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs,
         void* workspace, uint64_t workspace_bytes, void* stream) {
-  if (int status = check_run(instance, inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes)) return status;
-  const RunCall call = {inputs, outputs, workspace, stream};
-  return instance->device == TCC_DEVICE_CUDA ? cuda_run(instance, call, {}) : cpu_run(instance, call, nullptr);
+  return call(instance, 0, inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes, stream, nullptr);
 }
 
 int run_timed(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs,
               void* workspace, uint64_t workspace_bytes, void* stream, tcc_timing* timing) {
-  const double start_us = now_us();
-  if (int status = check_run(instance, inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes)) return status;
-  const RunCall call = {inputs, outputs, workspace, stream};
-  tcc_timing full = {};
-  if (instance->device == TCC_DEVICE_CUDA) {
-    if (int status = cuda_run(instance, call, {.timing = &full, .launch_us = nullptr})) return status;
-  } else {
-    if (int status = cpu_run(instance, call, nullptr)) return status;
-    full.host_us = full.device_us = now_us() - start_us;
+  if (!timing) return fail(TCC_INVALID_ARGUMENT, "timing is NULL");
+  return call(instance, 0, inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes, stream, timing);
+}
+
+int step(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs,
+         void* workspace, uint64_t workspace_bytes, void* stream, tcc_timing* timing) {
+  if (int status = check_instance(instance)) return status;
+  const State& state = instance->state;
+  if (state.step == kNoFunction)
+    return fail(TCC_INVALID_ARGUMENT, "the library has no function `step`: it was compiled without --mode=train");
+  uint64_t needed = workspace_of(instance, state.step);
+  if (state.accumulate != kNoFunction && needed < workspace_of(instance, state.accumulate))
+    needed = workspace_of(instance, state.accumulate);
+  return run_and_time(instance, next_of_step(instance), {inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes, stream},
+                      needed, timing);
+}
+
+int profile_function(tcc_instance* instance, uint32_t function, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs,
+                     uint32_t num_outputs, void* workspace, uint64_t workspace_bytes, void* stream, double* launch_us,
+                     uint32_t num_launches) {
+  if (int status = check_instance(instance)) return status;
+  if (int status = check_function(instance->view, function)) return status;
+  const uint32_t expected = instance->functions[function].code->launches.count;
+  if (!launch_us || num_launches != expected) {
+    return fail(TCC_INVALID_ARGUMENT, "room for %u launch times is given, the plan has %u", launch_us ? num_launches : 0, expected);
   }
-  return write_struct(timing, full, "timing");
+  return run_function(instance, function, {inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes, stream},
+                      workspace_of(instance, function), nullptr, launch_us);
 }
 
 int profile(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs,
             void* workspace, uint64_t workspace_bytes, void* stream, double* launch_us, uint32_t num_launches) {
-  if (int status = check_run(instance, inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes)) return status;
-  if (!launch_us || num_launches != instance->target->launches.count) {
-    return fail(TCC_INVALID_ARGUMENT, "room for %u launch times is given, the plan has %u", launch_us ? num_launches : 0,
-                instance->target->launches.count);
-  }
-  const RunCall call = {inputs, outputs, workspace, stream};
-  return instance->device == TCC_DEVICE_CUDA ? cuda_run(instance, call, {.timing = nullptr, .launch_us = launch_us})
-                                             : cpu_run(instance, call, launch_us);
+  return profile_function(instance, 0, inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes, stream, launch_us,
+                          num_launches);
 }
 
 int allocate(tcc_instance* instance, uint64_t size_bytes, void** memory) {
@@ -279,16 +428,200 @@ int synchronize(tcc_instance* instance, void* stream) {
   return instance->device == TCC_DEVICE_CUDA ? cuda_synchronize(instance, stream) : TCC_OK;
 }
 
+// --- scalars and state --------------------------------------------------------------------------------------------------------------------
+
+int describe_scalar(tcc_instance* instance, uint32_t index, tcc_scalar_info* info) {
+  ProgramView view;
+  if (int status = ProgramView::open(&view)) return status;
+  const Rows<Scalar> scalars = view.scalars();
+  if (index >= scalars.count) return fail(TCC_INVALID_ARGUMENT, "scalar %u is asked for, the library has %u", index, scalars.count);
+  tcc_scalar_info full = {};
+  full.dtype = static_cast<int32_t>(scalars[index].dtype);
+  full.name = view.text(scalars[index].name);
+  full.value = scalar_value(scalars[index], instance ? instance->state.scalars[index] : scalars[index].default_bits);
+  return write_struct(info, full, "scalar_info");
+}
+
+int set_scalar_by_name(tcc_instance* instance, const char* name, double value) {
+  if (int status = check_instance(instance)) return status;
+  return set_scalar(instance, name, value);
+}
+
+int get_scalar(tcc_instance* instance, const char* name, double* value) {
+  if (int status = check_instance(instance)) return status;
+  if (!value) return fail(TCC_INVALID_ARGUMENT, "the address for the value is NULL");
+  const int i = find_scalar(instance->view, name);
+  if (i < 0) return TCC_INVALID_ARGUMENT;
+  *value = scalar_value(instance->view.scalars()[static_cast<uint32_t>(i)], instance->state.scalars[i]);
+  return TCC_OK;
+}
+
+int find_state_index(const char* name, uint32_t* index) {
+  ProgramView view;
+  if (int status = ProgramView::open(&view)) return status;
+  if (!index) return fail(TCC_INVALID_ARGUMENT, "the address for the index is NULL");
+  const StateTensor* tensor = find_state(view, name);
+  if (!tensor) return TCC_INVALID_ARGUMENT;
+  *index = static_cast<uint32_t>(tensor - view.state().data);
+  return TCC_OK;
+}
+
+int describe_state(uint32_t index, tcc_state_info* info) {
+  ProgramView view;
+  if (int status = ProgramView::open(&view)) return status;
+  const Rows<StateTensor> tensors = view.state();
+  if (index >= tensors.count) return fail(TCC_INVALID_ARGUMENT, "state tensor %u is asked for, the library has %u", index, tensors.count);
+  const StateTensor& tensor = tensors[index];
+  tcc_state_info full = {};
+  full.dtype = static_cast<int32_t>(tensor.dtype);
+  full.name = view.text(tensor.name);
+  full.shape = view.shape(tensor);
+  full.rank = static_cast<int32_t>(tensor.shape.count);
+  full.role = static_cast<int32_t>(tensor.role);
+  full.section = tensor.section;
+  full.trained = tensor.trained;
+  full.offset = tensor.offset - view.sections()[tensor.section].offset;
+  full.size_bytes = tensor.size_bytes;
+  return write_struct(info, full, "state_info");
+}
+
+int find_section(const char* name, uint32_t* index) {
+  ProgramView view;
+  if (int status = ProgramView::open(&view)) return status;
+  if (!name || !index) return fail(TCC_INVALID_ARGUMENT, "the name of the section or the address for its index is NULL");
+  const Rows<Section> sections = view.sections();
+  for (uint32_t i = 0; i < sections.count; i++) {
+    if (strcmp(view.text(sections[i].name), name) != 0) continue;
+    *index = i;
+    return TCC_OK;
+  }
+  return fail(TCC_INVALID_ARGUMENT, "there is no section `%.200s` among the %u of the library's state", name, sections.count);
+}
+
+int section_info(tcc_instance* instance, uint32_t index, tcc_section_info* info) {
+  ProgramView view;
+  if (int status = ProgramView::open(&view)) return status;
+  const Rows<Section> sections = view.sections();
+  if (index >= sections.count) return fail(TCC_INVALID_ARGUMENT, "section %u is asked for, the library has %u", index, sections.count);
+  const Section& section = sections[index];
+  tcc_section_info full = {};
+  full.dtype = static_cast<int32_t>(section.dtype);
+  full.name = view.text(section.name);
+  full.role = static_cast<int32_t>(section.role);
+  full.size_bytes = section.size_bytes;
+  if (instance) {
+    if (section.role == StateRole::gradient) {
+      if (int status = need_gradients(instance)) return status;
+      instance->state.gradients_shared = true;
+    }
+    full.data = instance->state.blocks[block_of(section.role)] + section.offset;
+  }
+  return write_struct(info, full, "section_info");
+}
+
+int check_state(tcc_instance* instance, const char* name, const void* data, uint64_t size_bytes, const StateTensor** tensor) {
+  if (int status = check_instance(instance)) return status;
+  *tensor = find_state(instance->view, name);
+  if (!*tensor) return TCC_INVALID_ARGUMENT;
+  if (size_bytes != (*tensor)->size_bytes) {
+    return fail(TCC_INVALID_ARGUMENT, "state tensor `%.400s`: %llu bytes are given, expected %llu", name,
+                static_cast<unsigned long long>(size_bytes), static_cast<unsigned long long>((*tensor)->size_bytes));
+  }
+  if (!data && size_bytes > 0) return fail(TCC_INVALID_ARGUMENT, "state tensor `%.400s`: data is NULL", name);
+  return wait_for_state(instance);
+}
+
+int read_state(tcc_instance* instance, const char* name, void* data, uint64_t size_bytes) {
+  const StateTensor* tensor = nullptr;
+  if (int status = check_state(instance, name, data, size_bytes, &tensor)) return status;
+  return read_bytes(instance, *tensor, 0, data, size_bytes);
+}
+
+int write_state(tcc_instance* instance, const char* name, const void* data, uint64_t size_bytes) {
+  const StateTensor* tensor = nullptr;
+  if (int status = check_state(instance, name, data, size_bytes, &tensor)) return status;
+  if (int status = write_tensor(instance, *tensor, data)) return status;
+  const StateTensor* master = find_master(instance->view, *tensor);
+  return master ? write_master(instance, *tensor, *master, data) : TCC_OK;
+}
+
+int save_state_to(tcc_instance* instance, const char* path) {
+  if (int status = check_instance(instance)) return status;
+  return save_state(instance, path);
+}
+
+int load_state_from(tcc_instance* instance, const char* path, uint32_t flags) {
+  if (int status = check_instance(instance)) return status;
+  if (flags & ~TCC_LOAD_PARAMETERS)
+    return fail(TCC_INVALID_ARGUMENT, "load_state: flags are %#x, known is %#x", flags, TCC_LOAD_PARAMETERS);
+  return load_state(instance, path, (flags & TCC_LOAD_PARAMETERS) != 0);
+}
+
+int reset_whole_state(tcc_instance* instance) {
+  if (int status = check_instance(instance)) return status;
+  return reset_state(instance);
+}
+
+// What both versions have.
+#define TCC_FUNCTIONS_OF_1                                                                                                             \
+  last_message, model_info, describe_input, describe_output, create, destroy, instance_info, describe_launch, run, run_timed, profile, \
+      allocate, deallocate, copy, synchronize
+
 const tcc_api api = {
-    sizeof(tcc_api), TCC_ABI_VERSION, last_message, model_info, describe_input, describe_output, create,     destroy,
-    instance_info,   describe_launch, run,          run_timed,  profile,        allocate,        deallocate, copy,
-    synchronize,
+    sizeof(tcc_api),
+    TCC_ABI_VERSION,
+    TCC_FUNCTIONS_OF_1,
+    find_function,
+    function_info,
+    describe_function_input,
+    describe_function_output,
+    describe_function_launch,
+    call,
+    profile_function,
+    step,
+    describe_scalar,
+    set_scalar_by_name,
+    get_scalar,
+    find_state_index,
+    describe_state,
+    find_section,
+    section_info,
+    read_state,
+    write_state,
+    save_state_to,
+    load_state_from,
+    reset_whole_state,
 };
+
+// The table ends where it did then.
+const tcc_api api_of_1 = {offsetof(tcc_api, find_function),
+                          1,
+                          TCC_FUNCTIONS_OF_1,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 }  // namespace
 }  // namespace tcc::stub
 
 // Exported; the linker adds <prefix>_query as a second name.
 extern "C" __attribute__((visibility("default"))) const tcc_api* tcc_model_query(uint32_t abi_version) {
-  return abi_version == TCC_ABI_VERSION ? &tcc::stub::api : nullptr;
+  return abi_version == TCC_ABI_VERSION ? &tcc::stub::api : abi_version == 1 ? &tcc::stub::api_of_1 : nullptr;
 }

@@ -84,7 +84,8 @@ int check_tensor(const ProgramView& view, const TensorRules& rules, const char* 
     return fail(TCC_INVALID_ARGUMENT, "%s `%s`: data is NULL, expected %llu bytes", role, name,
                 static_cast<unsigned long long>(expected.size_bytes));
   if (!(on_host && rules.cuda)) {  // a host tensor of a CUDA instance is copied, which needs no alignment
-    const uint64_t alignment = rules.alignment ? rules.alignment : element_bytes(expected.dtype);
+    uint64_t alignment = rules.alignment ? rules.alignment : element_bytes(expected.dtype);
+    if (alignment < expected.alignment) alignment = expected.alignment;
     const uint64_t address = reinterpret_cast<uintptr_t>(got.data);
     if (address % alignment != 0) {
       return fail(TCC_INVALID_ARGUMENT, "%s `%s`: data is at address 0x%llx, expected a multiple of %llu", role, name,
@@ -95,12 +96,27 @@ int check_tensor(const ProgramView& view, const TensorRules& rules, const char* 
 }
 
 // Kernels are compiled on the promise that outputs overlap nothing.
-int check_overlap(const ProgramView& view, const tcc_tensor* inputs, const tcc_tensor* outputs) {
-  const Rows<program::Tensor> in = view.inputs(), out = view.outputs();
+int check_overlap(const ProgramView& view, uint32_t function, const TensorRules& rules, const tcc_tensor* inputs,
+                  const tcc_tensor* outputs) {
+  const Rows<program::Tensor> in = view.inputs(function), out = view.outputs(function);
   auto overlap = [](const tcc_tensor& a, uint64_t a_bytes, const tcc_tensor& b, uint64_t b_bytes) {
     const uintptr_t x = reinterpret_cast<uintptr_t>(a.data), y = reinterpret_cast<uintptr_t>(b.data);
     return a_bytes && b_bytes && x < y + b_bytes && y < x + a_bytes;
   };
+  const uint64_t block_bytes[] = {view.header().state_bytes, view.header().gradient_bytes};
+  for (uint32_t block = 0; block < program::kNumStateBlocks; block++) {
+    tcc_tensor state = {};
+    state.data = const_cast<char*>(rules.state[block]);
+    if (!state.data) continue;
+    for (uint32_t t = 0; t < in.count + out.count; t++) {
+      const bool is_input = t < in.count;
+      const program::Tensor& expected = is_input ? in[t] : out[t - in.count];
+      if (overlap(is_input ? inputs[t] : outputs[t - in.count], expected.size_bytes, state, block_bytes[block])) {
+        return fail(TCC_INVALID_ARGUMENT, "%s `%s` lies in the instance's state, expected memory of its own", is_input ? "input" : "output",
+                    view.text(expected.name));
+      }
+    }
+  }
   for (uint32_t o = 0; o < out.count; o++) {
     for (uint32_t i = 0; i < in.count; i++) {
       if (overlap(outputs[o], out[o].size_bytes, inputs[i], in[i].size_bytes)) {
@@ -137,11 +153,11 @@ int check_list(const ProgramView& view, const TensorRules& rules, const char* ro
 
 }  // namespace
 
-int check_tensors(const ProgramView& view, const TensorRules& rules, const tcc_tensor* inputs, uint32_t num_inputs,
+int check_tensors(const ProgramView& view, uint32_t function, const TensorRules& rules, const tcc_tensor* inputs, uint32_t num_inputs,
                   const tcc_tensor* outputs, uint32_t num_outputs) {
-  if (int status = check_list(view, rules, "input", view.inputs(), inputs, num_inputs)) return status;
-  if (int status = check_list(view, rules, "output", view.outputs(), outputs, num_outputs)) return status;
-  return check_overlap(view, inputs, outputs);
+  if (int status = check_list(view, rules, "input", view.inputs(function), inputs, num_inputs)) return status;
+  if (int status = check_list(view, rules, "output", view.outputs(function), outputs, num_outputs)) return status;
+  return check_overlap(view, function, rules, inputs, outputs);
 }
 
 }  // namespace tcc::stub

@@ -1,4 +1,4 @@
-// Checks the tensors of a run against the model before anything happens.
+// Checks the tensors of a run against its function before anything happens.
 #pragma once
 
 #include "runtime/stub/program_view.h"
@@ -8,11 +8,12 @@ namespace tcc::stub {
 struct TensorRules {
   bool cuda;  ///< the instance runs on a CUDA device: tensors may lie there or on the host
   int32_t device_ordinal;
-  uint64_t alignment;  ///< that kernels rely on, for tensors they read or write in place; 0: the element's size
+  const char* const* state;  ///< per block: its address or null
+  uint64_t alignment;        ///< that kernels rely on, for tensors they read or write in place; 0: the element's size
 };
 
 /// Dtype, rank, every extent, strides, device, address. The message names the tensor, what came and what is expected.
-int check_tensors(const ProgramView& view, const TensorRules& rules, const tcc_tensor* inputs, uint32_t num_inputs,
+int check_tensors(const ProgramView& view, uint32_t function, const TensorRules& rules, const tcc_tensor* inputs, uint32_t num_inputs,
                   const tcc_tensor* outputs, uint32_t num_outputs);
 
 }  // namespace tcc::stub

@@ -6,6 +6,7 @@
 
 #include "runtime/stub/cpu_features.h"
 #include "runtime/stub/message.h"
+#include "runtime/stub/weights.h"
 
 namespace tcc::stub {
 
@@ -67,21 +68,21 @@ double estimated_ns(const Launch& launch) {
   return launch.kind == LaunchKind::kernel ? static_cast<double>(launch.cost_ns) : static_cast<double>(launch.size_bytes) / kCopyBytesPerNs;
 }
 
-bool any_parallel(const tcc_instance* instance) {
-  for (uint32_t l = 0; l < instance->target->launches.count; l++) {
-    if (instance->chunks[l] > 1) return true;
+bool any_parallel(const BoundFunction& function) {
+  for (uint32_t l = 0; l < function.code->launches.count; l++) {
+    if (function.chunks[l] > 1) return true;
   }
   return false;
 }
 
 // Takes the place of the plan's estimates by what the first runs measured; see Note [Calibration].
-void calibrate(tcc_instance* instance) {
-  const Rows<Launch> launches = instance->view.rows<Launch>(instance->target->launches);
+void calibrate(tcc_instance* instance, BoundFunction* function) {
+  const Rows<Launch> launches = instance->view.rows<Launch>(function->code->launches);
   const int num_threads = instance->pool.num_threads();
   for (uint32_t l = 0; l < launches.count; l++) {
-    const uint32_t chunks = instance->chunks[l];
+    const uint32_t chunks = function->chunks[l];
     const double participants = chunks < static_cast<uint32_t>(num_threads) ? chunks : num_threads;
-    instance->chunks[l] = chunks_for(instance->fastest_us[l] * 1e3 * participants, grid_of(launches[l]), num_threads);
+    function->chunks[l] = chunks_for(function->fastest_us[l] * 1e3 * participants, grid_of(launches[l]), num_threads);
   }
 }
 
@@ -98,7 +99,7 @@ int choose_functions(tcc_instance* instance, CpuLevel* level) {
                 static_cast<unsigned>(have), levels.count ? static_cast<unsigned>(levels[0]) : 0, static_cast<unsigned>(have));
   }
   *level = levels[static_cast<uint32_t>(best)];
-  instance->functions = tcc_payload.functions + static_cast<uint32_t>(best) * target.kernels.count;
+  instance->kernels = tcc_payload.functions + static_cast<uint32_t>(best) * target.kernels.count;
   return TCC_OK;
 }
 
@@ -112,33 +113,38 @@ double now_us() {
 
 int cpu_create(tcc_instance* instance, const tcc_create_options& options) {
   const Target& target = *instance->target;
+  const ProgramView& view = instance->view;
   CpuLevel level = CpuLevel::v1;
   if (int status = choose_functions(instance, &level)) return status;
 
-  const Rows<program::Tensor> weights = instance->view.weights();
+  const Rows<program::Tensor> weights = view.weights();
   uint64_t* weight_offsets = instance->memory.allocate_array<uint64_t>(weights.count);
-  const Rows<Launch> launches = instance->view.rows<Launch>(target.launches);
-  instance->chunks = instance->memory.allocate_array<uint32_t>(launches.count);
-  instance->fastest_us = instance->memory.allocate_array<double>(launches.count);
-
   const int cpus = usable_cpus();
   const int num_threads = instance->num_threads = options.num_threads > 0 ? options.num_threads : cpus;
   instance->workers = instance->memory.allocate_array<pthread_t>(static_cast<size_t>(num_threads));
-  if (!weight_offsets || !instance->chunks || !instance->fastest_us || !instance->workers)
-    return fail(TCC_OUT_OF_MEMORY, "no memory for a CPU instance");
+  PackedWeights packed;  // for its size: on the CPU weights are used where they are mapped
+  if (int status = pack_weights(instance, &packed)) return status;
+  if (!weight_offsets || !instance->workers) return fail(TCC_OUT_OF_MEMORY, "no memory for a CPU instance");
   for (uint32_t w = 0; w < weights.count; w++) weight_offsets[w] = weights[w].offset;
-  instance->device_weights_bytes = instance->view.header().weights_bytes;
-  if (int status = instance->arguments.prepare(instance->view, target, weight_offsets, &instance->memory)) return status;
+
   bool divisible = false;
-  for (uint32_t l = 0; l < launches.count; l++) {
-    const int64_t grid = grid_of(launches[l]);
-    instance->chunks[l] = chunks_for(estimated_ns(launches[l]), grid, num_threads);
-    divisible |= grid > 1;
+  for (uint32_t f = 0; f < view.functions().count; f++) {
+    BoundFunction& function = instance->functions[f];
+    const Rows<Launch> launches = view.rows<Launch>(function.code->launches);
+    function.chunks = instance->memory.allocate_array<uint32_t>(launches.count);
+    function.fastest_us = instance->memory.allocate_array<double>(launches.count);
+    if (!function.chunks || !function.fastest_us) return fail(TCC_OUT_OF_MEMORY, "no memory for a CPU instance");
+    if (int status = function.arguments.prepare(view, target, f, weight_offsets, &instance->memory)) return status;
+    for (uint32_t l = 0; l < launches.count; l++) {
+      const int64_t grid = grid_of(launches[l]);
+      function.chunks[l] = chunks_for(estimated_ns(launches[l]), grid, num_threads);
+      divisible |= grid > 1;
+    }
+    function.runs_in_parallel = any_parallel(function);
   }
   if (!instance->pool.start(divisible ? num_threads : 1, num_threads <= cpus, instance->workers)) {
     return fail(TCC_OUT_OF_MEMORY, "the system gives no %d threads: create the instance with fewer", num_threads);
   }
-  instance->runs_in_parallel = any_parallel(instance);
   snprintf(instance->device_name, sizeof instance->device_name, "CPU, x86-64-v%u, %d thread%s", static_cast<unsigned>(level), num_threads,
            num_threads == 1 ? "" : "s");
   return TCC_OK;
@@ -148,49 +154,58 @@ void cpu_destroy(tcc_instance* instance) { instance->pool.stop(); }
 
 int cpu_run(tcc_instance* instance, const RunCall& call, double* launch_us) {
   const ProgramView& view = instance->view;
-  const Target& target = *instance->target;
-  const uint32_t num_inputs = view.inputs().count, num_outputs = view.outputs().count;
+  BoundFunction& function = *call.function;
+  const uint32_t num_inputs = view.inputs(function.number).count, num_outputs = view.outputs(function.number).count;
+  const uint64_t arena_bytes = function.code->arena_bytes;
   void* workspace = call.workspace;
-  if (!workspace && target.arena_bytes > 0) {
-    if (!instance->own_workspace) instance->own_workspace = instance->memory.allocate_large(target.arena_bytes);
-    workspace = instance->own_workspace;
-    if (!workspace) {
-      return fail(TCC_OUT_OF_MEMORY, "no memory for the workspace of `%s`: %llu bytes", view.text(view.header().model_name),
-                  static_cast<unsigned long long>(target.arena_bytes));
+  if (!workspace && arena_bytes > 0) {
+    if (instance->own_workspace_bytes < arena_bytes) {
+      instance->memory.release(instance->own_workspace);
+      instance->own_workspace_bytes = 0;
+      instance->own_workspace = instance->memory.allocate_large(arena_bytes);
+      if (!instance->own_workspace) {
+        return fail(TCC_OUT_OF_MEMORY, "no memory for the workspace of `%s`: %llu bytes", view.text(view.header().model_name),
+                    static_cast<unsigned long long>(arena_bytes));
+      }
+      instance->own_workspace_bytes = arena_bytes;
     }
+    workspace = instance->own_workspace;
   }
-  char** bases = instance->arguments.bases();
+  if (call.zero_gradients) memset(instance->state.blocks[1], 0, view.header().gradient_bytes);
+  Arguments& arguments = function.arguments;
+  char** bases = arguments.bases();
   bases[Arguments::kConstant] = nullptr;
   bases[Arguments::kWeights] = const_cast<char*>(instance->weights);
   bases[Arguments::kWorkspace] = static_cast<char*>(workspace);
+  for (uint32_t block = 0; block < kNumStateBlocks; block++) bases[Arguments::kState + block] = instance->state.blocks[block];
   for (uint32_t i = 0; i < num_inputs; i++) bases[Arguments::kFirstTensor + i] = static_cast<char*>(call.inputs[i].data);
   for (uint32_t o = 0; o < num_outputs; o++) bases[Arguments::kFirstTensor + num_inputs + o] = static_cast<char*>(call.outputs[o].data);
-  instance->arguments.bind();
+  arguments.bind();
 
-  const int run = instance->num_runs;
+  const int run = function.num_runs;
   const bool measured = run >= kFirstMeasuredRun && run <= kLastMeasuredRun && instance->pool.num_threads() > 1;
-  const Rows<Launch> launches = view.rows<Launch>(target.launches);
-  if (instance->runs_in_parallel) instance->pool.wake();
+  const Rows<Launch> launches = view.rows<Launch>(function.code->launches);
+  if (function.runs_in_parallel) instance->pool.wake();
   for (uint32_t l = 0; l < launches.count; l++) {
     const Launch& launch = launches[l];
     const int64_t grid = grid_of(launch);
     const double start = launch_us || measured ? now_us() : 0;
     if (grid > 0) {
-      const CpuFunction function = launch.kind == LaunchKind::kernel ? instance->functions[launch.kernel]
-                                   : launch.kind == LaunchKind::copy ? copy_items
-                                                                     : fill_items;
-      instance->pool.run(function, instance->arguments.of(l), grid, instance->chunks[l]);
+      const CpuFunction kernel = launch.kind == LaunchKind::kernel ? instance->kernels[launch.kernel]
+                                 : launch.kind == LaunchKind::copy ? copy_items
+                                                                   : fill_items;
+      instance->pool.run(kernel, arguments.of(l), grid, function.chunks[l]);
     }
     if (launch_us) launch_us[l] = now_us() - start;
     if (measured) {
       const double took = now_us() - start;
-      if (run == kFirstMeasuredRun || took < instance->fastest_us[l]) instance->fastest_us[l] = took;
+      if (run == kFirstMeasuredRun || took < function.fastest_us[l]) function.fastest_us[l] = took;
     }
   }
-  if (run <= kLastMeasuredRun) instance->num_runs++;
+  if (run <= kLastMeasuredRun) function.num_runs++;
   if (measured && run == kLastMeasuredRun) {
-    calibrate(instance);
-    instance->runs_in_parallel = any_parallel(instance);
+    calibrate(instance, &function);
+    function.runs_in_parallel = any_parallel(function);
   }
   return TCC_OK;
 }

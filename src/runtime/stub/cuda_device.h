@@ -6,6 +6,15 @@
 
 namespace tcc::stub {
 
+/// A function's launches as a CUDA graph.
+struct CudaFunction {
+  bool use_graph = true;
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  CUgraphNode* nodes = nullptr;  ///< per launch; null where it launches nothing
+  bool* stale = nullptr;         ///< per launch: its node in `exec` has addresses of an earlier run
+};
+
 struct CudaState {
   const CudaDriver* driver = nullptr;
   CUdevice device = 0;
@@ -13,19 +22,20 @@ struct CudaState {
   bool primary_context = false;  ///< ours to release
   int capability = 0;            ///< 90 for 9.0
 
-  uint32_t* image_of = nullptr;     ///< per kernel: the image chosen for this chip
-  CUmodule* modules = nullptr;      ///< per image; null where it was not chosen
-  CUfunction* functions = nullptr;  ///< per kernel
+  uint32_t* image_of = nullptr;   ///< per kernel: the image chosen for this chip
+  CUmodule* modules = nullptr;    ///< per image; null where it was not chosen
+  CUfunction* kernels = nullptr;  ///< per kernel
+  CudaFunction* functions = nullptr;
 
   CUdeviceptr weights = 0;
-  CUdeviceptr workspace = 0;       ///< the instance's own, once a run needed it
-  CUdeviceptr* staging = nullptr;  ///< per input, then output: the device's copy of a host tensor, once a run needed it
+  CUdeviceptr workspace = 0;  ///< the instance's own, for the largest function that ran without one of the caller's
+  uint64_t workspace_bytes = 0;
+  bool workspace_captured = false;  ///< the caller's graphs have its address: it must stay as long as the instance
+  CUdeviceptr* retired = nullptr;   ///< workspaces that were too small for a later function, and had to stay
+  uint32_t num_retired = 0;
+  CUdeviceptr* staging = nullptr;  ///< the device's copies of host tensors, once a run needed them
+  uint32_t* staging_of = nullptr;  ///< per tensor of the program: which; functions share those of equal name and size
 
-  bool use_graph = true;
-  CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
-  CUgraphNode* nodes = nullptr;  ///< per launch; null where it launches nothing
-  bool* stale = nullptr;         ///< per launch: its node in `exec` has addresses of an earlier run
   CUevent timer_start = nullptr, timer_stop = nullptr;
 };
 
@@ -34,6 +44,7 @@ struct CudaState {
 bool cuda_usable(const ProgramView& view, const program::Target& target, const tcc_create_options& options, char* reason,
                  size_t reason_bytes);
 
+/// All but the state.
 int cuda_create(tcc_instance* instance, const tcc_create_options& options);
 void cuda_destroy(tcc_instance* instance);
 
@@ -47,5 +58,10 @@ int cuda_allocate(tcc_instance* instance, uint64_t bytes, void** memory);
 int cuda_deallocate(tcc_instance* instance, void* memory);
 int cuda_copy(tcc_instance* instance, void* destination, bool to_device, const void* source, bool from_device, uint64_t bytes);
 int cuda_synchronize(tcc_instance* instance, void* stream);
+
+// For state.cpp, which waits for the device first: memory that the instance owns.
+int cuda_allocate_state(tcc_instance* instance, uint32_t block, uint64_t bytes);
+int cuda_fill(tcc_instance* instance, void* memory, uint64_t pattern, uint32_t pattern_bytes, uint64_t bytes);
+int cuda_wait_for_all(tcc_instance* instance);
 
 }  // namespace tcc::stub

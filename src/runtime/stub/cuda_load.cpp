@@ -8,6 +8,7 @@
 #include "runtime/stub/cpu_features.h"
 #include "runtime/stub/cuda_device.h"
 #include "runtime/stub/message.h"
+#include "runtime/stub/weights.h"
 
 namespace tcc::stub {
 
@@ -91,7 +92,7 @@ int find_function(tcc_instance* instance, uint32_t k) {
   const char* name = instance->view.text(kernel.name);
   char what[400];
   snprintf(what, sizeof what, "kernel `%.200s`", name);
-  CUfunction& function = state->functions[k];
+  CUfunction& function = state->kernels[k];
   if (CUresult error = driver.cuModuleGetFunction(&function, state->modules[state->image_of[k]], name)) {
     return cuda_fail(driver, error, "cuModuleGetFunction", what);
   }
@@ -159,11 +160,10 @@ int load_code(tcc_instance* instance) {
   const Target& target = *instance->target;
   const uint32_t num_kernels = target.kernels.count, num_images = target.images.count;
   state->modules = instance->memory.allocate_array<CUmodule>(num_images);
-  state->functions = instance->memory.allocate_array<CUfunction>(num_kernels);
+  state->kernels = instance->memory.allocate_array<CUfunction>(num_kernels);
   uint32_t* wanted = instance->memory.allocate_array<uint32_t>(num_images);
   bool* is_wanted = instance->memory.allocate_array<bool>(num_images);
-  if (!state->modules || !state->functions || !wanted || !is_wanted)
-    return fail(TCC_OUT_OF_MEMORY, "no memory for %u kernels", num_kernels);
+  if (!state->modules || !state->kernels || !wanted || !is_wanted) return fail(TCC_OUT_OF_MEMORY, "no memory for %u kernels", num_kernels);
 
   Loader loader{instance, wanted, 0};
   for (uint32_t k = 0; k < num_kernels; k++) is_wanted[state->image_of[k]] = true;
@@ -183,60 +183,79 @@ int load_code(tcc_instance* instance) {
   return status == TCC_OK ? TCC_OK : fail(static_cast<tcc_status>(status), "%s", loader.message);
 }
 
-// --- weights: only those that this target's plan uses, since the CPU's plan may have packed ones of its own ---------------------------
+// --- weights and tensors --------------------------------------------------------------------------------------------------------------
 
-int load_weights(tcc_instance* instance, uint64_t** offsets) {
+int load_weights(tcc_instance* instance, PackedWeights* packed) {
   CudaState* state = instance->cuda;
   const CudaDriver& driver = *state->driver;
   const Rows<program::Tensor> weights = instance->view.weights();
-  bool* used = instance->memory.allocate_array<bool>(weights.count);
-  *offsets = instance->memory.allocate_array<uint64_t>(weights.count);
-  uint32_t* distinct = instance->memory.allocate_array<uint32_t>(weights.count);  // first weight at each offset; offsets ascend
-  uint32_t* same_as = instance->memory.allocate_array<uint32_t>(weights.count);
-  if (!used || !*offsets || !distinct || !same_as) return fail(TCC_OUT_OF_MEMORY, "no memory for %u weights", weights.count);
-  for (const Buffer& buffer : instance->view.rows<Buffer>(instance->target->buffers)) {
-    if (buffer.kind == BufferKind::weight) used[buffer.index] = true;
-  }
-  // Equal weights share bytes: the later one has the offset of an earlier one, found by bisection.
-  uint32_t num_distinct = 0;
-  for (uint32_t w = 0; w < weights.count; w++) {
-    same_as[w] = w;
-    if (weights[w].size_bytes == 0) continue;  // has the offset of what follows it
-    uint32_t low = 0, high = num_distinct;
-    while (low < high) {
-      const uint32_t middle = (low + high) / 2;
-      if (weights[distinct[middle]].offset < weights[w].offset) low = middle + 1;
-      else high = middle;
-    }
-    if (low < num_distinct && weights[distinct[low]].offset == weights[w].offset) {
-      same_as[w] = distinct[low];
-      if (used[w]) used[distinct[low]] = true;
-    } else {
-      distinct[num_distinct++] = w;
-    }
-  }
-  uint64_t bytes = 0;
-  for (uint32_t d = 0; d < num_distinct; d++) {
-    const uint32_t w = distinct[d];
-    if (!used[w]) continue;
-    (*offsets)[w] = bytes;
-    bytes += (weights[w].size_bytes + 255) / 256 * 256;
-  }
-  for (uint32_t w = 0; w < weights.count; w++) (*offsets)[w] = (*offsets)[same_as[w]];
-  instance->device_weights_bytes = bytes;
-  if (bytes == 0) return TCC_OK;
-
+  if (int status = pack_weights(instance, packed)) return status;
+  if (packed->size_bytes == 0) return TCC_OK;
   char what[128];
-  snprintf(what, sizeof what, "%llu bytes of weights", static_cast<unsigned long long>(bytes));
-  if (CUresult error = driver.cuMemAlloc(&state->weights, bytes)) return cuda_fail(driver, error, "cuMemAlloc", what);
-  for (uint32_t d = 0; d < num_distinct; d++) {
-    const uint32_t w = distinct[d];
-    if (!used[w]) continue;
+  snprintf(what, sizeof what, "%llu bytes of weights", static_cast<unsigned long long>(packed->size_bytes));
+  if (CUresult error = driver.cuMemAlloc(&state->weights, packed->size_bytes)) return cuda_fail(driver, error, "cuMemAlloc", what);
+  for (uint32_t w = 0; w < weights.count; w++) {
+    if (!packed->stored[w]) continue;
     if (CUresult error =
-            driver.cuMemcpyHtoD(state->weights + (*offsets)[w], instance->weights + weights[w].offset, weights[w].size_bytes)) {
+            driver.cuMemcpyHtoD(state->weights + packed->offsets[w], instance->weights + weights[w].offset, weights[w].size_bytes)) {
       snprintf(what, sizeof what, "weight `%.80s`", instance->view.text(weights[w].name));
       return cuda_fail(driver, error, "cuMemcpyHtoD", what);
     }
+  }
+  return TCC_OK;
+}
+
+// One device copy for the inputs of all functions that have the same name and size, and for the outputs likewise.
+int share_staging(tcc_instance* instance) {
+  CudaState* state = instance->cuda;
+  const ProgramView& view = instance->view;
+  const Rows<program::Tensor> tensors = view.tensors();
+  state->staging = instance->memory.allocate_array<CUdeviceptr>(tensors.count);
+  state->staging_of = instance->memory.allocate_array<uint32_t>(tensors.count);
+  bool* is_input = instance->memory.allocate_array<bool>(tensors.count);
+  if (!state->staging || !state->staging_of || !is_input) return fail(TCC_OUT_OF_MEMORY, "no memory for a CUDA instance");
+  for (const Function& function : view.functions()) {
+    for (uint32_t i = 0; i < function.inputs.count; i++) is_input[function.inputs.first + i] = true;
+  }
+  for (const Function& function : view.functions()) {
+    const Span spans[] = {function.inputs, function.outputs};
+    for (const Span& span : spans) {
+      for (uint32_t t = span.first; t < span.first + span.count; t++) {
+        state->staging_of[t] = t;
+        // Only tensors of earlier functions: two of one function are there at the same time.
+        const uint32_t earlier = function.inputs.first < function.outputs.first ? function.inputs.first : function.outputs.first;
+        for (uint32_t u = 0; u < earlier; u++) {
+          if (is_input[t] == is_input[u] && tensors[t].size_bytes == tensors[u].size_bytes &&
+              strcmp(view.text(tensors[t].name), view.text(tensors[u].name)) == 0) {
+            state->staging_of[t] = state->staging_of[u];
+            break;
+          }
+        }
+      }
+    }
+  }
+  return TCC_OK;
+}
+
+int prepare_functions(tcc_instance* instance, const tcc_create_options& options, const uint64_t* weight_offsets) {
+  CudaState* state = instance->cuda;
+  const uint32_t num_functions = instance->view.functions().count;
+  state->functions = instance->memory.allocate_array<CudaFunction>(num_functions);
+  state->retired = instance->memory.allocate_array<CUdeviceptr>(num_functions);
+  if (!state->functions || !state->retired) return fail(TCC_OUT_OF_MEMORY, "no memory for a CUDA instance");
+  for (uint32_t f = 0; f < num_functions; f++) {
+    CudaFunction& function = state->functions[f];
+    const Rows<Launch> launches = instance->view.rows<Launch>(instance->functions[f].code->launches);
+    function.nodes = instance->memory.allocate_array<CUgraphNode>(launches.count);
+    function.stale = instance->memory.allocate_array<bool>(launches.count);
+    if (!function.nodes || !function.stale) return fail(TCC_OUT_OF_MEMORY, "no memory for a CUDA instance");
+    // A graph's copy node takes up to 2^31 - 1 bytes in a row; a plan with larger ones is launched step by step.
+    function.use_graph = !options.no_cuda_graph;
+    for (const Launch& launch : launches) {
+      if (launch.kind != LaunchKind::kernel && launch.size_bytes > 0x7fffffff) function.use_graph = false;
+    }
+    if (int status = instance->functions[f].arguments.prepare(instance->view, *instance->target, f, weight_offsets, &instance->memory))
+      return status;
   }
   return TCC_OK;
 }
@@ -317,14 +336,8 @@ int cuda_create(tcc_instance* instance, const tcc_create_options& options) {
   if (current.result() != CUDA_SUCCESS) return cuda_fail(*state->driver, current.result(), "cuCtxPushCurrent", "the instance's context");
 
   const Rows<Kernel> kernels = instance->view.rows<Kernel>(target.kernels);
-  const Rows<Launch> launches = instance->view.rows<Launch>(target.launches);
-  const uint32_t num_tensors = instance->view.inputs().count + instance->view.outputs().count;
   state->image_of = instance->memory.allocate_array<uint32_t>(kernels.count);
-  state->staging = instance->memory.allocate_array<CUdeviceptr>(num_tensors);
-  state->nodes = instance->memory.allocate_array<CUgraphNode>(launches.count);
-  state->stale = instance->memory.allocate_array<bool>(launches.count);
-  if (!state->image_of || !state->staging || !state->nodes || !state->stale)
-    return fail(TCC_OUT_OF_MEMORY, "no memory for a CUDA instance");
+  if (!state->image_of) return fail(TCC_OUT_OF_MEMORY, "no memory for a CUDA instance");
   for (uint32_t k = 0; k < kernels.count; k++) {
     state->image_of[k] = best_image(instance->view, target, kernels[k], state->capability);
     if (state->image_of[k] == kNoImage) {
@@ -332,16 +345,11 @@ int cuda_create(tcc_instance* instance, const tcc_create_options& options) {
                   state->capability / 10, state->capability % 10, instance->view.text(kernels[k].name));
     }
   }
-  // A graph's copy node takes up to 2^31 - 1 bytes in a row; a plan with larger ones is launched step by step.
-  state->use_graph = !options.no_cuda_graph;
-  for (const Launch& launch : launches) {
-    if (launch.kind != LaunchKind::kernel && launch.size_bytes > 0x7fffffff) state->use_graph = false;
-  }
-
   if (int status = load_code(instance)) return status;
-  uint64_t* weight_offsets = nullptr;
-  if (int status = load_weights(instance, &weight_offsets)) return status;
-  if (int status = instance->arguments.prepare(instance->view, target, weight_offsets, &instance->memory)) return status;
+  PackedWeights weights;
+  if (int status = load_weights(instance, &weights)) return status;
+  if (int status = share_staging(instance)) return status;
+  if (int status = prepare_functions(instance, options, weights.offsets)) return status;
   snprintf(instance->device_name, sizeof instance->device_name, "%s (CUDA device %d, compute capability %d.%d)", chip.name,
            instance->device_ordinal, state->capability / 10, state->capability % 10);
   return TCC_OK;
@@ -355,16 +363,21 @@ void cuda_destroy(tcc_instance* instance) {
     CurrentContext current(driver, state->context);
     if (current.result() == CUDA_SUCCESS) {
       driver.cuCtxSynchronize();  // runs may still be using what is freed below
-      if (state->exec) driver.cuGraphExecDestroy(state->exec);
-      if (state->graph) driver.cuGraphDestroy(state->graph);
+      for (uint32_t f = 0; state->functions && f < instance->view.functions().count; f++) {
+        if (state->functions[f].exec) driver.cuGraphExecDestroy(state->functions[f].exec);
+        if (state->functions[f].graph) driver.cuGraphDestroy(state->functions[f].graph);
+      }
       if (state->timer_start) driver.cuEventDestroy(state->timer_start);
       if (state->timer_stop) driver.cuEventDestroy(state->timer_stop);
-      const uint32_t num_tensors = instance->view.inputs().count + instance->view.outputs().count;
-      for (uint32_t i = 0; state->staging && i < num_tensors; i++) {
+      for (uint32_t i = 0; state->staging && i < instance->view.tensors().count; i++) {
         if (state->staging[i]) driver.cuMemFree(state->staging[i]);
       }
+      for (uint32_t i = 0; i < state->num_retired; i++) driver.cuMemFree(state->retired[i]);
       if (state->workspace) driver.cuMemFree(state->workspace);
       if (state->weights) driver.cuMemFree(state->weights);
+      for (char* block : instance->state.blocks) {
+        if (block) driver.cuMemFree(reinterpret_cast<uintptr_t>(block));
+      }
       for (uint32_t i = 0; state->modules && i < instance->target->images.count; i++) {
         if (state->modules[i]) driver.cuModuleUnload(state->modules[i]);
       }

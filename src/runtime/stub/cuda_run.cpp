@@ -52,19 +52,19 @@ bool on_host(const tcc_tensor& tensor) { return tensor.device != TCC_DEVICE_CUDA
 
 // --- launches one by one ------------------------------------------------------------------------------------------------------------------
 
-int launch_one(tcc_instance* instance, uint32_t l, CUstream stream) {
+int launch_one(tcc_instance* instance, const BoundFunction& function, uint32_t l, CUstream stream) {
   const CudaDriver& driver = *instance->cuda->driver;
   const Target& target = *instance->target;
-  const Launch& launch = instance->view.rows<Launch>(target.launches)[l];
+  const Launch& launch = instance->view.rows<Launch>(function.code->launches)[l];
   if (launches_nothing(launch)) return TCC_OK;
-  void** arguments = instance->arguments.of(l);
+  void** arguments = function.arguments.of(l);
   CUresult error = CUDA_SUCCESS;
   const char* call = "";
   if (launch.kind == LaunchKind::kernel) {
     const Kernel& kernel = instance->view.rows<Kernel>(target.kernels)[launch.kernel];
     call = "cuLaunchKernel";
-    error = driver.cuLaunchKernel(instance->cuda->functions[launch.kernel], static_cast<unsigned>(launch.grid), 1, 1, kernel.threads, 1, 1,
-                                  kernel.shared_bytes, stream, instance->arguments.pointers_of(l), nullptr);
+    error = driver.cuLaunchKernel(instance->cuda->kernels[launch.kernel], static_cast<unsigned>(launch.grid), 1, 1, kernel.threads, 1, 1,
+                                  kernel.shared_bytes, stream, function.arguments.pointers_of(l), nullptr);
   } else if (launch.kind == LaunchKind::copy) {
     call = "cuMemcpyDtoDAsync";
     error = driver.cuMemcpyDtoDAsync(device_address(arguments[1]), device_address(arguments[0]), launch.size_bytes, stream);
@@ -79,18 +79,18 @@ int launch_one(tcc_instance* instance, uint32_t l, CUstream stream) {
   return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(driver, error, call, LaunchText(instance->view, target, launch).text);
 }
 
-int launch_all(tcc_instance* instance, CUstream stream) {
-  for (uint32_t l = 0; l < instance->target->launches.count; l++) {
-    if (int status = launch_one(instance, l, stream)) return status;
+int launch_all(tcc_instance* instance, const BoundFunction& function, CUstream stream) {
+  for (uint32_t l = 0; l < function.code->launches.count; l++) {
+    if (int status = launch_one(instance, function, l, stream)) return status;
   }
   return TCC_OK;
 }
 
 // --- the graph --------------------------------------------------------------------------------------------------------------------------
 
-CUDA_KERNEL_NODE_PARAMS kernel_node(tcc_instance* instance, const Launch& launch, uint32_t l) {
+CUDA_KERNEL_NODE_PARAMS kernel_node(tcc_instance* instance, const BoundFunction& function, const Launch& launch, uint32_t l) {
   const Kernel& kernel = instance->view.rows<Kernel>(instance->target->kernels)[launch.kernel];
-  return {instance->cuda->functions[launch.kernel],
+  return {instance->cuda->kernels[launch.kernel],
           static_cast<unsigned>(launch.grid),
           1,
           1,
@@ -98,23 +98,23 @@ CUDA_KERNEL_NODE_PARAMS kernel_node(tcc_instance* instance, const Launch& launch
           1,
           1,
           kernel.shared_bytes,
-          instance->arguments.pointers_of(l),
+          function.arguments.pointers_of(l),
           nullptr};
 }
 
-CUDA_MEMCPY3D copy_node(tcc_instance* instance, const Launch& launch, uint32_t l) {
+CUDA_MEMCPY3D copy_node(const BoundFunction& function, const Launch& launch, uint32_t l) {
   CUDA_MEMCPY3D copy = {};
   copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-  copy.srcDevice = device_address(instance->arguments.of(l)[0]);
-  copy.dstDevice = device_address(instance->arguments.of(l)[1]);
+  copy.srcDevice = device_address(function.arguments.of(l)[0]);
+  copy.dstDevice = device_address(function.arguments.of(l)[1]);
   copy.WidthInBytes = copy.srcPitch = copy.dstPitch = launch.size_bytes;
   copy.Height = copy.Depth = copy.srcHeight = copy.dstHeight = 1;
   return copy;
 }
 
-CUDA_MEMSET_NODE_PARAMS fill_node(tcc_instance* instance, const Launch& launch, uint32_t l) {
+CUDA_MEMSET_NODE_PARAMS fill_node(const BoundFunction& function, const Launch& launch, uint32_t l) {
   CUDA_MEMSET_NODE_PARAMS fill = {};
-  fill.dst = device_address(instance->arguments.of(l)[0]);
+  fill.dst = device_address(function.arguments.of(l)[0]);
   fill.value = launch.pattern;
   fill.elementSize = launch.pattern_bytes;
   fill.width = launch.size_bytes / launch.pattern_bytes;
@@ -122,93 +122,105 @@ CUDA_MEMSET_NODE_PARAMS fill_node(tcc_instance* instance, const Launch& launch, 
   return fill;
 }
 
-int build_graph(tcc_instance* instance, CUstream stream) {
+// "function `step`": what a driver error was about.
+struct FunctionText {
+  char text[120];
+  FunctionText(const tcc_instance* instance, const BoundFunction& function) {
+    snprintf(text, sizeof text, "function `%.100s`", instance->view.text(instance->view.functions()[function.number].name));
+  }
+};
+
+int build_graph(tcc_instance* instance, const BoundFunction& function, CUstream stream) {
   CudaState* state = instance->cuda;
+  CudaFunction* graph = &state->functions[function.number];
   const CudaDriver& driver = *state->driver;
   const Target& target = *instance->target;
-  const Rows<Launch> launches = instance->view.rows<Launch>(target.launches);
-  if (CUresult error = driver.cuGraphCreate(&state->graph, 0)) return cuda_fail(driver, error, "cuGraphCreate", "the step");
+  const Rows<Launch> launches = instance->view.rows<Launch>(function.code->launches);
+  const FunctionText what(instance, function);
+  if (CUresult error = driver.cuGraphCreate(&graph->graph, 0)) return cuda_fail(driver, error, "cuGraphCreate", what.text);
   const CUgraphNode* last = nullptr;
   for (uint32_t l = 0; l < launches.count; l++) {
     const Launch& launch = launches[l];
     if (launches_nothing(launch)) continue;
-    CUgraphNode* node = &state->nodes[l];
+    CUgraphNode* node = &graph->nodes[l];
     const size_t num_dependencies = last ? 1 : 0;
     CUresult error;
     const char* call;
     if (launch.kind == LaunchKind::kernel) {
-      const CUDA_KERNEL_NODE_PARAMS parameters = kernel_node(instance, launch, l);
+      const CUDA_KERNEL_NODE_PARAMS parameters = kernel_node(instance, function, launch, l);
       call = "cuGraphAddKernelNode";
-      error = driver.cuGraphAddKernelNode(node, state->graph, last, num_dependencies, &parameters);
+      error = driver.cuGraphAddKernelNode(node, graph->graph, last, num_dependencies, &parameters);
     } else if (launch.kind == LaunchKind::copy) {
-      const CUDA_MEMCPY3D parameters = copy_node(instance, launch, l);
+      const CUDA_MEMCPY3D parameters = copy_node(function, launch, l);
       call = "cuGraphAddMemcpyNode";
-      error = driver.cuGraphAddMemcpyNode(node, state->graph, last, num_dependencies, &parameters, state->context);
+      error = driver.cuGraphAddMemcpyNode(node, graph->graph, last, num_dependencies, &parameters, state->context);
     } else {
-      const CUDA_MEMSET_NODE_PARAMS parameters = fill_node(instance, launch, l);
+      const CUDA_MEMSET_NODE_PARAMS parameters = fill_node(function, launch, l);
       call = "cuGraphAddMemsetNode";
-      error = driver.cuGraphAddMemsetNode(node, state->graph, last, num_dependencies, &parameters, state->context);
+      error = driver.cuGraphAddMemsetNode(node, graph->graph, last, num_dependencies, &parameters, state->context);
     }
     if (error != CUDA_SUCCESS) return cuda_fail(driver, error, call, LaunchText(instance->view, target, launch).text);
-    state->stale[l] = false;
+    graph->stale[l] = false;
     last = node;
   }
-  if (CUresult error = driver.cuGraphInstantiateWithFlags(&state->exec, state->graph, 0)) {
-    state->exec = nullptr;
-    return cuda_fail(driver, error, "cuGraphInstantiateWithFlags", "the step");
+  if (CUresult error = driver.cuGraphInstantiateWithFlags(&graph->exec, graph->graph, 0)) {
+    graph->exec = nullptr;
+    return cuda_fail(driver, error, "cuGraphInstantiateWithFlags", what.text);
   }
-  if (CUresult error = driver.cuGraphUpload(state->exec, stream)) return cuda_fail(driver, error, "cuGraphUpload", "the step");
+  if (CUresult error = driver.cuGraphUpload(graph->exec, stream)) return cuda_fail(driver, error, "cuGraphUpload", what.text);
   return TCC_OK;
 }
 
-int patch_graph(tcc_instance* instance) {
+int patch_graph(tcc_instance* instance, const BoundFunction& function) {
   CudaState* state = instance->cuda;
+  CudaFunction* graph = &state->functions[function.number];
   const CudaDriver& driver = *state->driver;
   const Target& target = *instance->target;
-  const Rows<Launch> launches = instance->view.rows<Launch>(target.launches);
+  const Rows<Launch> launches = instance->view.rows<Launch>(function.code->launches);
   for (uint32_t l = 0; l < launches.count; l++) {
-    if (!state->stale[l]) continue;
+    if (!graph->stale[l]) continue;
     const Launch& launch = launches[l];
     CUresult error = CUDA_SUCCESS;
     const char* call = "";
     if (launches_nothing(launch)) {
       // has no node
     } else if (launch.kind == LaunchKind::kernel) {
-      const CUDA_KERNEL_NODE_PARAMS parameters = kernel_node(instance, launch, l);
+      const CUDA_KERNEL_NODE_PARAMS parameters = kernel_node(instance, function, launch, l);
       call = "cuGraphExecKernelNodeSetParams";
-      error = driver.cuGraphExecKernelNodeSetParams(state->exec, state->nodes[l], &parameters);
+      error = driver.cuGraphExecKernelNodeSetParams(graph->exec, graph->nodes[l], &parameters);
     } else if (launch.kind == LaunchKind::copy) {
-      const CUDA_MEMCPY3D parameters = copy_node(instance, launch, l);
+      const CUDA_MEMCPY3D parameters = copy_node(function, launch, l);
       call = "cuGraphExecMemcpyNodeSetParams";
-      error = driver.cuGraphExecMemcpyNodeSetParams(state->exec, state->nodes[l], &parameters, state->context);
+      error = driver.cuGraphExecMemcpyNodeSetParams(graph->exec, graph->nodes[l], &parameters, state->context);
     } else {
-      const CUDA_MEMSET_NODE_PARAMS parameters = fill_node(instance, launch, l);
+      const CUDA_MEMSET_NODE_PARAMS parameters = fill_node(function, launch, l);
       call = "cuGraphExecMemsetNodeSetParams";
-      error = driver.cuGraphExecMemsetNodeSetParams(state->exec, state->nodes[l], &parameters, state->context);
+      error = driver.cuGraphExecMemsetNodeSetParams(graph->exec, graph->nodes[l], &parameters, state->context);
     }
     if (error != CUDA_SUCCESS) return cuda_fail(driver, error, call, LaunchText(instance->view, target, launch).text);
-    state->stale[l] = false;
+    graph->stale[l] = false;
   }
   return TCC_OK;
 }
 
 // A graph that failed half-way is thrown away, so that the next run begins anew.
-void drop_graph(CudaState* state) {
-  if (state->exec) state->driver->cuGraphExecDestroy(state->exec);
-  if (state->graph) state->driver->cuGraphDestroy(state->graph);
-  state->exec = nullptr;
-  state->graph = nullptr;
+void drop_graph(const CudaDriver& driver, CudaFunction* graph) {
+  if (graph->exec) driver.cuGraphExecDestroy(graph->exec);
+  if (graph->graph) driver.cuGraphDestroy(graph->graph);
+  graph->exec = nullptr;
+  graph->graph = nullptr;
 }
 
-int launch_graph(tcc_instance* instance, CUstream stream) {
-  CudaState* state = instance->cuda;
-  const int status = state->exec ? patch_graph(instance) : build_graph(instance, stream);
+int launch_graph(tcc_instance* instance, const BoundFunction& function, CUstream stream) {
+  const CudaDriver& driver = *instance->cuda->driver;
+  CudaFunction* graph = &instance->cuda->functions[function.number];
+  const int status = graph->exec ? patch_graph(instance, function) : build_graph(instance, function, stream);
   if (status != TCC_OK) {
-    drop_graph(state);
+    drop_graph(driver, graph);
     return status;
   }
-  if (CUresult error = state->driver->cuGraphLaunch(state->exec, stream))
-    return cuda_fail(*state->driver, error, "cuGraphLaunch", "the step");
+  if (CUresult error = driver.cuGraphLaunch(graph->exec, stream))
+    return cuda_fail(driver, error, "cuGraphLaunch", FunctionText(instance, function).text);
   return TCC_OK;
 }
 
@@ -242,12 +254,12 @@ int record(CudaState* state, CUevent event, CUstream stream) {
   return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(*state->driver, error, "cuEventRecord", "the timer");
 }
 
-int launch_and_time_each(tcc_instance* instance, CUstream stream, double* launch_us) {
+int launch_and_time_each(tcc_instance* instance, const BoundFunction& function, CUstream stream, double* launch_us) {
   CudaState* state = instance->cuda;
   if (int status = make_timers(state)) return status;
-  for (uint32_t l = 0; l < instance->target->launches.count; l++) {
+  for (uint32_t l = 0; l < function.code->launches.count; l++) {
     if (int status = record(state, state->timer_start, stream)) return status;
-    if (int status = launch_one(instance, l, stream)) return status;
+    if (int status = launch_one(instance, function, l, stream)) return status;
     if (int status = record(state, state->timer_stop, stream)) return status;
     if (int status = read_timers(state, &launch_us[l])) return status;
   }
@@ -256,13 +268,18 @@ int launch_and_time_each(tcc_instance* instance, CUstream stream, double* launch
 
 // --- copies of host tensors ---------------------------------------------------------------------------------------------------------
 
+// The device's copy of a host tensor, by its row in the program's tensors.
+CUdeviceptr* staging(CudaState* state, uint32_t tensor) { return &state->staging[state->staging_of[tensor]]; }
+
 int copy_inputs(tcc_instance* instance, const RunCall& call, CUstream stream) {
   CudaState* state = instance->cuda;
   const CudaDriver& driver = *state->driver;
-  const Rows<program::Tensor> inputs = instance->view.inputs();
+  const Span span = instance->view.functions()[call.function->number].inputs;
+  const Rows<program::Tensor> inputs = instance->view.tensors().part(span);
   for (uint32_t i = 0; i < inputs.count; i++) {
     if (!on_host(call.inputs[i]) || inputs[i].size_bytes == 0) continue;
-    if (CUresult error = driver.cuMemcpyHtoDAsync(state->staging[i], call.inputs[i].data, inputs[i].size_bytes, stream)) {
+    const CUdeviceptr to = *staging(state, span.first + i);
+    if (CUresult error = driver.cuMemcpyHtoDAsync(to, call.inputs[i].data, inputs[i].size_bytes, stream)) {
       char what[160];
       snprintf(what, sizeof what, "input `%.120s`", instance->view.text(inputs[i].name));
       return cuda_fail(driver, error, "cuMemcpyHtoDAsync", what);
@@ -274,11 +291,12 @@ int copy_inputs(tcc_instance* instance, const RunCall& call, CUstream stream) {
 int copy_outputs(tcc_instance* instance, const RunCall& call, CUstream stream) {
   CudaState* state = instance->cuda;
   const CudaDriver& driver = *state->driver;
-  const uint32_t num_inputs = instance->view.inputs().count;
-  const Rows<program::Tensor> outputs = instance->view.outputs();
+  const Span span = instance->view.functions()[call.function->number].outputs;
+  const Rows<program::Tensor> outputs = instance->view.tensors().part(span);
   for (uint32_t o = 0; o < outputs.count; o++) {
     if (!on_host(call.outputs[o]) || outputs[o].size_bytes == 0) continue;
-    if (CUresult error = driver.cuMemcpyDtoHAsync(call.outputs[o].data, state->staging[num_inputs + o], outputs[o].size_bytes, stream)) {
+    const CUdeviceptr from = *staging(state, span.first + o);
+    if (CUresult error = driver.cuMemcpyDtoHAsync(call.outputs[o].data, from, outputs[o].size_bytes, stream)) {
       char what[160];
       snprintf(what, sizeof what, "output `%.120s`", instance->view.text(outputs[o].name));
       return cuda_fail(driver, error, "cuMemcpyDtoHAsync", what);
@@ -287,33 +305,107 @@ int copy_outputs(tcc_instance* instance, const RunCall& call, CUstream stream) {
   return TCC_OK;
 }
 
-// Fills in the addresses for this run, allocating what is not there yet.
-int place_buffers(tcc_instance* instance, const RunCall& call, bool* any_host) {
+// --- addresses --------------------------------------------------------------------------------------------------------------------------
+
+// The instance's own workspace serves all functions; when one comes that needs more, a larger one takes its place. Graphs that the caller
+// captured with the old one may still run: then it stays.
+int own_workspace(tcc_instance* instance, uint64_t bytes, bool capturing) {
   CudaState* state = instance->cuda;
   const CudaDriver& driver = *state->driver;
-  char** bases = instance->arguments.bases();
+  if (state->workspace_bytes < bytes) {
+    CUdeviceptr old = state->workspace;
+    const bool old_captured = state->workspace_captured;
+    if (old && !old_captured && !capturing) {
+      driver.cuCtxSynchronize();  // an earlier run may still be using it
+      driver.cuMemFree(old);
+      old = state->workspace = state->workspace_bytes = 0;
+    }
+    CUdeviceptr larger = 0;
+    if (int status = allocate_once(driver, &larger, bytes, "the workspace")) return status;
+    if (old) state->retired[state->num_retired++] = old;
+    state->workspace = larger;
+    state->workspace_bytes = bytes;
+    state->workspace_captured = false;
+  }
+  state->workspace_captured |= capturing;
+  return TCC_OK;
+}
+
+// Fills in the addresses for this run, allocating what is not there yet.
+int place_buffers(tcc_instance* instance, const RunCall& call, bool capturing, bool* any_host) {
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  char** bases = call.function->arguments.bases();
   bases[Arguments::kConstant] = nullptr;
   bases[Arguments::kWeights] = reinterpret_cast<char*>(state->weights);
-  if (call.workspace) {
-    bases[Arguments::kWorkspace] = static_cast<char*>(call.workspace);
-  } else {
-    if (int status = allocate_once(driver, &state->workspace, instance->target->arena_bytes, "the workspace")) return status;
-    bases[Arguments::kWorkspace] = reinterpret_cast<char*>(state->workspace);
-  }
-  const Rows<program::Tensor> inputs = instance->view.inputs(), outputs = instance->view.outputs();
+  for (uint32_t block = 0; block < kNumStateBlocks; block++) bases[Arguments::kState + block] = instance->state.blocks[block];
+  const Function& function = instance->view.functions()[call.function->number];
+  const Rows<program::Tensor> inputs = instance->view.tensors().part(function.inputs);
+  const Rows<program::Tensor> outputs = instance->view.tensors().part(function.outputs);
   for (uint32_t t = 0; t < inputs.count + outputs.count; t++) {
     const bool is_input = t < inputs.count;
     const tcc_tensor& tensor = is_input ? call.inputs[t] : call.outputs[t - inputs.count];
     const program::Tensor& expected = is_input ? inputs[t] : outputs[t - inputs.count];
     if (on_host(tensor)) {
       *any_host = true;
-      if (int status = allocate_once(driver, &state->staging[t], expected.size_bytes, instance->view.text(expected.name))) return status;
-      bases[Arguments::kFirstTensor + t] = reinterpret_cast<char*>(state->staging[t]);
+      CUdeviceptr* memory = staging(state, is_input ? function.inputs.first + t : function.outputs.first + t - inputs.count);
+      if (int status = allocate_once(driver, memory, expected.size_bytes, instance->view.text(expected.name))) return status;
+      bases[Arguments::kFirstTensor + t] = reinterpret_cast<char*>(*memory);
     } else {
       bases[Arguments::kFirstTensor + t] = static_cast<char*>(tensor.data);
     }
   }
+  if (call.workspace) {
+    bases[Arguments::kWorkspace] = static_cast<char*>(call.workspace);
+  } else {
+    const uint64_t bytes = call.function->code->arena_bytes;
+    if (int status = own_workspace(instance, bytes, capturing)) return status;
+    // A function without intermediate values is not to be patched when others make the workspace grow.
+    bases[Arguments::kWorkspace] = bytes ? reinterpret_cast<char*>(state->workspace) : nullptr;
+  }
   return TCC_OK;
+}
+
+// --- state ------------------------------------------------------------------------------------------------------------------------------
+
+CUresult fill_async(const CudaDriver& driver, CUdeviceptr to, uint64_t pattern, uint32_t pattern_bytes, uint64_t bytes, CUstream stream) {
+  switch (pattern_bytes) {
+    case 1: return driver.cuMemsetD8Async(to, static_cast<unsigned char>(pattern), bytes, stream);
+    case 2: return driver.cuMemsetD16Async(to, static_cast<unsigned short>(pattern), bytes / 2, stream);
+    default: return driver.cuMemsetD32Async(to, static_cast<unsigned>(pattern), bytes / 4, stream);
+  }
+}
+
+// Scalars that the device has other values of. What is captured brings its values along, whatever the device has when it is replayed;
+// later runs cannot know that, and bring theirs.
+int write_scalars(tcc_instance* instance, bool capturing, CUstream stream) {
+  const CudaDriver& driver = *instance->cuda->driver;
+  const Rows<Scalar> scalars = instance->view.scalars();
+  for (uint32_t i = 0; i < scalars.count; i++) {
+    if (!instance->state.stale_scalars[i] && !capturing) continue;
+    const CUdeviceptr at =
+        device_address(instance->state.blocks[0]) + scalars_offset(instance->view.header().state_bytes) + i * kScalarBytes;
+    const uint64_t bits = instance->state.scalars[i];
+    // Both words, whatever the dtype's size: there is room.
+    for (uint32_t word = 0; word < 2; word++) {
+      if (CUresult error = driver.cuMemsetD32Async(at + 4 * word, static_cast<unsigned>(bits >> (32 * word)), 1, stream)) {
+        char what[160];
+        snprintf(what, sizeof what, "scalar `%.120s`", instance->view.text(scalars[i].name));
+        return cuda_fail(driver, error, "cuMemsetD32Async", what);
+      }
+    }
+    instance->state.stale_scalars[i] = capturing;
+  }
+  return TCC_OK;
+}
+
+int prepare_state(tcc_instance* instance, const RunCall& call, bool capturing, CUstream stream) {
+  if (int status = write_scalars(instance, capturing, stream)) return status;
+  if (!call.zero_gradients) return TCC_OK;
+  const CudaDriver& driver = *instance->cuda->driver;
+  const CUresult error =
+      driver.cuMemsetD8Async(device_address(instance->state.blocks[1]), 0, instance->view.header().gradient_bytes, stream);
+  return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(driver, error, "cuMemsetD8Async", "the gradients");
 }
 
 }  // namespace
@@ -323,35 +415,39 @@ int cuda_run(tcc_instance* instance, const RunCall& call, const CudaMeasure& mea
   CudaState* state = instance->cuda;
   const CudaDriver& driver = *state->driver;
   const CUstream stream = static_cast<CUstream>(call.stream);
+  BoundFunction& function = *call.function;
+  CudaFunction& graph = state->functions[function.number];
   CurrentContext current(driver, state->context);
   if (current.result() != CUDA_SUCCESS) return cuda_fail(driver, current.result(), "cuCtxPushCurrent", "the instance's context");
 
   int capture = CU_STREAM_CAPTURE_STATUS_NONE;
   if (CUresult error = driver.cuStreamIsCapturing(stream, &capture))
     return cuda_fail(driver, error, "cuStreamIsCapturing", "the given stream");
+  const bool capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
   bool any_host = false;
-  if (int status = place_buffers(instance, call, &any_host)) return status;
-  if (capture != CU_STREAM_CAPTURE_STATUS_NONE) {
+  if (int status = place_buffers(instance, call, capturing, &any_host)) return status;
+  if (capturing) {
     if (any_host)
       return fail(TCC_INVALID_ARGUMENT, "the stream is capturing, which allows no wait: all inputs and outputs must be in device memory");
     if (measure.timing || measure.launch_us) return fail(TCC_INVALID_ARGUMENT, "the stream is capturing: a run cannot be timed there");
   }
-  if (instance->arguments.bind()) {
-    for (uint32_t l = 0; l < instance->target->launches.count; l++) state->stale[l] |= instance->arguments.moved(l);
+  if (function.arguments.bind()) {
+    for (uint32_t l = 0; l < function.code->launches.count; l++) graph.stale[l] |= function.arguments.moved(l);
   }
 
   if (measure.timing) {
     if (int status = make_timers(state)) return status;
     if (int status = record(state, state->timer_start, stream)) return status;
   }
+  if (int status = prepare_state(instance, call, capturing, stream)) return status;
   if (int status = copy_inputs(instance, call, stream)) return status;
   int status;
   if (measure.launch_us) {
-    status = launch_and_time_each(instance, stream, measure.launch_us);
-  } else if (state->use_graph && capture == CU_STREAM_CAPTURE_STATUS_NONE) {
-    status = launch_graph(instance, stream);
+    status = launch_and_time_each(instance, function, stream, measure.launch_us);
+  } else if (graph.use_graph && !capturing) {
+    status = launch_graph(instance, function, stream);
   } else {
-    status = launch_all(instance, stream);
+    status = launch_all(instance, function, stream);
   }
   if (status != TCC_OK) return status;
   if (int copied = copy_outputs(instance, call, stream)) return copied;
@@ -398,6 +494,30 @@ int cuda_synchronize(tcc_instance* instance, void* stream) {
   CurrentContext current(driver, instance->cuda->context);
   const CUresult error = driver.cuStreamSynchronize(static_cast<CUstream>(stream));
   return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(driver, error, "cuStreamSynchronize", "the given stream");
+}
+
+int cuda_allocate_state(tcc_instance* instance, uint32_t block, uint64_t bytes) {
+  const CudaDriver& driver = *instance->cuda->driver;
+  CurrentContext current(driver, instance->cuda->context);
+  CUdeviceptr address = 0;
+  if (int status = allocate_once(driver, &address, bytes, block == 0 ? "the state" : "the gradients")) return status;
+  instance->state.blocks[block] = reinterpret_cast<char*>(address);
+  return TCC_OK;
+}
+
+int cuda_fill(tcc_instance* instance, void* memory, uint64_t pattern, uint32_t pattern_bytes, uint64_t bytes) {
+  const CudaDriver& driver = *instance->cuda->driver;
+  CurrentContext current(driver, instance->cuda->context);
+  if (bytes == 0) return TCC_OK;
+  const CUresult error = fill_async(driver, device_address(memory), pattern, pattern_bytes, bytes, nullptr);
+  return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(driver, error, "cuMemsetAsync", "the state");
+}
+
+int cuda_wait_for_all(tcc_instance* instance) {
+  const CudaDriver& driver = *instance->cuda->driver;
+  CurrentContext current(driver, instance->cuda->context);
+  const CUresult error = driver.cuCtxSynchronize();
+  return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(driver, error, "cuCtxSynchronize", "the instance's context");
 }
 
 }  // namespace tcc::stub

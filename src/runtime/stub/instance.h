@@ -1,4 +1,4 @@
-// An instance: one device, its resources, and the program bound to it.
+// An instance: one device, its resources, its state, and the program bound to it.
 #pragma once
 
 #include <pthread.h>
@@ -9,14 +9,44 @@
 
 namespace tcc::stub {
 
-struct CudaState;  // cuda_device.cpp
+struct CudaState;  // cuda_device.h
+
+inline constexpr uint32_t kNoFunction = ~uint32_t{0};
+
+/// A function of the library, bound to the instance's device.
+struct BoundFunction {
+  uint32_t number = 0;
+  const program::FunctionCode* code = nullptr;
+  Arguments arguments;
+  bool uses_gradients = false;
+
+  // CPU
+  uint32_t* chunks = nullptr;     ///< per launch: parts it is cut into; 1 runs on the caller
+  double* fastest_us = nullptr;   ///< per launch: over the measured runs
+  int num_runs = 0;               ///< counted until the last measured one
+  bool runs_in_parallel = false;  ///< some launch is cut
+};
 
 /// What a run was called with.
 struct RunCall {
+  BoundFunction* function;
   const tcc_tensor* inputs;
   const tcc_tensor* outputs;
   void* workspace;  ///< null: the instance's own
   void* stream;
+  bool zero_gradients;  ///< before anything else
+};
+
+/// What an instance keeps between calls beside its workspace; state.h.
+struct State {
+  char* blocks[program::kNumStateBlocks] = {};  ///< in the device's memory; block 1 is null until somebody needs it
+  uint64_t* scalars = nullptr;                  ///< their bits, as set_scalar() left them
+  bool* stale_scalars = nullptr;                ///< CUDA: the device has others
+  uint32_t step = kNoFunction, accumulate = kNoFunction, backward = kNoFunction;
+  uint32_t micro_batch = 0;       ///< how many have been accumulated since the last update
+  bool gradients_zeroed = false;  ///< once, so that the gaps between them are zeros
+  bool gradients_clean = false;   ///< they are zeros, as a first micro-batch wants them
+  bool gradients_shared = false;  ///< somebody has their address, and may have written
 };
 
 }  // namespace tcc::stub
@@ -25,28 +55,28 @@ struct tcc_instance {
   tcc::stub::ProgramView view;
   const tcc::program::Target* target = nullptr;
   tcc::stub::Memory memory;
-  tcc::stub::Arguments arguments;
+  tcc::stub::BoundFunction* functions = nullptr;  ///< as in the program
+  tcc::stub::State state;
 
   const char* weights = nullptr;  ///< in the host's memory: the library's own or a mapped file
   void* weights_mapping = nullptr;
   uint64_t weights_mapping_bytes = 0;
-  void* own_workspace = nullptr;
 
   int32_t device = TCC_DEVICE_CPU;
   int32_t device_ordinal = 0;
   char device_name[192] = {};
   char device_reason[320] = {};
-  uint64_t device_weights_bytes = 0;
+  uint64_t device_weights_bytes = 0;  ///< of the weights that the target's functions use
+  void (*log)(void* user, int32_t level, const char* message) = nullptr;
+  void* log_user = nullptr;
 
   // CPU
   int num_threads = 1;
   tcc::stub::ThreadPool pool;
   pthread_t* workers = nullptr;
-  const tcc::stub::CpuFunction* functions = nullptr;  ///< of the level in use, by kernel
-  uint32_t* chunks = nullptr;                         ///< per launch: parts it is cut into; 1 runs on the caller
-  double* fastest_us = nullptr;                       ///< per launch: over the measured runs
-  int num_runs = 0;                                   ///< counted until the last measured one
-  bool runs_in_parallel = false;                      ///< some launch is cut
+  const tcc::stub::CpuFunction* kernels = nullptr;  ///< of the level in use, by kernel
+  void* own_workspace = nullptr;                    ///< for the largest function that ran without one of the caller's
+  uint64_t own_workspace_bytes = 0;
 
   // CUDA
   tcc::stub::CudaState* cuda = nullptr;

@@ -51,16 +51,30 @@ void* Memory::allocate_large(size_t bytes) {
   return memory;
 }
 
+void Memory::free_block(Block* block) {
+  if (deallocate_) {
+    deallocate_(user_, block->memory, block->bytes);
+  } else {
+    free(block->memory);
+  }
+  free(block);
+}
+
+void Memory::release(void* memory) {
+  for (Block** at = &blocks_; *at; at = &(*at)->next) {
+    if ((*at)->memory != memory) continue;
+    Block* block = *at;
+    *at = block->next;
+    free_block(block);
+    return;
+  }
+}
+
 void Memory::free_all() {
   while (blocks_) {
     Block* block = blocks_;
     blocks_ = block->next;
-    if (deallocate_) {
-      deallocate_(user_, block->memory, block->bytes);
-    } else {
-      free(block->memory);
-    }
-    free(block);
+    free_block(block);
   }
 }
 

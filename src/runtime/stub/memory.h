@@ -17,6 +17,8 @@ class Memory {
   template <class T> T* allocate_array(size_t count) { return static_cast<T*>(allocate((count ? count : 1) * sizeof(T))); }
   /// For workspaces: not zeroed, page-aligned, in huge pages where the system has them.
   void* allocate_large(size_t bytes);
+  /// Gives one block back before all others. Null is allowed.
+  void release(void* memory);
   void free_all();
 
  private:
@@ -26,6 +28,7 @@ class Memory {
     size_t bytes;
   };
   void* allocate_block(size_t bytes, size_t alignment);
+  void free_block(Block* block);
 
   Block* blocks_ = nullptr;
   void* (*allocate_)(void*, size_t, size_t) = nullptr;

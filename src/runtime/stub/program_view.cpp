@@ -24,12 +24,14 @@ const Target* ProgramView::target(TargetKind kind) const {
   return nullptr;
 }
 
-int Arguments::prepare(const ProgramView& view, const Target& target, const uint64_t* weight_offsets, Memory* memory) {
-  const Rows<Buffer> buffers = view.rows<Buffer>(target.buffers);
-  const Rows<Launch> launches = view.rows<Launch>(target.launches);
-  const Rows<uint32_t> arguments = view.rows<uint32_t>(target.arguments);
-  const uint32_t num_inputs = view.inputs().count;
-  num_slots_ = kFirstTensor + num_inputs + view.outputs().count;
+int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t function, const uint64_t* weight_offsets, Memory* memory) {
+  const FunctionCode& code = view.code(target, function);
+  const Rows<Buffer> buffers = view.rows<Buffer>(code.buffers);
+  const Rows<Launch> launches = view.rows<Launch>(code.launches);
+  const Rows<uint32_t> arguments = view.rows<uint32_t>(code.arguments);
+  const uint32_t num_inputs = view.inputs(function).count;
+  const uint64_t scalars = scalars_offset(view.header().state_bytes);
+  num_slots_ = kFirstTensor + num_inputs + view.outputs(function).count;
   num_launches_ = launches.count;
 
   const size_t num_arguments = arguments.count + size_t{3} * launches.count;  // at most three constants each
@@ -56,10 +58,12 @@ int Arguments::prepare(const ProgramView& view, const Target& target, const uint
         buffer = &buffers[buffer->index];
       }
       switch (buffer->kind) {
-        case BufferKind::input: sources_[at] = {kFirstTensor + buffer->index, offset}; break;
-        case BufferKind::output: sources_[at] = {kFirstTensor + num_inputs + buffer->index, offset}; break;
+        case BufferKind::input: sources_[at] = {kFirstTensor + buffer->index, offset + buffer->offset}; break;
+        case BufferKind::output: sources_[at] = {kFirstTensor + num_inputs + buffer->index, offset + buffer->offset}; break;
         case BufferKind::weight: sources_[at] = {kWeights, offset + weight_offsets[buffer->index]}; break;
         case BufferKind::arena: sources_[at] = {kWorkspace, offset + buffer->offset}; break;
+        case BufferKind::state: sources_[at] = {kState + buffer->index, offset + buffer->offset}; break;
+        case BufferKind::scalar: sources_[at] = {kState, offset + scalars + buffer->index * kScalarBytes}; break;
         default: return fail(TCC_INTERNAL_ERROR, "the program inside this library has a buffer of an unknown kind");
       }
       at++;

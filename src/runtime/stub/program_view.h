@@ -17,6 +17,7 @@ template <class T> struct Rows {
   const T& operator[](uint32_t i) const { return data[i]; }
   const T* begin() const { return data; }
   const T* end() const { return data + count; }
+  Rows part(program::Span span) const { return {data + span.first, span.count}; }
 };
 
 class ProgramView {
@@ -31,25 +32,36 @@ class ProgramView {
   const char* text(const program::Text& text) const { return base_ + text.offset; }
   const int64_t* shape(const program::Tensor& tensor) const { return rows<int64_t>(header_->extents).data + tensor.shape.first; }
 
-  Rows<program::Tensor> inputs() const { return rows<program::Tensor>(header_->inputs); }
-  Rows<program::Tensor> outputs() const { return rows<program::Tensor>(header_->outputs); }
+  const int64_t* shape(const program::StateTensor& tensor) const { return rows<int64_t>(header_->extents).data + tensor.shape.first; }
+
+  Rows<program::Function> functions() const { return rows<program::Function>(header_->functions); }
+  Rows<program::Tensor> tensors() const { return rows<program::Tensor>(header_->tensors); }
+  Rows<program::Tensor> inputs(uint32_t function) const { return tensors().part(functions()[function].inputs); }
+  Rows<program::Tensor> outputs(uint32_t function) const { return tensors().part(functions()[function].outputs); }
+  Rows<program::StateTensor> state() const { return rows<program::StateTensor>(header_->state); }
+  Rows<program::Section> sections() const { return rows<program::Section>(header_->sections); }
+  Rows<program::Scalar> scalars() const { return rows<program::Scalar>(header_->scalars); }
   Rows<program::Tensor> weights() const { return rows<program::Tensor>(header_->weights); }
   /// Null when the library was not compiled for that kind of device.
   const program::Target* target(program::TargetKind kind) const;
+  const program::FunctionCode& code(const program::Target& target, uint32_t function) const {
+    return rows<program::FunctionCode>(target.functions)[function];
+  }
 
  private:
   const char* base_ = nullptr;
   const program::Header* header_ = nullptr;
 };
 
-/// The arguments of all launches of a target as addresses. Every buffer lies in a slot: the weights, the workspace, an input or an
-/// output; a run supplies the address of each slot, and only what lies in slots that moved since the last run is computed anew.
+/// The arguments of all launches of a function as addresses. Every buffer lies in a slot: the weights, the workspace, a block of state, an
+/// input or an output; a run supplies the address of each slot, and only what lies in slots that moved since the last run is computed anew.
 class Arguments {
  public:
   static constexpr uint32_t kConstant = 0;  ///< address 0: the offset is the value itself
   static constexpr uint32_t kWeights = 1;
   static constexpr uint32_t kWorkspace = 2;
-  static constexpr uint32_t kFirstTensor = 3;  ///< inputs, then outputs
+  static constexpr uint32_t kState = 3;  ///< block 0, with the scalars behind it; then the other blocks
+  static constexpr uint32_t kFirstTensor = kState + program::kNumStateBlocks;  ///< inputs, then outputs
 
   struct Source {
     uint32_t slot;
@@ -62,7 +74,7 @@ class Arguments {
 
   /// `weight_offsets`: where each weight lies in the weights slot. A copy has the constant size as one more argument, a fill size, pattern
   /// and pattern width: host launches take them so.
-  int prepare(const ProgramView& view, const program::Target& target, const uint64_t* weight_offsets, Memory* memory);
+  int prepare(const ProgramView& view, const program::Target& target, uint32_t function, const uint64_t* weight_offsets, Memory* memory);
 
   uint32_t num_slots() const { return num_slots_; }
   /// Addresses for the next run, num_slots() of them; write, then call bind().
