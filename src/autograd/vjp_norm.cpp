@@ -58,10 +58,13 @@ Value* along_channels(Vjp& v, Value* channels, const Value* like) {
 
 }  // namespace
 
+/// A row of negative infinities has no softmax: attention selects zeros in the place of its NaN, whose cotangents are then zeros, and so is dx. A NaN
+/// that does reach the loss has a cotangent that is none either, which stays.
 void vjp_softmax(Vjp& v) {
   Builder& b = v.b;
   const std::vector<int64_t> axes{prims::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank())};
   Value *y = prims::widen(b, v.y()), *g = prims::widen(b, v.g);
+  y = v.where_not(b.unary(Op::isnan_, y), y);
   Value* sum = prims::spread(b, b.reduce(Op::reduce_sum_, b.mul(g, y), axes), g->type.shape(), axes);
   v.give(0, b.cast(b.mul(y, b.sub(g, sum)), v.x()->type.dtype));
 }
@@ -125,18 +128,31 @@ void vjp_batch_norm(Vjp& v) {
   }
 }
 
-/// The running statistics are state, not part of the loss.
+/// The other results are momentum * old + (1 - momentum) * new, new being the mean and the variance over n elements: dx is 1 / n for the mean, and
+/// 2 (x - mean) / n for the variance.
 void vjp_batch_norm_train(Vjp& v) {
-  if (v.cotangent(1) != nullptr || v.cotangent(2) != nullptr) {
-    throw RuleError{"unsupported-gradient", "the loss depends on the running statistics of a batch norm"};
-  }
   Builder& b = v.b;
-  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
+  Value* x = prims::widen(b, v.x());
+  const DType dtype = x->type.dtype;
+  const Shape shape = x->type.shape();
   const std::vector<int64_t> axes = prims::other_axes(x->type.rank(), {1});
-  const Normalized n = normalize(v, x, axes);
-  if (v.wants(0)) v.give(0, b.cast(normalize_vjp(v, n, b.mul(g, along_channels(v, v.x(1), g)), axes), v.x()->type.dtype));
-  if (v.wants(1)) give_channels(v, 1, b.mul(g, n.h));
-  give_channels(v, 2, g);
+  if (v.g != nullptr) {
+    const Normalized n = normalize(v, x, axes);
+    Value* g = prims::widen(b, v.g);
+    if (v.wants(0)) v.give(0, b.cast(normalize_vjp(v, n, b.mul(g, along_channels(v, v.x(1), g)), axes), v.x()->type.dtype));
+    if (v.wants(1)) give_channels(v, 1, b.mul(g, n.h));
+    give_channels(v, 2, g);
+  }
+  const double momentum = v.attrs().get_float("momentum"), share = (1 - momentum) / static_cast<double>(prims::extent_over(x, axes));
+  for (int i = 1; i <= 2; ++i) {
+    Value* g = v.cotangent(i);
+    if (g == nullptr) continue;
+    if (v.wants(2 + i)) v.give(2 + i, v.scale(g, momentum));
+    if (!v.wants(0) || num_elements(shape) == 0) continue;
+    Value* dx = along_channels(v, v.scale(b.cast(g, dtype), i == 1 ? share : 2 * share), x);
+    if (i == 2) dx = b.mul(dx, b.sub(x, prims::spread(b, prims::mean(b, x, axes), shape, axes)));
+    v.give(0, b.cast(dx, v.x()->type.dtype));
+  }
 }
 
 void vjp_instance_norm(Vjp& v) {

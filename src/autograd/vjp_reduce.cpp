@@ -63,6 +63,22 @@ Value* cumulative_product_vjp(Vjp& v, int64_t axis, bool reverse, bool exclusive
   return b.transpose(dx, inverse);
 }
 
+/// To the element that the running extreme is: the last one that reached it, a NaN staying for good. Positions of such elements, carried along by a
+/// scan of their own, say where the cotangents go; before the first element, of an exclusive scan, the position is none.
+Value* cumulative_extreme_vjp(Vjp& v, int64_t axis, bool reverse, bool exclusive) {
+  Builder& b = v.b;
+  const std::string& op = v.attrs().get_string("op");
+  const Shape shape = v.x()->type.shape();
+  const int64_t none = reverse ? shape[static_cast<size_t>(axis)] : -1;
+  Value* before = cumulative(v, v.x(), op.c_str(), axis, reverse, true);
+  Value* reaches = b.binary(op == "max" ? Op::ge_ : Op::le_, v.x(), before);
+  Value* leads = b.binary(Op::or_, reaches, b.unary(Op::isnan_, v.x()));
+  Value* position = b.iota(DType::i64, shape, axis);
+  Value* leader = b.select(leads, position, b.full_int(DType::i64, shape, none));
+  Value* from = cumulative(v, leader, reverse ? "min" : "max", axis, reverse, exclusive);
+  return b.emit(Op::scatter_elements_, {v.zeros(v.x()), from, v.g}, {{"axis", axis}, {"combiner", "add"}});
+}
+
 }  // namespace
 
 void vjp_reduce_sum(Vjp& v) { v.give(0, over(v, v.g, sorted_axes(v.node))); }
@@ -102,7 +118,7 @@ void vjp_cumulative(Vjp& v) {
   const bool reverse = v.attrs().get_bool("reverse"), exclusive = v.attrs().get_bool("exclusive");
   if (op == "sum") return v.give(0, cumulative(v, v.g, "sum", axis, !reverse, exclusive));
   if (op == "prod") return v.give(0, cumulative_product_vjp(v, axis, reverse, exclusive));
-  throw RuleError{"unsupported-gradient", "`op` is \"" + op + "\", gradients are known for sum and prod"};
+  v.give(0, cumulative_extreme_vjp(v, axis, reverse, exclusive));
 }
 
 bool reduce_has_vjp(const Node& node) {

@@ -88,7 +88,7 @@ Value* extreme_vjp(Vjp& v, const Window& w) {
 
 void vjp_reduce_window(Vjp& v) {
   const Window w = window_of(v);
-  if (v.g->type.count() == 0) return v.give(0, v.zeros(v.x()));
+  if (v.g->type.count() == 0 || v.x()->type.count() == 0) return v.give(0, v.zeros(v.x()));
   v.give(0, v.attrs().get_string("op") == "sum" ? sum_vjp(v, w) : extreme_vjp(v, w));
 }
 

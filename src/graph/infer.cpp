@@ -92,6 +92,7 @@ int64_t window_extent(int64_t extent, int64_t low, int64_t high, int64_t window,
   if (dilation < 1) type_error("dilation is " + std::to_string(dilation) + at + ", expected at least 1");
   if (stride < 1) type_error("stride is " + std::to_string(stride) + at + ", expected at least 1");
   const int64_t padded = extent + low + high, reach = (window - 1) * dilation + 1;
+  if (padded == 0 && reach == 1) return 0;  // as no batch at all has no windows
   if (padded < reach) {
     type_error("the padded extent is " + std::to_string(padded) + at + ", the " + name + " needs at least " + std::to_string(reach));
   }
