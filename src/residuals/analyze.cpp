@@ -5,8 +5,8 @@
 // the whole backward pass of a known loss does not count as early.
 //
 // Times. What is in memory anyway is what a trial grouping of the forward half alone stores; saving that costs the reading. Computing a pointwise value again
-// costs its arithmetic, because it fuses into what reads it, unless that is a contraction or the like, which reads memory: then also a launch, a write and a
-// read. Contractions, windows, scans, sorts and scatters cost a launch, their work, their operands, a write and a read; a reduction a launch, and its operand
+// costs its arithmetic, because it fuses into what reads it, unless that is a contraction or the like, which reads memory, or a broadcast: then also a launch,
+// a write and a read. Contractions, windows, scans, sorts and scatters cost a launch, their work, their operands, a write and a read; a reduction a launch, and its operand
 // once more. Views and created values are free. A node that the forward half does not need is not computed twice: moving it costs nothing.
 
 #include "residuals/analyze.h"
@@ -62,14 +62,14 @@ class Analyzer {
     facts_.bytes.resize(num_values);
     stored_.resize(num_values);
     output_.resize(num_values);
-    read_by_anchor_.resize(num_values);
+    stored_again_.resize(num_values);
   }
 
   Facts run() {
     mark_readers();
     mark_needed();
     group_forward();
-    mark_anchor_operands();
+    mark_stored_again();
     for (size_t i = 0; i < graph_.body.nodes.size(); ++i) {
       if (facts_.halves.of_node[i] != Half::backward) measure(i);
     }
@@ -151,11 +151,16 @@ class Analyzer {
     for (size_t i = 0; i < copies.size(); ++i) stored_[i] = copies[i] && stored[at(copies[i])];
   }
 
-  /// Values that a contraction or the like of the backward half reads, through views: they must be in memory.
-  void mark_anchor_operands() {
+  /// Values that must be in memory for the backward half: what a contraction or the like reads, through views, and what a view spreads over more elements
+  /// (a vector of a value per channel is computed once, not for each pixel).
+  void mark_stored_again() {
     for (size_t i = 0; i < nodes().size(); ++i) {
-      if (facts_.halves.of_node[i] != Half::backward || !is_anchor(*nodes()[i])) continue;
-      for (const Value* operand : nodes()[i]->operands) read_by_anchor_[at(base_of(operand))] = 1;
+      const Node& node = *nodes()[i];
+      for (const Value* operand : node.operands) {
+        const bool spreads = node.op == Op::broadcast_in_dim_ && node.result()->type.count() > operand->type.count();
+        const bool reads = is_anchor(node) && facts_.halves.of_node[i] == Half::backward;
+        if (spreads || reads) stored_again_[at(base_of(operand))] = 1;
+      }
     }
   }
 
@@ -216,7 +221,7 @@ class Analyzer {
     double time = work_ns(node) + always_there;
     // Contractions take casts in.
     const bool cast = node.op == Op::cast_ || node.op == Op::bitcast_;
-    if (read_by_anchor_[at(node.result())] && !cast) time += launch_ns() + 2 * result;
+    if (stored_again_[at(node.result())] && !cast) time += launch_ns() + 2 * result;
     return time;
   }
 
@@ -236,7 +241,7 @@ class Analyzer {
   const Graph& graph_;
   const schedule::Target& target_;
   Facts facts_;
-  std::vector<char> stored_, output_, read_by_anchor_;
+  std::vector<char> stored_, output_, stored_again_;
 };
 
 }  // namespace
@@ -292,6 +297,20 @@ Halving find_halves(const Graph& graph) {
     source[i] = from;
   }
   return halves;
+}
+
+std::vector<int> forward_ranks(const Facts& facts) {
+  const std::vector<Node*>& nodes = facts.graph->body.nodes;
+  std::vector<int> ranks(nodes.size());
+  int next = 0;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (facts.halves.of_node[i] == Half::forward) ranks[i] = next++;
+    if (facts.halves.of_node[i] != Half::early) continue;
+    for (const Value* operand : nodes[i]->operands) {
+      if (facts.halves.is_made(operand)) ranks[i] = std::max(ranks[i], ranks[static_cast<size_t>(facts.halves.position[at(operand)])]);
+    }
+  }
+  return ranks;
 }
 
 Facts analyze(const Graph& graph, const schedule::Target& target) { return Analyzer(graph, target).run(); }

@@ -50,4 +50,7 @@ struct Facts {
 };
 Facts analyze(const Graph& graph, const schedule::Target& target);
 
+/// By position: how many forward nodes come before the node; of an early one, before the last forward node that it depends on.
+std::vector<int> forward_ranks(const Facts& facts);
+
 }  // namespace tcc::residuals

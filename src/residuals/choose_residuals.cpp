@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "residuals/checkpoints.h"
 #include "residuals/recompute.h"
@@ -76,8 +77,8 @@ class Chooser {
     const size_t small = fitting_;
     size_t fast = SIZE_MAX;
     for (size_t i = 0; i < result_.ladder.size(); ++i) {
-      const bool faster = result_.ladder[i].cost_ns < result_.ladder[small].cost_ns;
-      if (faster && (fast == SIZE_MAX || result_.ladder[i].peak_bytes < result_.ladder[fast].peak_bytes)) fast = i;
+      if (fits(result_.ladder[i]) || result_.ladder[i].cost_ns >= result_.ladder[small].cost_ns) continue;
+      if (fast == SIZE_MAX || result_.ladder[i].peak_bytes < result_.ladder[fast].peak_bytes) fast = i;
     }
     if (fast == SIZE_MAX) return;
     double low = 0, high = 1;  // shares that are as in `small`: too few to fit, enough
@@ -95,25 +96,13 @@ class Chooser {
   /// Values of the first `share` of the forward nodes as in `first`, the others as in `rest`; early ones go with what they are computed from.
   Saved mix(const Saved& first, const Saved& rest, double share) const {
     const std::vector<Node*>& nodes = facts_.graph->body.nodes;
-    size_t num_forward = 0;
-    for (const Half half : facts_.halves.of_node) num_forward += half == Half::forward;
-    const size_t end = static_cast<size_t>(share * static_cast<double>(num_forward));
+    const std::vector<int> ranks = forward_ranks(facts_);
+    const int end = static_cast<int>(share * (*std::max_element(ranks.begin(), ranks.end()) + 1));
     Saved saved(first.size());
-    std::vector<size_t> rank(nodes.size());  // forward nodes before it
-    size_t next = 0;
     for (size_t i = 0; i < nodes.size(); ++i) {
-      if (facts_.halves.of_node[i] == Half::backward) continue;
-      if (facts_.halves.of_node[i] == Half::forward) {
-        rank[i] = next++;
-      } else {
-        for (const Value* operand : nodes[i]->operands) {
-          if (facts_.halves.is_made(operand))
-            rank[i] = std::max(rank[i], rank[static_cast<size_t>(facts_.halves.position[static_cast<size_t>(operand->id)])]);
-        }
-      }
       for (const Value* result : nodes[i]->results) {
         const size_t id = static_cast<size_t>(result->id);
-        saved[id] = rank[i] < end ? first[id] : rest[id];
+        saved[id] = ranks[i] < end ? first[id] : rest[id];
       }
     }
     return saved;
@@ -189,7 +178,11 @@ class Chooser {
 
   void list_candidates(const Rebuilt& rebuilt) {
     const std::vector<Node*>& nodes = facts_.graph->body.nodes;
-    for (size_t i = 0; i < nodes.size(); ++i) {
+    const std::vector<int> ranks = forward_ranks(facts_);
+    std::vector<size_t> order(nodes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ranks[a] < ranks[b]; });
+    for (const size_t i : order) {
       if (is_free(*nodes[i]) && nodes[i]->op != Op::slice_) continue;
       for (const Value* value : nodes[i]->results) {
         const size_t id = static_cast<size_t>(value->id);

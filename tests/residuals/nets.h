@@ -70,9 +70,10 @@ class Net {
     Diagnostics diagnostics;
     return build_joint(*graph_, options, diagnostics);
   }
-  TrainingGraphs training(const char* optimizer) {
+  TrainingGraphs training(const char* optimizer) { return training(parse_optimizer(optimizer)); }
+  TrainingGraphs training(const OptimizerOptions& options) {
     const auto with_loss = joint();
-    return build_training(*with_loss, *graph_, parse_optimizer(optimizer));
+    return build_training(*with_loss, *graph_, options);
   }
   /// The gradients for a cotangent.
   std::unique_ptr<Graph> vjp() {

@@ -1,0 +1,154 @@
+// Real plans: a deep transformer, and models with their losses.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "nets.h"
+#include "tcc/frontend/import.h"
+#include "tcc/group/group.h"
+#include "tcc/plan/plan.h"
+#include "tcc/residuals/residuals.h"
+#include "tcc/support/npy.h"
+
+namespace tcc::residuals {
+namespace {
+
+/// Units of the forward half take nothing of the backward half in before the loss.
+void expect_copies_apart(const Graph& graph, const group::Groups& groups) {
+  std::vector<size_t> position;
+  size_t last_anchor = 0;
+  for (size_t i = 0; i < graph.body.nodes.size(); ++i) {
+    const Node& node = *graph.body.nodes[i];
+    position.resize(std::max(position.size(), static_cast<size_t>(node.id) + 1));
+    position[static_cast<size_t>(node.id)] = i;
+    if (node.loc.phase.empty() && (node.op == Op::dot_general_ || node.op == Op::conv_general_)) last_anchor = i;
+  }
+  for (const group::Unit& unit : groups.units) {
+    bool forward = false, backward = false;
+    for (const Node* node : unit.nodes) {
+      if (info(node->op).lowering == Lowering::view || info(node->op).lowering == Lowering::create) continue;
+      if (!node->loc.phase.empty()) backward = true;
+      else if (position[static_cast<size_t>(node->id)] <= last_anchor) forward = true;
+    }
+    EXPECT_FALSE(forward && backward) << unit.label;
+  }
+}
+
+class PlanWithUnits {
+ public:
+  explicit PlanWithUnits(schedule::Target target) : target_(std::move(target)) {}
+  Planned operator()(const Graph& graph) {
+    const group::Groups groups = group::form_groups(graph);
+    expect_copies_apart(graph, groups);
+    plan::PlanOptions options;
+    options.cache = &cache_;
+    const plan::Plan plan = plan::make_plan(graph, groups, target_, options);
+    const plan::Estimate estimate = plan::estimate(plan);
+    return {estimate.arena_bytes, estimate.cost_ns};
+  }
+
+ private:
+  schedule::Target target_;
+  plan::FormCache cache_;
+};
+
+const Rung* find(const Result& result, const std::string& prefix) {
+  const Rung* best = nullptr;
+  for (const Rung& rung : result.ladder) {
+    if (rung.name.rfind(prefix, 0) == 0 && (!best || rung.peak_bytes < best->peak_bytes)) best = &rung;
+  }
+  return best;
+}
+
+TEST(DeepTransformer, KeepsOnlyCheckpointsWhenMemoryIsAll) {
+  Net net(4, 128, 64);
+  for (int i = 0; i < 12; ++i) net.add("block");
+  const auto joint = net.joint();
+  to_prims(*joint);
+  for (const schedule::Target& target : {schedule::Target::cuda_sm80(), schedule::Target::cpu_v3()}) {
+    PlanWithUnits planner(target);
+    Options options;
+    options.budget_bytes = int64_t{1} << 40;
+    const Result result = choose_residuals(*joint, target, options, std::ref(planner));
+    const Rung *none = find(result, "none"), *checkpoints = find(result, "checkpoints");
+    ASSERT_TRUE(none && checkpoints);
+    RecordProperty(target.name + "_none", std::to_string(none->peak_bytes));
+    RecordProperty(target.name + "_checkpoints", std::to_string(checkpoints->peak_bytes));
+    EXPECT_LT(checkpoints->peak_bytes, none->peak_bytes / 5);
+    // A layer's forward pass is computed at most once more: half of its backward pass.
+    EXPECT_LT(checkpoints->cost_ns, none->cost_ns * 1.45);
+
+    if (target.kind == schedule::Target::Kind::cpu) continue;
+    options.mode = Mode::full;
+    const Result full = choose_residuals(*joint, target, options, std::ref(planner));
+    EXPECT_EQ(full.ladder[full.taken].peak_bytes, checkpoints->peak_bytes);
+
+    // Any budget between holds, and a larger one is never slower.
+    options.mode = Mode::automatic;
+    double slower = 1e300;
+    for (const int part : {30, 60}) {
+      options.budget_bytes = checkpoints->peak_bytes + (none->peak_bytes - checkpoints->peak_bytes) * part / 100;
+      const Result some = choose_residuals(*joint, target, options, std::ref(planner));
+      EXPECT_LE(planner(*some.graph).peak_bytes, options.budget_bytes);
+      EXPECT_LE(some.ladder[some.taken].cost_ns, slower * 1.02);
+      slower = some.ladder[some.taken].cost_ns;
+    }
+  }
+}
+
+struct Training {
+  const char* model;
+  const char* loss;
+};
+class Models : public testing::TestWithParam<Training> {};
+
+TEST_P(Models, ComputeTheSameInLessMemory) {
+  const std::filesystem::path folder = std::filesystem::path(TCC_MODELS_DIR) / GetParam().model;
+  const auto reference = read_npz((folder / "ref.npz").string());
+  const auto training = read_npz((folder / "train.npz").string(), true);
+  Diagnostics diagnostics;
+  const auto graph = import_model((folder / "unoptimized.onnx").string(), {}, diagnostics);
+  std::vector<Tensor> inputs;
+  Bindings bindings;
+  for (const Value* input : graph->body.args) {
+    auto found = reference.find(input->name);
+    if (found == reference.end()) found = reference.find("in" + std::to_string(input->index));
+    ASSERT_NE(found, reference.end()) << input->name;
+    inputs.push_back(found->second);
+    bindings.shapes[input->name] = found->second.shape();
+  }
+  inputs.push_back(training.at("target"));
+  bind_shapes(*graph, bindings);
+  resolve(*graph, diagnostics);
+  canonicalize(*graph, true);
+  fold_constants(*graph, true);
+  GradOptions grad;
+  grad.loss = parse_loss(GetParam().loss);
+  const auto joint = build_joint(*graph, grad, diagnostics);
+  to_prims(*joint);
+  const std::vector<Tensor> expected = interpret(*joint, inputs, true);
+
+  const schedule::Target target = schedule::Target::cpu_v3();
+  PlanWithUnits planner(target);
+  Options options;
+  options.budget_bytes = int64_t{1} << 40;
+  const Result ladder = choose_residuals(*joint, target, options, std::ref(planner));
+  const Rung *none = find(ladder, "none"), *smallest = find(ladder, "");
+  EXPECT_LT(smallest->peak_bytes, none->peak_bytes);
+  options.budget_bytes = (none->peak_bytes + smallest->peak_bytes) / 2;
+  const Result result = choose_residuals(*joint, target, options, std::ref(planner));
+  ASSERT_EQ(verify(*result.graph, GraphStage::prims), std::vector<std::string>());
+  EXPECT_LE(planner(*result.graph).peak_bytes, options.budget_bytes);
+  const std::vector<Tensor> outputs = interpret(*result.graph, inputs, true);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(outputs[i].same_bytes(expected[i])) << joint->output_names[i];
+  RecordProperty("text", print(result, joint->name));
+}
+
+INSTANTIATE_TEST_SUITE_P(Trained, Models,
+                         testing::Values(Training{"mnist_cnn", "nll"}, Training{"bert_tiny", "mse"},
+                                         Training{"gpt2_tiny", "cross_entropy:axis=-1"},
+                                         Training{"resnet_torchvision_slim", "cross_entropy"}, Training{"unet_mini", "l1"}),
+                         [](const auto& info) { return std::string(info.param.model); });
+
+}  // namespace
+}  // namespace tcc::residuals
