@@ -50,12 +50,15 @@ std::unordered_set<const Value*> stored_outside(const Graph& graph) {
   return values;
 }
 
-/// Every piece of a long concat has something to be stored, and this concat alone to be stored in.
+/// Every piece of a long concat has something to be stored, and this concat alone to be stored in, at an address that suits kernels.
 bool has_places(const Node& node, const std::unordered_set<const Value*>& outside, std::unordered_set<const Value*>& placed) {
   std::vector<const Value*> pieces;
+  int64_t offset = 0;
   for (Value* operand : node.operands) {
     const Value* piece = without_reshapes(operand);
-    const bool fits = piece->producer && piece->type.count() > 0 && outside.count(piece) == 0 && placed.insert(piece).second;
+    const bool is_aligned = offset % kAddressAlignment == 0 && size_bits(piece->type.dtype) >= 8;
+    offset += operand->type.size_bytes();
+    const bool fits = is_aligned && piece->producer && piece->type.count() > 0 && outside.count(piece) == 0 && placed.insert(piece).second;
     if (fits) {
       pieces.push_back(piece);
       continue;

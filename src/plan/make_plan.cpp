@@ -87,7 +87,7 @@ class Planner {
   /// A copy that is a step of its own: of an output, or of a state that another update will overwrite.
   struct Copy {
     const Value* source;
-    int output = -1;                       ///< which output
+    int output = -1;                        ///< which output
     const StateUpdate* save_for = nullptr;  ///< ... or for which update
   };
 

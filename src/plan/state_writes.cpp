@@ -102,12 +102,12 @@ void check_disjoint(const Graph& graph, const StateWeights& weights) {
     if (!tensor) internal_error("`" + graph.name + "` updates `" + update.weight->name + "`, which the state does not have");
     written.push_back({{tensor->block(), tensor->offset, tensor->offset + tensor->size_bytes()}, update.weight});
   }
-  std::sort(written.begin(), written.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first.block, a.first.begin) < std::pair(b.first.block, b.first.begin);
-  });
+  std::sort(written.begin(), written.end(),
+            [](const auto& a, const auto& b) { return std::pair(a.first.block, a.first.begin) < std::pair(b.first.block, b.first.begin); });
   for (size_t i = 1; i < written.size(); ++i) {
     if (written[i].first.overlaps(written[i - 1].first))
-      internal_error("`" + graph.name + "` updates `" + written[i - 1].second->name + "` and `" + written[i].second->name + "`, which overlap");
+      internal_error("`" + graph.name + "` updates `" + written[i - 1].second->name + "` and `" + written[i].second->name +
+                     "`, which overlap");
   }
 }
 

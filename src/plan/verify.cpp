@@ -68,8 +68,7 @@ constexpr int64_t kAddressAlignment = 16;
 
 class Verifier {
  public:
-  explicit Verifier(const Plan& plan)
-      : plan_(plan), first_(plan.buffers.size(), -1), last_(plan.buffers.size(), -1) {}
+  explicit Verifier(const Plan& plan) : plan_(plan), first_(plan.buffers.size(), -1), last_(plan.buffers.size(), -1) {}
 
   std::vector<std::string> run() {
     for (size_t i = 0; i < plan_.buffers.size(); ++i) check_buffer(i);
@@ -211,7 +210,8 @@ class Verifier {
       const Buffer& base = buffer(range.buffer);
       const bool outside = base.kind == Buffer::Kind::input || base.kind == Buffer::Kind::weight || base.kind == Buffer::Kind::scalar;
       if (writes[i] && outside) faults_.push_back(where + " writes to " + quoted(base) + ", which is only read");
-      if (!writes[i] && !holds(launch.arguments[i], range)) faults_.push_back(where + " reads " + quoted(argument) + ", which is not there");
+      if (!writes[i] && !holds(launch.arguments[i], range))
+        faults_.push_back(where + " reads " + quoted(argument) + ", which is not there");
       if (writes[i] && loads[i]) check_update(where, launch.arguments[i], range);
       if (launch.kind == Launch::Kind::kernel && range.begin % kAddressAlignment != 0)
         faults_.push_back(where + " is given " + quoted(argument) + ", which is not aligned");

@@ -10,7 +10,7 @@ namespace {
 
 TEST(LongConcats, EveryPieceHasOnePlace) {
   const auto graph = parse_graph(R"(
-graph @flat(%x: f32[4, 8], %y: f32[8, 4], %in: f32[6], %indices: i64[3, 1], %rows: f32[3, 4]) -> (%z: f32[118], %s: f32[8]) {
+graph @flat(%x: f32[4, 8], %y: f32[8, 4], %in: f32[8], %indices: i64[3, 1], %rows: f32[3, 4]) -> (%z: f32[120], %s: f32[8]) {
   %d: f32[4, 4] = dot_general(%x, %y) {dtype=f32, lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]}
   %dr: f32[16] = reshape(%d) {shape=[16]}
   %c: f32[8, 8] = dot_general(%x, %x) {dtype=f32, lhs_batch=[], lhs_contract=[0], rhs_batch=[], rhs_contract=[0]}
@@ -23,8 +23,8 @@ graph @flat(%x: f32[4, 8], %y: f32[8, 4], %in: f32[6], %indices: i64[3, 1], %row
   %bp: f32[8] = pad(%b, %zero) {high=[4], interior=[0], low=[0]}
   %e: f32[4, 4] = scatter_nd(%zeros, %indices, %rows) {combiner="add"}
   %er: f32[16] = reshape(%e) {shape=[16]}
-  %flat: f32[118] = concat(%dr, %tr, %s, %bp, %in, %er) {axis=0}
-  %z: f32[118] = mul(%flat, %flat)
+  %flat: f32[120] = concat(%dr, %tr, %s, %bp, %in, %er) {axis=0}
+  %z: f32[120] = mul(%flat, %flat)
   return %z, %s
 })",
                                  "test", {}, true);

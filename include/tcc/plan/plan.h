@@ -33,8 +33,9 @@ struct Buffer {
   DType dtype = DType::f32;
   Shape shape;
   int64_t size_bytes = 0;
-  int index = 0;       ///< input, output, weight, scalar: which; alias: the base buffer's number; state: the block
-  int64_t offset = 0;  ///< arena, state: byte offset (256-byte aligned); alias: byte offset in the base; input, output: where in the packed tensor
+  int index = 0;  ///< input, output, weight, scalar: which; alias: the base buffer's number; state: the block
+  int64_t offset =
+      0;  ///< arena, state: byte offset (256-byte aligned); alias: byte offset in the base; input, output: where in the packed tensor
   bool scratch = false;
   bool overwrites = false;  ///< alias: holds another value than its base, whose bytes it takes over
 };
@@ -57,12 +58,12 @@ struct Plan {
   schedule::Target target;
   std::vector<Buffer> buffers;
   std::vector<Launch> launches;
-  std::vector<loop::Kernel> kernels;          ///< each body once: equal bodies share one
-  std::vector<schedule::Schedule> schedules;  ///< of each kernel's unit, for printing
-  std::vector<std::string> unit_forms;        ///< first-form text of each distinct unit, for --emit=loop
-  std::vector<Weight*> weights;               ///< by Buffer::index
-  int64_t arena_bytes = 0;                    ///< the planned peak
-  int64_t total_bytes = 0;                    ///< sum of all arena buffers without reuse
+  std::vector<loop::Kernel> kernels;                      ///< each body once: equal bodies share one
+  std::vector<schedule::Schedule> schedules;              ///< of each kernel's unit, for printing
+  std::vector<std::string> unit_forms;                    ///< first-form text of each distinct unit, for --emit=loop
+  std::vector<Weight*> weights;                           ///< by Buffer::index
+  int64_t arena_bytes = 0;                                ///< the planned peak
+  int64_t total_bytes = 0;                                ///< sum of all arena buffers without reuse
   int first_packed_output = -1, first_packed_input = -1;  ///< as in PlanOptions
   int64_t packed_output_bytes = 0, packed_input_bytes = 0;
 };
@@ -82,8 +83,9 @@ class FormCache {
 };
 
 struct PlanOptions {
-  const StateLayout* state = nullptr;  ///< weights found there are state; state updates are written there. Null: `state_updates` are left out
-  std::vector<std::string> scalars;    ///< graph inputs of these names are scalars; indices of inputs count the others only
+  const StateLayout* state =
+      nullptr;                       ///< weights found there are state; state updates are written there. Null: `state_updates` are left out
+  std::vector<std::string> scalars;  ///< graph inputs of these names are scalars; indices of inputs count the others only
   /// From this graph output (input that is no scalar) on, all are parts of one tensor u8[N] of the caller, at 256-byte aligned offsets in order:
   /// Buffer::index is this number for all of them.
   int first_packed_output = -1, first_packed_input = -1;
