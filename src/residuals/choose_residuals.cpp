@@ -168,10 +168,11 @@ class Chooser {
       });
     }
     result_.taken = fitting_;
-    const std::string among = options_.budget_bytes > 0 ? " of those within the budget" : "";
+    const bool bounded = options_.budget_bytes > 0;
     if (options_.mode == Mode::none) result_.reason = "all is saved, as asked";
-    else if (options_.mode == Mode::full) result_.reason = "the smallest" + (among.empty() ? " of those that compute all again" : among);
-    else result_.reason = "the smallest" + among + " that is within 2 % of the fastest" + (among.empty() ? "" : " such");
+    else if (options_.mode == Mode::full) result_.reason = "the smallest of those that compute all again";
+    else if (bounded) result_.reason = "of those within the budget, the smallest that is within 2 % of the fastest";
+    else result_.reason = "the smallest that is within 2 % of the fastest";
     list_candidates(rebuilt_[fitting_]);
     result_.graph = std::move(rebuilt_[fitting_].graph);
   }
@@ -186,7 +187,9 @@ class Chooser {
       if (is_free(*nodes[i]) && nodes[i]->op != Op::slice_) continue;
       for (const Value* value : nodes[i]->results) {
         const size_t id = static_cast<size_t>(value->id);
-        if (!rebuilt.saved[id] && (!rebuilt.again[i] || is_free(*nodes[i]))) continue;
+        // What is computed in the backward half alone is no copy.
+        const bool copied = rebuilt.again[i] && facts_.needed_by_forward[i] && !is_free(*nodes[i]);
+        if (!rebuilt.saved[id] && !copied) continue;
         Candidate candidate;
         candidate.value = value->name;
         candidate.type = to_string(value->type);
