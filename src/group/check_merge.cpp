@@ -1,7 +1,7 @@
 // What makes a unit of two clusters.
 //
 // Kinds:  map + map = map, map or rows + rows = rows, map + an anchored kind = that kind; two anchors never share a unit.
-// Sizes:  at most 64 ops and 24 buffers.
+// Sizes:  at most 64 ops and 24 buffers. Ops of random words are long chains with two words alive, and count a quarter.
 // Places: every value that others read, and every reduction, has a place in the domain (placement.h), so that it is computed once. A value without one, or
 //         with fewer variables than the domain, is computed again wherever it is pulled: allowed while it is cheap and nobody else needs it.
 //         What depends on an anchor must sit on the anchor's own index, because an anchor computed twice is the work of two.
@@ -30,6 +30,15 @@ int64_t product_of_extents(const std::vector<loop::VarRef>& vars) {
   int64_t product = 1;
   for (const loop::VarRef& var : vars) product *= var->extent;
   return product;
+}
+
+int count_ops(const Cluster& cluster) {
+  int quarters = 0;
+  for (const Node* node : cluster.nodes) {
+    const DType dtype = node->result()->type.dtype;
+    quarters += dtype == DType::u32 || dtype == DType::u64 ? 1 : 4;
+  }
+  return quarters / 4;
 }
 
 int count_buffers(const Clusters& clusters, const std::vector<Node*>& nodes, int a, int b) {
@@ -176,7 +185,7 @@ bool try_merge(Clusters& clusters, int a, int b) {
   if ((x.early && y.backward) || (y.early && x.backward)) return false;
   if (x.kind == UnitKind::sort || y.kind == UnitKind::sort || x.kind == UnitKind::scatter || y.kind == UnitKind::scatter) return false;
   const UnitKind kind = is_anchored(x.kind) || y.kind == UnitKind::map ? x.kind : y.kind;
-  if (static_cast<int>(x.nodes.size() + y.nodes.size()) > kMaxUnitOps) return false;
+  if (count_ops(x) + count_ops(y) > kMaxUnitOps) return false;
 
   std::vector<Node*> core(x.nodes.size() + y.nodes.size());
   std::merge(x.nodes.begin(), x.nodes.end(), y.nodes.begin(), y.nodes.end(), core.begin(),

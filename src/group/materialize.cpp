@@ -13,6 +13,7 @@
 #include "group/materialize.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <queue>
@@ -29,6 +30,8 @@ using loop::Index;
 using loop::VarRef;
 
 constexpr size_t kMaxLabelNames = 4;
+/// More zeros than that are a unit's work.
+constexpr int64_t kMaxGapBytes = 1024;
 
 class Materializer {
  public:
@@ -91,15 +94,51 @@ class Materializer {
     return true;
   }
 
+  /// What is stored for a piece of a concat, and the zeros behind it.
+  struct Piece {
+    Value* value;
+    int64_t gap_bytes = 0;
+  };
+
   /// Materialises the pieces that are written in place: before units are built, for those of their views that they store.
   void place_pieces() {
+    std::unordered_set<const Value*> placed;  // has a place that is no piece, or is one already
+    for (Value* output : clusters_.graph().body.results) placed.insert(without_reshapes(output));
+    for (const StateUpdate& update : clusters_.graph().state_updates) placed.insert(without_reshapes(update.value));
     for (int i = 0; i < clusters_.size(); ++i) {
       if (!clusters_[i].fixed) continue;
-      for (Value* piece : clusters_[i].nodes[0]->operands) {
-        while (piece->producer->op == Op::reshape_) piece = piece->producer->operand(0);
-        materialize(piece);
+      for (Value* operand : clusters_[i].nodes[0]->operands) placed.insert(without_reshapes(operand));
+    }
+    for (int i = 0; i < clusters_.size(); ++i) {
+      if (!clusters_[i].fixed) continue;
+      std::vector<Piece>& pieces = pieces_[clusters_[i].nodes[0]];
+      for (Value* operand : clusters_[i].nodes[0]->operands) {
+        pieces.push_back(without_padding(without_reshapes(operand), placed));
+        materialize(pieces.back().value);
       }
     }
+  }
+
+  /// A piece that pads another value with zeros at its end is that value and a gap, where the value has no other place: no copy that adds zeros.
+  Piece without_padding(Value* piece, std::unordered_set<const Value*>& placed) const {
+    const Node& pad = *piece->producer;
+    if (pad.op != Op::pad_ || piece->type.rank() != 1 || materialized_.count(piece)) return {piece};
+    if (pad.attrs.get_ints("low")[0] != 0 || pad.attrs.get_ints("interior")[0] != 0 || !is_zero(pad.operand(1))) return {piece};
+    Value* value = without_reshapes(pad.operand(0));
+    const int64_t gap_bytes = piece->type.size_bytes() - value->type.size_bytes();
+    const bool is_stored = value->producer && !is_created(value) && value->producer->op != Op::concat_ && value->type.count() > 0;
+    if (!is_stored || gap_bytes < 0 || gap_bytes > kMaxGapBytes || !placed.insert(value).second) return {piece};
+    return {value, gap_bytes};
+  }
+
+  static Value* without_reshapes(Value* value) {
+    while (value->producer && value->producer->op == Op::reshape_) value = value->producer->operand(0);
+    return value;
+  }
+  static bool is_zero(const Value* value) {
+    if (!value->producer || value->producer->op != Op::full_) return false;
+    const double constant = value->producer->attrs.get_float("value");
+    return constant == 0 && !std::signbit(constant);
   }
 
   /// Materialises the views that contractions and windows can't look through.
@@ -240,19 +279,14 @@ class Materializer {
   }
 
   void build_concat(Node& node) {
-    const size_t axis = static_cast<size_t>(node.attrs.get_int("axis"));
-    Value* result = node.result();
-    Shape inner = result->type.shape();
-    int64_t element_bytes = size_bytes(result->type.dtype);
-    for (size_t i = axis + 1; i < inner.size(); ++i) element_bytes *= inner[i];
     int64_t offset = 0;
-    for (Value* piece : node.operands) {
-      const int64_t bytes = piece->type.shape()[axis] * element_bytes;
-      while (piece->producer->op == Op::reshape_) piece = piece->producer->operand(0);
-      groups_.aliases.push_back({piece, result, offset});
-      offset += bytes;
+    for (const Piece& piece : pieces_.at(&node)) {
+      groups_.aliases.push_back({piece.value, node.result(), offset});
+      offset += piece.value->type.size_bytes();
+      if (piece.gap_bytes > 0) groups_.gaps.push_back({node.result(), offset, piece.gap_bytes});
+      offset += piece.gap_bytes;
     }
-    materialized_.insert(result);
+    materialized_.insert(node.result());
   }
 
   /// A unit that stores one view (or created value): a copy.
@@ -355,6 +389,7 @@ class Materializer {
   std::map<int, std::vector<Value*>> stored_views_;  ///< cluster -> views of its results that it stores
   std::map<int, size_t> unit_of_cluster_;
   std::vector<Value*> own_views_;
+  std::unordered_map<const Node*, std::vector<Piece>> pieces_;  ///< of concats that are written in place
 };
 
 }  // namespace

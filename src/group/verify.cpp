@@ -24,6 +24,11 @@ class Verifier {
       }
     }
     for (const Alias& alias : groups_.aliases) check_alias(alias);
+    for (const Gap& gap : groups_.gaps) {
+      if (gap.byte_offset < 0 || gap.byte_offset + gap.size_bytes > gap.base->type.size_bytes())
+        fault("a gap reaches outside of its base:", gap.base);
+      gap_bytes_[gap.base] += gap.size_bytes;
+    }
     for (const Unit& unit : groups_.units) check_unit(unit);
     for (const Value* output : graph.body.results) check_present(output, "the graph returns", nullptr);
     for (const StateUpdate& update : graph.state_updates) check_present(update.value, "the state takes", nullptr);
@@ -52,7 +57,7 @@ class Verifier {
     if (done_.count(value)) return true;
     if (writers_.count(value)) return false;  // by a later unit
     if (const auto it = pieces_.find(value); it != pieces_.end()) {
-      int64_t bytes = 0;
+      int64_t bytes = gap_bytes_.count(value) ? gap_bytes_.at(value) : 0;
       for (const Value* piece : it->second) {
         if (!present(piece)) return false;
         bytes += piece->type.size_bytes();
@@ -105,6 +110,7 @@ class Verifier {
   std::unordered_map<const Node*, const Unit*> owners_;
   std::unordered_map<const Value*, const Alias*> aliased_;
   std::unordered_map<const Value*, std::vector<const Value*>> pieces_;
+  std::unordered_map<const Value*, int64_t> gap_bytes_;
   std::unordered_set<const Value*> done_;
 };
 

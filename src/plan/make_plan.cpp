@@ -15,6 +15,7 @@
 
 #include "plan/arena.h"
 #include "plan/forms.h"
+#include "plan/gaps.h"
 #include "plan/in_place.h"
 #include "plan/order.h"
 #include "plan/state_writes.h"
@@ -41,8 +42,10 @@ class Planner {
     number_inputs();
     choose_outputs();
     for (const int step : order_steps()) {
+      const size_t number = static_cast<size_t>(step - num_units());
       if (step < num_units()) add_launches(step);
-      else add_copy(copies_[static_cast<size_t>(step - num_units())]);
+      else if (number < copies_.size()) add_copy(copies_[number]);
+      else fill_gaps(gaps_[number - copies_.size()]);
     }
     for (const StateUpdate* update : writes_.copied) copy_state(*update);
     place();
@@ -109,9 +112,21 @@ class Planner {
 
   // ------------------------------------------------------------------------------------------------------- order
 
+  /// Steps are units, then copies, then what fills gaps.
   std::vector<int> order_steps() {
-    const int num_steps = num_units() + static_cast<int>(copies_.size());
-    Order order(num_steps);
+    for (const group::Gap& gap : groups_.gaps) {
+      if (gaps_.empty() || gaps_.back().front().base != gap.base) gaps_.emplace_back();
+      gaps_.back().push_back(gap);
+    }
+    const int num_copies = static_cast<int>(copies_.size());
+    Order order(num_units() + num_copies + static_cast<int>(gaps_.size()));
+    std::unordered_map<const Value*, int> gap_steps;
+    for (size_t i = 0; i < gaps_.size(); ++i) {
+      const Value* base = storages_.of(gaps_[i].front().base).base;
+      const int step = num_units() + num_copies + static_cast<int>(i);
+      gap_steps[base] = step;
+      order.add(storages_.writers(base).front().unit, step);  // memory for the base is needed from there on
+    }
     std::vector<StateRead> reads;
     std::vector<int> last_reader(static_cast<size_t>(num_units()), -1);  // so that each edge is added once
     auto add_read = [&](const Value* value, int step, int input) {
@@ -122,6 +137,8 @@ class Planner {
         if (!overlaps || writer.unit == step || std::exchange(last_reader[static_cast<size_t>(writer.unit)], step) == step) continue;
         order.add(writer.unit, step);
       }
+      const auto gap_step = gap_steps.find(storage.base);
+      if (gap_step != gap_steps.end() && storages_.writers(storage.base).front().unit != step) order.add(gap_step->second, step);
       if (const StateTensor* tensor = state_.find(storage.base)) {
         const int64_t begin = tensor->offset + storage.offset;
         reads.push_back({step, {tensor->block(), begin, begin + value->type.size_bytes()}, input});
@@ -134,7 +151,7 @@ class Planner {
     for (size_t i = 0; i < copies_.size(); ++i) add_read(copies_[i].source, num_units() + static_cast<int>(i), -1);
     std::unordered_set<const Value*> taken;
     for (const auto& [value, output] : output_of_) taken.insert(value);
-    writes_ = choose_state_writes(graph_, groups_, storages_, forms_, state_, reads, taken, order);
+    writes_ = choose_state_writes(graph_, groups_, storages_, forms_, state_, reads, taken, gap_steps, order);
     return order.sorted();
   }
 
@@ -194,11 +211,11 @@ class Planner {
   // ---------------------------------------------------------------------------------------------------- launches
 
   /// Kernels with the same text are one.
-  int kernel_number(const loop::Kernel& kernel, const Form& form) {
+  int kernel_number(const loop::Kernel& kernel, const schedule::Schedule& schedule) {
     const auto [at, is_new] = kernel_numbers_.emplace(loop::print(kernel, "k"), static_cast<int>(plan_.kernels.size()));
     if (is_new) {
       plan_.kernels.push_back(kernel);
-      plan_.schedules.push_back(form.schedule);
+      plan_.schedules.push_back(schedule);
     }
     return at->second;
   }
@@ -215,7 +232,7 @@ class Planner {
     if (is_new) {
       const Form& form = *forms_.forms[static_cast<size_t>(form_number)];
       at->second.kernels = overwrite(form, pairs);
-      for (const loop::Kernel& kernel : at->second.kernels) at->second.numbers.push_back(kernel_number(kernel, form));
+      for (const loop::Kernel& kernel : at->second.kernels) at->second.numbers.push_back(kernel_number(kernel, form.schedule));
     }
     return at->second;
   }
@@ -256,6 +273,18 @@ class Planner {
       }
       plan_.launches.push_back(std::move(launch));
     }
+  }
+
+  void fill_gaps(const std::vector<group::Gap>& gaps) {
+    const Value* base = gaps.front().base;
+    const loop::Kernel kernel = gap_kernel(gaps, plan_.target);
+    Launch launch;
+    launch.kernel = kernel_number(kernel, {});
+    launch.label = base->name;
+    launch.grid = kernel.grid;
+    launch.cost_ns = schedule::estimate_ns(kernel, plan_.target);
+    launch.arguments = {buffer_of(base)};
+    plan_.launches.push_back(std::move(launch));
   }
 
   void add_copy(std::string label, int source, int destination) {
@@ -326,6 +355,7 @@ class Planner {
   std::vector<Place> outputs_;
   std::unordered_map<const Value*, int> output_of_;  ///< what is computed into which output
   std::vector<Copy> copies_;
+  std::vector<std::vector<group::Gap>> gaps_;  ///< of one base each
   StateWrites writes_;
   std::unordered_map<const Value*, int> buffers_;
   std::unordered_map<const StateTensor*, int> state_buffers_;

@@ -31,8 +31,9 @@ namespace {
 
 class Chooser {
  public:
-  Chooser(const group::Groups& groups, const Storages& storages, const Forms& forms, const std::vector<StateRead>& reads, Order& order)
-      : groups_(groups), storages_(storages), forms_(forms), reads_(reads), order_(order) {
+  Chooser(const group::Groups& groups, const Storages& storages, const Forms& forms, const std::vector<StateRead>& reads,
+          const std::unordered_map<const Value*, int>& gap_steps, Order& order)
+      : groups_(groups), storages_(storages), forms_(forms), reads_(reads), gap_steps_(gap_steps), order_(order) {
     writes_.overwrites.resize(groups.units.size());
   }
 
@@ -52,6 +53,15 @@ class Chooser {
       if (!fits) break;
       edges.emplace_back(writer.unit, std::move(before));
       found.emplace_back(writer.unit, std::move(pairs));
+    }
+    if (const auto step = gap_steps_.find(base); fits && step != gap_steps_.end()) {
+      const StateRange range{tensor.block(), tensor.offset, tensor.offset + tensor.size_bytes()};
+      std::vector<int> before;
+      for (const StateRead& read : reads_) {
+        if (read.range.overlaps(range)) before.push_back(read.step);
+      }
+      fits = order_.try_add(before, step->second);
+      if (fits) edges.emplace_back(step->second, std::move(before));
     }
     if (!fits) {
       for (const auto& [unit, before] : edges) order_.remove(before, unit);
@@ -92,6 +102,7 @@ class Chooser {
   const Storages& storages_;
   const Forms& forms_;
   const std::vector<StateRead>& reads_;
+  const std::unordered_map<const Value*, int>& gap_steps_;
   Order& order_;
 };
 
@@ -115,8 +126,9 @@ void check_disjoint(const Graph& graph, const StateWeights& weights) {
 
 StateWrites choose_state_writes(const Graph& graph, const group::Groups& groups, const Storages& storages, const Forms& forms,
                                 const StateWeights& weights, const std::vector<StateRead>& reads,
-                                const std::unordered_set<const Value*>& taken, Order& order) {
-  Chooser chooser(groups, storages, forms, reads, order);
+                                const std::unordered_set<const Value*>& taken, const std::unordered_map<const Value*, int>& gap_steps,
+                                Order& order) {
+  Chooser chooser(groups, storages, forms, reads, gap_steps, order);
   if (!weights.any()) return std::move(chooser.writes_);
   check_disjoint(graph, weights);
   for (const StateUpdate& update : graph.state_updates) {

@@ -48,9 +48,10 @@ struct StateWrites {
   std::vector<const StateUpdate*> copied;                         ///< the others
 };
 
-/// Adds to the order what in-place writes ask for. `taken`: bases that have a place elsewhere.
+/// Adds to the order what in-place writes ask for. `taken`: bases that have a place elsewhere; `gap_steps`: the steps that fill the gaps of bases.
 StateWrites choose_state_writes(const Graph& graph, const group::Groups& groups, const Storages& storages, const Forms& forms,
                                 const StateWeights& weights, const std::vector<StateRead>& reads,
-                                const std::unordered_set<const Value*>& taken, Order& order);
+                                const std::unordered_set<const Value*>& taken, const std::unordered_map<const Value*, int>& gap_steps,
+                                Order& order);
 
 }  // namespace tcc::plan

@@ -253,6 +253,36 @@ graph @gradients(%x: f32[8, 8], %y: f32[8, 8]) -> () {
   EXPECT_EQ(plan.arena_bytes, 0) << print(plan);
 }
 
+TEST(State, PaddedPiecesAreWrittenInPlaceAndTheirGapsAtOnce) {
+  // Two vectors of odd sizes among five pieces of a flat gradient that a flat update reads.
+  Case c(std::string(R"(
+graph @step(%x: f32[8, 8], %y: f32[8, 5]) -> () {
+  weight @all: f32[128]
+  weight @w: f32[8, 8]
+  %zero: f32[] = full() {dtype=f32, shape=[], value=0.0}
+  %a: f32[8, 5] = dot_general(%x, %y) )") +
+         kDot + R"(
+  %ar: f32[40] = reshape(%a) {shape=[40]}
+  %b: f32[5] = reduce_sum(%y) {axes=[0]}
+  %bp: f32[8] = pad(%b, %zero) {high=[3], interior=[0], low=[0]}
+  %s: f32[8] = reduce_max(%x) {axes=[0]}
+  %xx: f32[8, 8] = mul(%x, %x)
+  %q: f32[8] = reduce_sum(%xx) {axes=[1]}
+  %m: f32[5] = reduce_max(%y) {axes=[0]}
+  %mp: f32[64] = pad(%m, %zero) {high=[59], interior=[0], low=[0]}
+  %g: f32[128] = concat(%ar, %bp, %s, %q, %mp) {axis=0}
+  %all2: f32[128] = sub(@all, %g)
+  return state(@all = %all2)
+}
+)");
+  const Plan plan = c.run();
+  EXPECT_EQ(copies(plan), 0) << print(plan);
+  EXPECT_EQ(overwriting(plan), 1) << print(plan);
+  int fills = 0;
+  for (const Launch& launch : plan.launches) fills += launch.arguments.size() == 1;
+  EXPECT_EQ(fills, 1) << print(plan);
+}
+
 TEST(State, ASumOfAllThreadsIsNotWrittenOverWhatTheyRead) {
   // On CUDA every thread of a block computes the sum and stores it.
   Case c(R"(
