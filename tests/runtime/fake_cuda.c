@@ -1,7 +1,9 @@
 /* A CUDA driver in one file, so that the launcher's use of the real one is tested without a device: memory is the host's,
- * kernels are the two C functions below, graphs are lists of nodes. It is strict where the real one is: a call without a current context,
+ * kernels are C functions of a library that the test names, graphs are lists of nodes. It is strict where the real one is: a call without a current context,
  * with memory that was not allocated, or with a stale handle fails. Built as a library named libcuda.so.1 when the test runs. */
+#include <dlfcn.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +13,11 @@ enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, NO_B
 
 /* What the test reads and sets. */
 struct fake_counts {
-  int kernel_launches, graph_launches, graphs, patched_nodes, live_allocations, live_modules, live_events, live_graphs, context_depth,
+  int kernel_launches, graph_launches, graphs, patched_nodes, fills, live_allocations, live_modules, live_events, live_graphs, context_depth,
       primary_retained;
+  long long live_bytes;
 } fake_counts;
+void* fake_kernels = 0; /* from dlopen: tcc_v1_<name> computes, <name>_parameters is the number of its buffers */
 const char* fake_failing_call = 0; /* the next call of that name fails */
 int fake_capability = 90;
 char fake_loaded_images[256]; /* first line of each image, in order */
@@ -46,18 +50,16 @@ static int in_device(CUdeviceptr p, size_t bytes) {
 }
 
 struct function {
-  const char* name;
+  char name[64];
   int parameters;
+  void (*body)(void* const* buffers, int64_t begin, int64_t end);
 };
-static struct function functions[] = {{"scale", 2}, {"add_weight", 3}};
+static struct function functions[32];
 static CUresult launch(struct function* f, unsigned grid, unsigned threads, uint64_t* p) {
   if (!f || !grid || !threads) return INVALID_VALUE;
   for (int i = 0; i < f->parameters; i++)
-    if (!in_device(p[i], 4 * grid * threads)) return 700;
-  for (unsigned i = 0; i < grid * threads; i++) {
-    if (f == &functions[0]) ((float*)p[1])[i] = 2 * ((float*)p[0])[i];
-    else ((float*)p[2])[i] = ((float*)p[0])[i] + ((float*)p[1])[i];
-  }
+    if (!in_device(p[i], 4)) return 700;
+  f->body((void* const*)p, 0, grid);
   fake_counts.kernel_launches++;
   return OK;
 }
@@ -154,11 +156,23 @@ CUresult cuModuleUnload(void* m) {
 CUresult cuModuleGetFunction(void** f, void* m, const char* name) {
   NEED_CONTEXT();
   if (m != functions) return INVALID_VALUE;
-  for (int i = 0; i < 2; i++)
-    if (!strcmp(functions[i].name, name)) {
-      *f = &functions[i];
-      return OK;
-    }
+  char symbol[160] = "tcc_v1_", *to = symbol + 7;
+  for (const char* c = name; *c; c++) {
+    *to++ = *c;
+    if (*c == '_') *to++ = '_';
+  }
+  *to = 0;
+  void* body = dlsym(fake_kernels, symbol);
+  snprintf(symbol, sizeof symbol, "%s_parameters", name);
+  int* parameters = dlsym(fake_kernels, symbol);
+  for (int i = 0; body && parameters && i < 32; i++) {
+    if (functions[i].body && strcmp(functions[i].name, name)) continue;
+    snprintf(functions[i].name, sizeof functions[i].name, "%s", name);
+    functions[i].parameters = *parameters;
+    functions[i].body = body;
+    *f = &functions[i];
+    return OK;
+  }
   return NOT_FOUND;
 }
 CUresult cuFuncSetAttribute(void* f, int a, int v) {
@@ -182,6 +196,7 @@ CUresult cuMemAlloc(CUdeviceptr* p, size_t bytes) {
     blocks[i].bytes = bytes;
     *p = (uintptr_t)blocks[i].memory;
     fake_counts.live_allocations++;
+    fake_counts.live_bytes += bytes;
     return OK;
   }
   return OUT_OF_MEMORY;
@@ -191,6 +206,7 @@ CUresult cuMemFree(CUdeviceptr p) {
   for (int i = 0; i < 64; i++) {
     if (blocks[i].memory && (uintptr_t)blocks[i].memory == p) {
       free(blocks[i].memory);
+      fake_counts.live_bytes -= blocks[i].bytes;
       blocks[i].memory = 0;
       fake_counts.live_allocations--;
       return OK;
@@ -229,23 +245,33 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr d, CUdeviceptr s, size_t n, void* stream)
   return cuMemcpyDtoD(d, s, n);
 }
 static CUresult fill(CUdeviceptr d, uint32_t v, size_t width, size_t n) {
+  fake_counts.fills++;
   if (!in_device(d, n * width)) return INVALID_VALUE;
   for (size_t i = 0; i < n; i++) memcpy((char*)d + i * width, &v, width);
   return OK;
 }
 CUresult cuMemsetD8Async(CUdeviceptr d, unsigned char v, size_t n, void* s) {
   NEED_CONTEXT();
-  (void)s;
+  if (s == fake_capturing_stream) {
+    fake_counts.fills++;
+    return OK;
+  }
   return fill(d, v, 1, n);
 }
 CUresult cuMemsetD16Async(CUdeviceptr d, unsigned short v, size_t n, void* s) {
   NEED_CONTEXT();
-  (void)s;
+  if (s == fake_capturing_stream) {
+    fake_counts.fills++;
+    return OK;
+  }
   return fill(d, v, 2, n);
 }
 CUresult cuMemsetD32Async(CUdeviceptr d, unsigned v, size_t n, void* s) {
   NEED_CONTEXT();
-  (void)s;
+  if (s == fake_capturing_stream) {
+    fake_counts.fills++;
+    return OK;
+  }
   return fill(d, v, 4, n);
 }
 

@@ -3,9 +3,8 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "runtime/toy_model.h"
+#include "runtime/fake_cuda.h"
 #include "tcc/runtime/library.h"
-#include "tcc/support/files.h"
 
 namespace tcc {
 namespace {
@@ -13,98 +12,38 @@ namespace {
 using runtime::Device;
 using runtime::Instance;
 using runtime::Library;
-using test::run_command;
+using test::expect_toy_outputs;
+using test::toy_input;
 
-struct FakeCounts {
-  int kernel_launches, graph_launches, graphs, patched_nodes, live_allocations, live_modules, live_events, live_graphs, context_depth,
-      primary_retained;
-};
-
-Tensor numbers(float first) {
-  Tensor x(DType::f32, {2, 3});
-  for (int i = 0; i < 6; i++) x.mutable_data<float>()[i] = first + static_cast<float>(i);
-  return x;
-}
-
-void expect_outputs(const std::vector<Tensor>& outputs, float first) {
-  for (int i = 0; i < 6; i++) {
-    EXPECT_EQ(outputs[0].data<float>()[i], 2 * (first + static_cast<float>(i)) + static_cast<float>(10 * i));
-    EXPECT_EQ(outputs[1].data<float>()[i], first + static_cast<float>(i));
-  }
-  const int32_t expected[] = {0, 0, 7, 7};
-  for (int i = 0; i < 4; i++) EXPECT_EQ(outputs[2].data<int32_t>()[i], expected[i]);
-}
-
-class FakeCuda : public testing::Test {
+class FakeCuda : public test::FakeCuda {
  protected:
-  // One driver for the process; a library loaded under that name is what dlopen("libcuda.so.1") then gives, whatever is installed.
-  static void SetUpTestSuite() {
-    folder_ = new test::TemporaryFolder;
-    const std::string path = *folder_ / "libcuda.so.1";
-    const auto built =
-        run_command("cc -std=gnu11 -w -O1 -shared -fPIC -Wl,-soname,libcuda.so.1 '" TCC_TEST_DATA_DIR "/fake_cuda.c' -o '" + path + "'");
-    ASSERT_EQ(built.exit_code, 0) << built.output;
-    driver_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(driver_, nullptr) << dlerror();
-  }
-  static void TearDownTestSuite() { delete folder_; }
-
-  template <class T> static T& variable(const char* name) { return *static_cast<T*>(dlsym(driver_, name)); }
-  static FakeCounts& counts() { return variable<FakeCounts>("fake_counts"); }
-  static void fail_next(const char* call) { variable<const char*>("fake_failing_call") = call; }
-
-  void SetUp() override {
-    variable<int>("fake_capability") = 90;
-    variable<char[256]>("fake_loaded_images")[0] = '\0';
-    counts() = {};
-  }
-  void TearDown() override {
-    EXPECT_EQ(counts().live_allocations, 0);
-    EXPECT_EQ(counts().live_modules, 0);
-    EXPECT_EQ(counts().live_events, 0);
-    EXPECT_EQ(counts().live_graphs, 0);
-    EXPECT_EQ(counts().context_depth, 0);
-    EXPECT_EQ(counts().primary_retained, 0);
-  }
+  static void SetUpTestSuite() { start(test::kToyKernels); }
+  static void TearDownTestSuite() { stop(); }
 
   std::shared_ptr<const Library> library(const std::function<void(link::LinkInput&)>& change = [](link::LinkInput&) {}) {
-    link::LinkInput input = test::toy_model(*folder_, true);
+    link::LinkInput input = test::toy_model(folder(), true);
     change(input);
-    static int number = 0;
-    const std::string path = *folder_ / ("toy" + std::to_string(number++) + ".so");
-    link::link_shared_object(input, path);
-    return Library::open(path);
+    return link_and_open(input);
   }
-
-  static inline test::TemporaryFolder* folder_ = nullptr;
-  static inline void* driver_ = nullptr;
 };
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(ExitCode::environment)) << error.what();
-    return error.what();
-  }
-  return "no error";
-}
+std::string message_of(const std::function<void()>& action) { return test::message_of(action, ExitCode::environment); }
 
 TEST_F(FakeCuda, BuildsTheGraphOnceAndPatchesWhatMoved) {
   std::string log;
   Instance instance(library(), {.log = [&](const std::string& message) { log = message; }});
   ASSERT_TRUE(instance.on_cuda());
   EXPECT_NE(log.find("toy runs on Fake GPU (CUDA device 0, compute capability 9.0)"), std::string::npos) << log;
-  for (int i = 0; i < 3; i++) expect_outputs(instance.run({numbers(static_cast<float>(i))}), static_cast<float>(i));
+  for (int i = 0; i < 3; i++) expect_toy_outputs(instance.run({toy_input(static_cast<float>(i))}), static_cast<float>(i));
   EXPECT_EQ(counts().graphs, 1);
   EXPECT_EQ(counts().graph_launches, 3);
   EXPECT_EQ(counts().patched_nodes, 0);
   const int allocations = counts().live_allocations;  // weights, workspace, four staged tensors
   EXPECT_EQ(allocations, 6);
 
-  instance.prepare({numbers(50)});
+  instance.prepare({toy_input(50)});
   instance.run_prepared();
-  expect_outputs(instance.prepared_outputs(), 50);
+  expect_toy_outputs(instance.prepared_outputs(), 50);
   EXPECT_EQ(counts().graphs, 1);
   EXPECT_EQ(counts().patched_nodes, 5);  // every launch touches an input or output
   const runtime::Timing timing = instance.run_prepared();
@@ -116,7 +55,7 @@ TEST_F(FakeCuda, BuildsTheGraphOnceAndPatchesWhatMoved) {
   ASSERT_EQ(profile.size(), 5u);
   EXPECT_EQ(profile[0].time_us, 250);
   EXPECT_EQ(counts().graph_launches, 15);
-  expect_outputs(instance.run({numbers(3)}), 3);
+  expect_toy_outputs(instance.run({toy_input(3)}), 3);
   EXPECT_EQ(counts().patched_nodes, 10);
 }
 
@@ -124,7 +63,7 @@ TEST_F(FakeCuda, LaunchesIntoACaptureAndKeepsItsGraphRight) {
   const auto model = library();
   const tcc_api& api = model->api();
   Instance other(model, {.device = Device::cuda, .cuda_graph = false});
-  expect_outputs(other.run({numbers(1)}), 1);
+  expect_toy_outputs(other.run({toy_input(1)}), 1);
   EXPECT_EQ(counts().graphs, 0);
 
   tcc_create_options options = {};
@@ -144,11 +83,11 @@ TEST_F(FakeCuda, LaunchesIntoACaptureAndKeepsItsGraphRight) {
                               {memory[set][3], four, nullptr, 1, TCC_I32, TCC_DEVICE_CUDA, 0, {}}};
     return api.run(instance, &in, 1, out, 3, nullptr, 0, stream);
   };
-  const Tensor x = numbers(4);
+  const Tensor x = toy_input(4);
   ASSERT_EQ(api.copy(instance, memory[1][0], TCC_DEVICE_CUDA, x.bytes(), TCC_DEVICE_CPU, 24), TCC_OK);
   ASSERT_EQ(run(0, nullptr), TCC_OK) << api.last_error();
   const int before = counts().graph_launches;
-  ASSERT_EQ(run(1, *static_cast<void**>(dlsym(driver_, "fake_capturing_stream"))), TCC_OK) << api.last_error();
+  ASSERT_EQ(run(1, *static_cast<void**>(dlsym(driver(), "fake_capturing_stream"))), TCC_OK) << api.last_error();
   EXPECT_EQ(counts().graph_launches, before);
   // The addresses are those of the captured run, the graph's are older: it has to be patched all the same.
   ASSERT_EQ(run(1, nullptr), TCC_OK) << api.last_error();
@@ -218,20 +157,20 @@ TEST_F(FakeCuda, NamesTheCallTheErrorAndTheKernel) {
 
   Instance instance(model, {.device = Device::cuda});
   fail_next("cuGraphAddKernelNode");
-  message = message_of([&] { instance.run({numbers(0)}); });
+  message = message_of([&] { instance.run({toy_input(0)}); });
   EXPECT_TRUE(contains(message, "cuGraphAddKernelNode of kernel `scale` (`block/Scale`), grid 2: CUDA_ERROR_INVALID_VALUE")) << message;
-  expect_outputs(instance.run({numbers(8)}), 8);  // the next run begins anew
+  expect_toy_outputs(instance.run({toy_input(8)}), 8);  // the next run begins anew
   fail_next("cuGraphExecMemsetNodeSetParams");
-  instance.prepare({numbers(1)});
+  instance.prepare({toy_input(1)});
   message = message_of([&] { instance.run_prepared(); });
   EXPECT_TRUE(contains(message, "cuGraphExecMemsetNodeSetParams of kernel `fill` (`zeros`)")) << message;
   instance.run_prepared();
-  expect_outputs(instance.prepared_outputs(), 1);
+  expect_toy_outputs(instance.prepared_outputs(), 1);
 }
 
 TEST_F(FakeCuda, UsesTheCallersContext) {
   void* context = nullptr;
-  reinterpret_cast<int (*)(void**, int)>(dlsym(driver_, "cuDevicePrimaryCtxRetain"))(&context, 5);
+  reinterpret_cast<int (*)(void**, int)>(dlsym(driver(), "cuDevicePrimaryCtxRetain"))(&context, 5);
   const auto model = library();
   const tcc_api& api = model->api();
   tcc_create_options options = {};
@@ -245,7 +184,7 @@ TEST_F(FakeCuda, UsesTheCallersContext) {
   EXPECT_EQ(info.device, TCC_DEVICE_CUDA);
   EXPECT_EQ(counts().primary_retained, 1);  // ours alone
   api.destroy(instance);
-  reinterpret_cast<int (*)(int)>(dlsym(driver_, "cuDevicePrimaryCtxRelease"))(5);
+  reinterpret_cast<int (*)(int)>(dlsym(driver(), "cuDevicePrimaryCtxRelease"))(5);
 }
 
 }  // namespace

@@ -12,36 +12,13 @@ namespace {
 using runtime::Device;
 using runtime::Instance;
 using runtime::Library;
+using test::message_of;
 using test::run_command;
 using test::TemporaryFolder;
 using test::toy_model;
 
-Tensor numbers() {
-  Tensor x(DType::f32, {2, 3});
-  for (int i = 0; i < 6; i++) x.mutable_data<float>()[i] = static_cast<float>(i) + 0.5f;
-  return x;
-}
-
-void expect_toy_outputs(const std::vector<Tensor>& outputs) {
-  ASSERT_EQ(outputs.size(), 3u);
-  for (int i = 0; i < 6; i++) {
-    const float x = static_cast<float>(i) + 0.5f;
-    EXPECT_EQ(outputs[0].data<float>()[i], 2 * x + static_cast<float>(10 * i));
-    EXPECT_EQ(outputs[1].data<float>()[i], x);
-  }
-  const int32_t expected[] = {0, 0, 7, 7};
-  for (int i = 0; i < 4; i++) EXPECT_EQ(outputs[2].data<int32_t>()[i], expected[i]);
-}
-
-std::string message_of(const std::function<void()>& action, ExitCode code) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
-    return error.what();
-  }
-  return "no error";
-}
+Tensor numbers() { return test::toy_input(0.5f); }
+void expect_outputs(const std::vector<Tensor>& outputs) { test::expect_toy_outputs(outputs, 0.5f); }
 
 class ToyLibrary : public testing::Test {
  protected:
@@ -64,7 +41,7 @@ TEST_F(ToyLibrary, DescribesAndRuns) {
 
   for (const int num_threads : {1, 2, 3}) {
     Instance instance(library, {.device = Device::cpu, .num_threads = num_threads});
-    for (int repeat = 0; repeat < 100; repeat++) expect_toy_outputs(instance.run({numbers()}));
+    for (int repeat = 0; repeat < 100; repeat++) expect_outputs(instance.run({numbers()}));
     EXPECT_EQ(instance.info().workspace_bytes, 512u);
     EXPECT_EQ(instance.info().num_launches, 5u);
   }
@@ -75,7 +52,7 @@ TEST_F(ToyLibrary, DescribesAndRuns) {
   automatic.prepare({numbers()});
   EXPECT_GT(automatic.run_prepared().host_us, 0);
   EXPECT_GT(automatic.run_prepared_many(10).device_us, 0);
-  expect_toy_outputs(automatic.prepared_outputs());
+  expect_outputs(automatic.prepared_outputs());
   const auto profile = automatic.profile_prepared();
   ASSERT_EQ(profile.size(), 5u);
   EXPECT_EQ(profile[1].label, "block/Add");
@@ -93,7 +70,7 @@ TEST_F(ToyLibrary, RefusesTensorsThatDoNotFit) {
   EXPECT_NE(message({Tensor(DType::f32, {2, 4})}).find("input `x`: axis 1 is 4, expected 3: shape is [2, 4], expected [2, 3]"),
             std::string::npos);
   // A run that was refused does not harm the next.
-  expect_toy_outputs(instance.run({numbers()}));
+  expect_outputs(instance.run({numbers()}));
   EXPECT_NE(message_of([&] { Instance cuda(Library::open(path_), {.device = Device::cuda}); }, ExitCode::environment)
                 .find("compiled without --target=cuda"),
             std::string::npos);
@@ -210,7 +187,7 @@ TEST(CpuLevels, TheHighestThatTheCpuHas) {
     EXPECT_EQ(outputs[0].data<float>()[5], 33);
     EXPECT_NE(instance.device_name().find("x86-64-v3"), std::string::npos);
   } else {
-    expect_toy_outputs(outputs);
+    expect_outputs(outputs);
   }
 }
 
@@ -300,7 +277,7 @@ TEST(Weights, InAFileOfTheirOwn) {
   link::write_weights_file(input, folder / "toy.weights");
   const auto library = Library::open(folder / "toy.so");
   Instance instance(library, {.device = Device::cpu, .weights_path = folder / "toy.weights"});
-  expect_toy_outputs(instance.run({numbers()}));
+  expect_outputs(instance.run({numbers()}));
   const auto message = [&](const std::string& path) {
     return message_of([&] { Instance bad(library, {.device = Device::cpu, .weights_path = path}); },
                       path.empty() ? ExitCode::usage : ExitCode::environment);

@@ -54,11 +54,10 @@ std::string compile_c(const TemporaryFolder& folder, const std::string& source) 
   return bytes;
 }
 
-namespace {
-
 // One item is one row.
-const char* const kCpuKernels = R"(
+const char* const kToyKernels = R"(
 #include <stdint.h>
+const int scale_parameters = 2, add_weight_parameters = 3;
 void tcc_v1_scale(void* const* b, int64_t begin, int64_t end) {
   const float* x = b[0]; float* t = b[1];
   for (int64_t i = begin * 3; i < end * 3; i++) t[i] = 2 * x[i];
@@ -68,6 +67,8 @@ void tcc_v1_add__weight(void* const* b, int64_t begin, int64_t end) {
   for (int64_t i = begin * 3; i < end * 3; i++) y[i] = t[i] + w[i];
 }
 )";
+
+namespace {
 
 const char* const kPtx = R"(
 .version 7.0
@@ -136,13 +137,40 @@ LinkInput toy_model(const TemporaryFolder& folder, bool cuda) {
   Tensor w(DType::f32, {2, 3});
   for (int i = 0; i < 6; i++) w.mutable_data<float>()[i] = static_cast<float>(10 * i);
   input.weights = {w, w.reshaped({6}), Tensor(DType::f32, {0})};
-  input.cpu_objects = {{"kernels.o", compile_c(folder, kCpuKernels)}};
+  input.cpu_objects = {{"kernels.o", compile_c(folder, kToyKernels)}};
   input.program.targets = {toy_target(TargetKind::cpu)};
   if (cuda) {
     input.images = {{.kind = ImageKind::ptx, .arch = 80, .arch_specific = false, .bytes = kPtx}};
     input.program.targets.push_back(toy_target(TargetKind::cuda));
   }
   return input;
+}
+
+Tensor toy_input(float first) {
+  Tensor x(DType::f32, {2, 3});
+  for (int i = 0; i < 6; i++) x.mutable_data<float>()[i] = first + static_cast<float>(i);
+  return x;
+}
+
+void expect_toy_outputs(const std::vector<Tensor>& outputs, float first) {
+  ASSERT_EQ(outputs.size(), 3u);
+  for (int i = 0; i < 6; i++) {
+    const float x = first + static_cast<float>(i);
+    EXPECT_EQ(outputs[0].data<float>()[i], 2 * x + static_cast<float>(10 * i));
+    EXPECT_EQ(outputs[1].data<float>()[i], x);
+  }
+  const int32_t expected[] = {0, 0, 7, 7};
+  for (int i = 0; i < 4; i++) EXPECT_EQ(outputs[2].data<int32_t>()[i], expected[i]);
+}
+
+std::string message_of(const std::function<void()>& action, ExitCode code) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
+    return error.what();
+  }
+  return "no error";
 }
 
 }  // namespace tcc::test

@@ -5,10 +5,12 @@
 //   u: i32[4]  <── fill                                                     u = 7
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "tcc/link/link.h"
+#include "tcc/support/diagnostics.h"
 
 namespace tcc::test {
 
@@ -37,5 +39,15 @@ std::string compile_c(const TemporaryFolder& folder, const std::string& source);
 
 /// `cuda`: with a second target whose kernels are PTX.
 link::LinkInput toy_model(const TemporaryFolder& folder, bool cuda = false);
+/// The input x = first, first + 1, ..., and a check of what the model has to give for it.
+Tensor toy_input(float first);
+void expect_toy_outputs(const std::vector<Tensor>& outputs, float first);
+
+/// The C of the kernels, for the fake CUDA driver: what tcc_v1_<name> computes, and how many parameters it has as <name>_parameters.
+extern const char* const kToyKernels;
+extern const char* const kTrainerKernels;
+
+/// What the error says; "no error" when there is none. Its exit code is checked.
+std::string message_of(const std::function<void()>& action, ExitCode code);
 
 }  // namespace tcc::test

@@ -60,7 +60,7 @@ struct ScalarInfo {
 enum class Device { automatic = TCC_DEVICE_AUTO, cpu = TCC_DEVICE_CPU, cuda = TCC_DEVICE_CUDA };
 
 /// The shared object. Errors: environment when the file is missing, is no library, or is none of ours.
-class Library {
+class Library : public std::enable_shared_from_this<Library> {
  public:
   static std::shared_ptr<const Library> open(const std::string& path);
   ~Library();
