@@ -83,8 +83,8 @@ Results decompose_rng_bits(Builder& b, const Node& node) {
   const DType dtype = node.attrs.get_dtype("dtype");
   const int64_t count = num_elements(shape);
   if (count == 0) return {b.full_int(dtype, shape, 0)};
-  // The seed's halves and the stream: scalars.
-  Value* seed = b.emit(Op::bitcast_, {node.operand(0)}, {{"dtype", DType::u64}});
+  // All per element, the seed's halves too: scalars would be a unit, and a launch, of their own, while a thread computes them once for all its elements.
+  Value* seed = b.emit(Op::bitcast_, {b.broadcast_to(node.operand(0), shape)}, {{"dtype", DType::u64}});
   Value* key = b.cast(seed, DType::u32);
   Value* upper = b.cast(b.binary(Op::shr_, seed, constant(b, seed, 32)), DType::u32);
   Value* high = b.mul(upper, constant(b, upper, prims::kMixSeed));
@@ -101,10 +101,11 @@ Results decompose_rng_bits(Builder& b, const Node& node) {
     Value* wide = b.cast(left, DType::u64);
     Value* product = b.mul(wide, constant(b, wide, prims::kMultiplier));
     Value* upper_half = b.cast(b.binary(Op::shr_, product, constant(b, product, 32)), DType::u32);
-    const int64_t grown = (prims::kKeyStep * round) & 0xFFFFFFFF;
-    Value* round_key = round == 0 ? key : b.add(key, constant(b, key, grown));
+    Value* lower_half =
+        b.mul(left, constant(b, left, prims::kMultiplier));  // rather than of the product, which then is the upper half alone
+    Value* round_key = round == 0 ? key : b.add(key, constant(b, key, (prims::kKeyStep * round) & 0xFFFFFFFF));
     left = b.binary(Op::xor_, b.binary(Op::xor_, upper_half, right), round_key);
-    right = b.cast(product, DType::u32);
+    right = lower_half;
   }
   if (dtype == DType::u32) return {left};
   Value* above = b.cast(right, DType::u64);
