@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/toy_model.h"
+#include "runtime/toy_trainer.h"
 #include "tcc/runtime/library.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
@@ -136,6 +136,53 @@ TEST(Link, Manifest) {
   EXPECT_TRUE(contains(text, R"("peak_bytes": 512)"));
   EXPECT_TRUE(contains(text, R"("levels": ["x86-64-v1"])"));
   EXPECT_EQ(run_command("python3 -m json.tool '" + (folder / "toy.json") + "' > /dev/null").exit_code, 0);
+}
+
+TEST(Link, ManifestOfATrainingLibrary) {
+  TemporaryFolder folder;
+  const LinkInput input = test::toy_trainer(folder, 2, true);
+  const std::string text = write_manifest(input);
+  for (
+      const char* part :
+      {R"("accumulate": 2,)",
+       R"({"name": "w", "role": "parameter", "dtype": "f32", "shape": [4], "bytes": 16, "section": "parameters.f32", "offset": 0, "trained": true})",
+       R"({"name": "b", "role": "parameter", "dtype": "f32", "shape": [70], "bytes": 280, "section": "parameters.f32", "offset": 256, "trained": false})",
+       R"({"name": "optimizer.step", "role": "optimizer", "dtype": "f32", "shape": [], "bytes": 4, "section": "optimizer.f32", "offset": 0})",
+       R"({"name": "gradients.f32", "role": "gradient", "dtype": "f32", "bytes": 768})",
+       R"({"name": "lr", "dtype": "f32", "default": 0.125})"}) {
+    EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
+  }
+  EXPECT_FALSE(contains(text, "flat"));  // a view
+  // state 2560 + 256 of scalars, gradients 768, workspace 1024
+  EXPECT_EQ(planned_memory(input, input.program.targets[0], 1).peak_bytes(), 2560 + 256 + 768 + 1024u);
+  EXPECT_TRUE(contains(text, R"("planned_peak_bytes": 4608)"));
+  EXPECT_EQ(planned_memory(input, input.program.targets[0], 0).peak_bytes(), 2560 + 256u);
+  write_file_atomically(folder / "trainer.json", std::string_view(text));
+  EXPECT_EQ(run_command("python3 -m json.tool '" + (folder / "trainer.json") + "' > /dev/null").exit_code, 0);
+}
+
+TEST(Link, NamesWhatDoesNotFitInTheState) {
+  TemporaryFolder folder;
+  LinkInput input = test::toy_trainer(folder);
+  input.program.accumulate = 4;
+  input.program.state.tensors[1].offset = 700;
+  input.program.state.tensors[0].initial = Tensor(DType::f32, {3});
+  FunctionCode& step = input.program.targets[0].functions[1];
+  step.buffers.push_back({BufferKind::state, 1, 512, 300, "far"});
+  step.buffers.push_back({BufferKind::scalar, 2, 0, 4, "rate"});
+  step.launches.push_back({.kind = LaunchKind::fill, .arguments = {6}, .label = "set lr", .size_bytes = 4});
+  input.program.targets[0].functions.pop_back();
+  const std::string half = message_of(input, folder / "a.so", ExitCode::internal);
+  EXPECT_TRUE(contains(half, "code for 4 functions of 5")) << half;
+  input.program.targets[0].functions.emplace_back();
+  const std::string message = message_of(input, folder / "a.so", ExitCode::internal);
+  for (const char* part :
+       {"a step has 4 micro-batches, without functions `step` and `accumulate`",
+        "state tensor `b` does not lie in its section `parameters.f32`", "state tensor `w` has first contents of 12 bytes, expected 16",
+        "target cpu, function step", "`far` ends at 812 in a state block of 768 bytes", "`rate` is scalar 2 of 2",
+        "launch 2 `set lr` writes to an input, weight or scalar"}) {
+    EXPECT_TRUE(contains(message, part)) << part << "\n" << message;
+  }
 }
 
 TEST(Link, CpuSymbolsAreUnique) {

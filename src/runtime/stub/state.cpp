@@ -295,7 +295,7 @@ uint32_t next_of_step(const tcc_instance* instance) {
 
 bool wants_zero_gradients(const tcc_instance* instance, uint32_t function) {
   const State& state = instance->state;
-  if (!instance->functions[function].uses_gradients) return false;
+  if (!instance->functions[function].uses_gradients || instance->view.header().gradient_bytes == 0) return false;
   if (!state.gradients_zeroed) return true;
   const bool adds = function == state.accumulate || (function == state.step && state.accumulate != kNoFunction);
   return adds && state.micro_batch == 0 && (!state.gradients_clean || state.gradients_shared);
