@@ -1,6 +1,7 @@
 // Rewrites of ops that read parts of tensors or put them together: slice, pad, concat, gather, and of contractions and reductions whose operand is a view.
 //   slice(slice(x)), slice of all, slice inside one operand of a concat     gather at constant indices that step evenly   ->  slice
 //   concat of neighbouring slices of x  ->  one slice                       dot_general(transpose(x), y)                  ->  dot_general(x, y)
+//                                                                           dot_general over neighbouring axes            ->  over one
 
 #include <algorithm>
 
@@ -220,6 +221,35 @@ Value* dot_of_transpose(Rewriter& r, Node& node) {
   return nullptr;
 }
 
+// Two axes that are summed over and lie side by side in both operands are one: [B, S, M] x [B, S, N] over B and S is a plain matrix product.
+Value* dot_over_neighbours(Rewriter& r, Node& node) {
+  const Axes& lhs = node.attrs.get_ints("lhs_contract");
+  const Axes& rhs = node.attrs.get_ints("rhs_contract");
+  for (size_t i = 0; i < lhs.size(); ++i) {
+    for (size_t j = 0; j < lhs.size(); ++j) {
+      if (lhs[j] != lhs[i] + 1 || rhs[j] != rhs[i] + 1) continue;
+      std::vector<Value*> operands;
+      Attrs attrs = node.attrs;
+      for (int side = 0; side < 2; ++side) {
+        const int64_t axis = side == 0 ? lhs[i] : rhs[i];  // the next one goes into it
+        Shape shape = node.operand(side)->type.shape();
+        shape[static_cast<size_t>(axis)] *= shape[static_cast<size_t>(axis) + 1];
+        shape.erase(shape.begin() + axis + 1);
+        operands.push_back(r.reshape(node.operand(side), shape));
+        for (const char* name : {side == 0 ? "lhs_batch" : "rhs_batch", side == 0 ? "lhs_contract" : "rhs_contract"}) {
+          Axes axes;
+          for (const int64_t old : node.attrs.get_ints(name)) {
+            if (old != axis + 1) axes.push_back(old > axis ? old - 1 : old);
+          }
+          attrs.set(name, std::move(axes));
+        }
+      }
+      return r.emit(Op::dot_general_, std::move(operands), std::move(attrs));
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::vector<RewriteRow> access_rewrites() {
@@ -239,6 +269,7 @@ std::vector<RewriteRow> access_rewrites() {
       {Op::reduce_and_, reduce_of_unit_axes},
       {Op::reduce_or_, reduce_of_unit_axes},
       {Op::dot_general_, dot_of_transpose},
+      {Op::dot_general_, dot_over_neighbours},
   };
 }
 

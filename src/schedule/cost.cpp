@@ -28,12 +28,22 @@ class Meter {
 
  private:
   void run(const Stmt& stmt, double times, bool vector) {
+    const size_t outer_unrolled = unrolled_.size();
+    const double outer_threads = threads_;
     if (const auto* dims = dims_of(stmt)) {
       for (const auto& dim : *dims) {
         times *= static_cast<double>(dim.var->extent);
         vector |= dim.bind == Bind::vector;
+        if (dim.bind == Bind::unroll) unrolled_.push_back(dim.var.get());
+        if (dim.bind == Bind::thread || dim.bind == Bind::warp || dim.bind == Bind::lane) threads_ *= static_cast<double>(dim.var->extent);
       }
     }
+    visit_statement(stmt, times, vector);
+    unrolled_.resize(outer_unrolled);
+    threads_ = outer_threads;
+  }
+
+  void visit_statement(const Stmt& stmt, double times, bool vector) {
     if (const auto* loop = std::get_if<Loop>(&stmt.node)) {
       count(loop->where, times, vector);
     } else if (const auto* reduce = std::get_if<Reduce>(&stmt.node)) {
@@ -55,7 +65,7 @@ class Meter {
     } else if (const auto* branch = std::get_if<If>(&stmt.node)) {
       count(branch->condition, times, vector);
     } else if (const auto* copy = std::get_if<Copy>(&stmt.node)) {
-      double elements = times;
+      double elements = times / threads_;  // the threads of a block share it
       for (const int64_t extent : copy->extents) elements *= static_cast<double>(extent);
       touch(copy->source, elements);
     } else if (const auto* mma = std::get_if<Mma>(&stmt.node)) {
@@ -80,19 +90,30 @@ class Meter {
     run(combine.body, times, vector);
     for (const ExprPtr& result : combine.results) count(result, times, vector);
   }
+  double repeats(const Expr& load) const {
+    double again = 1;
+    for (const Var* var : unrolled_) {
+      const bool used = std::any_of(load.indices.begin(), load.indices.end(), [&](const Index& index) { return index.uses(var); });
+      if (!used) again *= static_cast<double>(var->extent);
+    }
+    return again;
+  }
   void count(const ExprPtr& expr, double times, bool vector) {
     visit(expr, [&](const Expr& e) {
       if (e.kind == Expr::Kind::op) add(arithmetic_cost(e.op) * times, vector);
-      if (e.kind == Expr::Kind::load) touch(e.buffer, times);
+      if (e.kind == Expr::Kind::load) touch(e.buffer, times, repeats(e));
     });
   }
   void add(double ops, bool vector) {
     work.ops += ops;
     if (vector) work.vector_ops += ops;
   }
-  void touch(const BufferRef& buffer, double times) {
+  /// `again`: how many of the times it is what an unrolled loop has in a register already.
+  void touch(const BufferRef& buffer, double times, double again = 1) {
     const double bytes = times * size_bits(buffer->dtype) / 8;
     work.load_bytes += bytes;
+    if (buffer->space == Space::global) work.global_bytes += bytes / again;
+    if (buffer->space == Space::shared) work.shared_bytes += bytes / again;
     if (buffer->space == Space::global) touched_[buffer] += bytes;
   }
 
@@ -100,6 +121,8 @@ class Meter {
     bool operator()(const BufferRef& a, const BufferRef& b) const { return a->id < b->id; }
   };
   std::map<BufferRef, double, ById> touched_;
+  std::vector<const Var*> unrolled_;  ///< of the loops around
+  double threads_ = 1;
 };
 
 }  // namespace
@@ -115,8 +138,10 @@ double time_ns(const Work& work, const Target& target, double parallel) {
   const double share = std::clamp(parallel / target.cores, 1.0 / target.cores, 1.0);
   if (target.kind == Target::Kind::cuda) {
     const double arithmetic = work.ops / (target.flops_per_ns / 2), memory = work.unique_bytes / target.bytes_per_ns;
-    const double cache = work.load_bytes / (target.bytes_per_ns * 2.5);
-    return std::max({arithmetic, memory, cache}) / share;
+    // Caches give about 2.5 times what memory does, shared memory (128 bytes a cycle of each multiprocessor) about 6.5 times; registers are free.
+    const double cache = work.global_bytes / (target.bytes_per_ns * 2.5);
+    const double shared = work.shared_bytes / (target.bytes_per_ns * 6.5);
+    return std::max({arithmetic, memory, cache, shared}) / share;
   }
   // Half of the peak rate: loads, stores and address arithmetic take their part.
   const double per_core = target.flops_per_ns / 2 / target.cores / 2, lanes = target.vector_bytes / 4.0;
