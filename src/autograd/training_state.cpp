@@ -23,13 +23,12 @@ constexpr const char* kStep = "optimizer.step";
 
 std::string slot_name(const std::string& slot, const std::string& of) { return "optimizer." + slot + "." + of; }
 
-/// Whether a contraction makes the value, but for views, casts and what is done element by element to its result alone.
-bool made_by_contraction(const Value* value) {
-  while (value->producer != nullptr && (value->producer->op == Op::reshape_ || value->producer->op == Op::cast_))
-    value = value->producer->operand(0);
-  if (value->producer == nullptr) return false;
-  const Op op = value->producer->op;
-  return op == Op::dot_general_ || op == Op::conv_general_ || op == Op::matmul_;
+/// Whether a matmul makes the value, but for views and casts. Not a convolution: its weights are laid out other than its sums, and what is updated there
+/// must wait for the convolution back to the input, while large activations stay alive.
+bool made_by_matmul(const Value* value) {
+  const auto is_passed = [](Op op) { return op == Op::reshape_ || op == Op::cast_ || op == Op::transpose_; };
+  while (value->producer != nullptr && is_passed(value->producer->op)) value = value->producer->operand(0);
+  return value->producer != nullptr && (value->producer->op == Op::dot_general_ || value->producer->op == Op::matmul_);
 }
 
 /// Zeros that take no memory until they are written: pages that were never touched.
@@ -108,7 +107,7 @@ TrainingState::TrainingState(const Graph& joint, const Graph& forward, const Opt
 void TrainingState::add_parameters(std::vector<Trained> trained, const OptimizerOptions& options) {
   const bool fuses = options.fuse_updates && options.clip_norm <= 0 && options.accumulate <= 1 && !options.loss_scale.enabled();
   const auto apart_end =
-      std::stable_partition(trained.begin(), trained.end(), [&](const Trained& t) { return fuses && made_by_contraction(t.gradient); });
+      std::stable_partition(trained.begin(), trained.end(), [&](const Trained& t) { return fuses && made_by_matmul(t.gradient); });
   std::unordered_set<const Value*> apart;
   for (auto t = trained.begin(); t != apart_end; ++t) apart.insert(t->weight);
   auto is_apart = [&](const Trained& t) { return apart.count(t.weight) != 0; };

@@ -99,13 +99,20 @@ struct Training {
   int64_t seed = 3;
 };
 
+/// Every parameter at the place that the model gives it.
+OptimizerOptions unfused(const char* text) {
+  OptimizerOptions options = parse_optimizer(text);
+  options.fuse_updates = false;
+  return options;
+}
+
 void expect_near(const std::vector<double>& found, const std::vector<double>& expected, double tolerance = 1e-12) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
 }
 
 TEST(TrainingState, SectionsHoldTheSameParametersAtTheSamePlaces) {
-  const Training training(*model(), parse_optimizer("adam"));
+  const Training training(*model(), unfused("adam"));
   const StateLayout& state = training.graphs.state;
   std::string text;
   for (const StateSection& section : state.sections) {
@@ -143,7 +150,7 @@ TEST(TrainingState, SectionsHoldTheSameParametersAtTheSamePlaces) {
 
 /// One elementwise kernel a dtype: the flat gradient is put together once, and each parameter is read as part of the whole.
 TEST(TrainingState, UpdatesAreFlat) {
-  Training training(*model(), parse_optimizer("adam"));
+  Training training(*model(), unfused("adam"));
   const Graph& step = *training.graphs.step;
   EXPECT_EQ(step.state_updates.size(), 4u);
   int concats = 0;
@@ -177,7 +184,7 @@ TEST(TrainingState, NamesOfTheTrainingsOwnAreRefused) {
 TEST(Accumulation, AveragesMicroBatches) {
   for (const char* optimizer : {"sgd:momentum=0.9", "adamw"}) {
     SCOPED_TRACE(optimizer);
-    OptimizerOptions options = parse_optimizer(optimizer);
+    OptimizerOptions options = unfused(optimizer);
     options.accumulate = 3;
     options.clip_norm = 0.05;
     Training training(*model(), options);
@@ -215,7 +222,7 @@ TEST(Accumulation, AveragesMicroBatches) {
 
 /// The factor changes nothing but the gradients in the state, which are what it makes of them.
 TEST(LossScaling, AStaticScaleCancels) {
-  OptimizerOptions options = parse_optimizer("adam:weight_decay=0.1");
+  OptimizerOptions options = unfused("adam:weight_decay=0.1");
   options.clip_value = 0.01;
   Training plain(*model(), options);
   options.loss_scale = parse_loss_scale("1024");
@@ -239,7 +246,7 @@ TEST(LossScaling, ADynamicScaleBacksOffAndGrows) {
   OptimizerOptions options = parse_optimizer("adam");
   options.loss_scale = parse_loss_scale("dynamic");
   options.loss_scale.growth_interval = 2;
-  Training plain(*model(), parse_optimizer("adam")), scaled(*model(), options);
+  Training plain(*model(), unfused("adam")), scaled(*model(), options);
   auto scalar = [&](const char* name) { return scaled.memory->read(name).as_double(0); };
   EXPECT_EQ(scalar("optimizer.loss_scale"), 65536);
   auto both = [&](int batch) {
@@ -316,12 +323,13 @@ TEST(Seeds, DrawsDiffer) {
   EXPECT_NE(losses(other).first, first);
 }
 
-/// Gradients that contractions make: first in every section, their updates apart.
+/// Gradients that matmuls make: first in every section, their updates apart.
 TEST(FusedUpdates, AreTheSameSteps) {
   for (const char* optimizer : {"sgd:momentum=0.9,nesterov=true", "adamw"}) {
     for (const char* type : {"f32", "bf16"}) {
       OptimizerOptions options = parse_optimizer(optimizer);
       options.clip_value = 0.02;
+      options.fuse_updates = false;
       Training flat(*model(false, type), options);
       options.fuse_updates = true;
       Training fused(*model(false, type), options), parts(*model(false, type), options);

@@ -7,7 +7,8 @@
 //   gradients  (%x, %target) -> (%loss)               { ...  return %loss, state(@grad.w = %grad.w, @grad.b = %grad.b) }
 //   update     (%lr: f32[]) -> ()                     { %p = sub(@parameters.f32, mul(@gradients.f32, %lr));  return state(@parameters.f32 = %p) }
 // Everything is a value: reads see what was on entry, the new values are returned. All parameters of one dtype are updated as one flat tensor, the
-// view of their section that StateLayout describes: one elementwise kernel, and one reduction where gradients are clipped by norm.
+// view of their section that StateLayout describes: one elementwise kernel, and one reduction where gradients are clipped by norm. Those that a matmul's
+// epilogue can update are updated apart.
 #pragma once
 
 #include <memory>
@@ -38,9 +39,9 @@ struct OptimizerOptions {
   double clip_norm = 0;                  ///< > 0: then all gradients are scaled so that their joint norm is at most this
   int accumulate = 1;                    ///< micro-batches whose gradients are averaged before an update
   LossScale loss_scale;                  ///< must be that of the joint graph
-  /// Parameters whose gradient a contraction makes are updated one by one, so that the update can be that contraction's epilogue. Where gradients
-  /// are clipped by norm, accumulated or scaled, nothing is.
-  bool fuse_updates = false;
+  /// Parameters whose gradient a matmul makes are updated one by one, so that the update is that matmul's epilogue: their gradients are never in memory.
+  /// Nothing is where all gradients must be known first: clipped by norm, accumulated or scaled.
+  bool fuse_updates = true;
 };
 /// "sgd:momentum=0.9,nesterov=true,weight_decay=1e-4". Error usage "invalid-argument" names what is known.
 OptimizerOptions parse_optimizer(std::string_view text);
