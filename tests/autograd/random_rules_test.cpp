@@ -679,7 +679,7 @@ TEST(RandomRules, AgreeWithDifferences) {
 
 /// Prims and composites that no float gradient goes through, and why.
 const std::map<std::string, const char*> kWithoutGradient = {
-    {"bitcast", "the bits of a float are no function of it that has a derivative: refused"},
+    {"bitcast", "no derivative: refused from float to float; bits as an integer are none"},
     {"matmul_integer", "integers"},
 };
 
