@@ -283,7 +283,8 @@ class HeaderWriter {
       for (const bool input : {true, false}) {
         for (const Parameter& p : input ? function.inputs : function.outputs) {
           text_ += std::string(functions_.size() > 1 ? " *   " : " * ") + (input ? "input   " : "output  ") + p.id + ": `" +
-                   for_comment(p.tensor->name) + "`, " + std::string(name_of(p.tensor->dtype)) + to_string(p.tensor->shape) + "\n";
+                   for_comment(p.tensor->name) + "`, " + std::string(name_of(p.tensor->dtype)) + to_string(p.tensor->shape) +
+                   (p.tensor->alignment ? ", at a multiple of " + std::to_string(p.tensor->alignment) : "") + "\n";
         }
       }
     }
@@ -370,7 +371,10 @@ class HeaderWriter {
     } else if (f > 0) {
       call = "call(instance, " + std::to_string(f) + ", ", last = "stream, NULL)", see = "call";
     }
-    text_ += "/* " + purpose(f) + ". `device` says where all of the pointers point: TCC_DEVICE_CPU or TCC_DEVICE_CUDA.\n";
+    text_ += "/* " + purpose(f) + ".";
+    const bool has_tensors = !function.inputs.empty() || !function.outputs.empty();
+    if (has_tensors) text_ += " `device` says where all of the pointers point: TCC_DEVICE_CPU or TCC_DEVICE_CUDA.";
+    text_ += "\n";
     text_ += " * workspace and stream may be NULL; see tcc_api." + see + ". */\n";
     text_ +=
         "static inline int " + name + "_on(tcc_instance* instance, int32_t device, int32_t device_ordinal" + parameters(function) + ",\n";
@@ -379,7 +383,8 @@ class HeaderWriter {
     tensor_array("outputs", function.outputs, false);
     text_ += "  return " + prefix_ + "_api()->" + call + "inputs, " + std::to_string(function.inputs.size()) + ", outputs, " +
              std::to_string(function.outputs.size()) + ", workspace, workspace_bytes, " + last + ";\n}\n\n";
-    text_ += "/* The same on tensors in the host's memory, whatever the device; the outputs are ready on return. */\n";
+    text_ += has_tensors ? "/* The same on tensors in the host's memory, whatever the device; the outputs are ready on return. */\n"
+                         : "/* The same on the default stream. */\n";
     text_ += "static inline int " + name + "(tcc_instance* instance" + parameters(function) + ") {\n";
     text_ += "  return " + name + "_on(instance, TCC_DEVICE_CPU, 0" + names(function) + ", NULL, 0, NULL);\n}\n";
     if (f + 1 < functions_.size()) text_ += "\n";

@@ -140,7 +140,9 @@ class Reader {
     return scan_.take(']') ? TCC_OK : malformed("`,` or `]`");
   }
 
-  bool is_optimizer() const { return name_bytes_ >= sizeof kOptimizer - 1 && memcmp(name_, kOptimizer, sizeof kOptimizer - 1) == 0; }
+  bool has_optimizer_prefix() const {
+    return name_bytes_ >= sizeof kOptimizer - 1 && memcmp(name_, kOptimizer, sizeof kOptimizer - 1) == 0;
+  }
 
   // Most files have the order of the table.
   const StateTensor* find() {
@@ -166,10 +168,13 @@ class Reader {
                   static_cast<unsigned long long>(entry.begin), static_cast<unsigned long long>(entry.end),
                   static_cast<unsigned long long>(data_bytes_));
     }
-    header_->has_optimizer |= is_optimizer();
-    const StateTensor* known = nullptr;
-    if (!(parameters_only_ && is_optimizer())) {
-      known = find();
+    const StateTensor* known = find();
+    // A model may have a parameter of such a name.
+    const bool of_optimizer = known ? known->role == StateRole::optimizer : has_optimizer_prefix();
+    header_->has_optimizer |= of_optimizer;
+    if (parameters_only_ && of_optimizer) {
+      known = nullptr;
+    } else {
       if (!known) return fail(TCC_FILE_ERROR, "state file `%.400s`: tensor `%.*s` is no part of the library's state", path_, shown, name_);
       if (int status = check(entry, *known)) return status;
       bool* seen = &seen_[known - view_.state().data];

@@ -17,7 +17,7 @@ struct FileTensor {
 struct FileHeader {
   FileTensor* tensors = nullptr;  ///< from malloc; in the order of their places
   size_t num_tensors = 0;
-  bool has_optimizer = false;  ///< a name begins with "optimizer."
+  bool has_optimizer = false;  ///< there is a tensor of an optimizer, this library's or another's
   bool whole = false;          ///< optimizer state is taken too
 };
 
