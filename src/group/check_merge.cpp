@@ -6,9 +6,8 @@
 //         with fewer variables than the domain, is computed again wherever it is pulled: allowed while it is cheap and nobody else needs it.
 //         What depends on an anchor must sit on the anchor's own index, because an anchor computed twice is the work of two.
 // Rows:   full values beside a reduction only where the rows are many enough to keep a machine busy: with few long rows they are a unit of their own.
-// Halves: a node of the backward pass stays out of the units of the forward pass, or what it computes (a value that was to be computed again, so as not
-//         to live until then) would be stored all the time between. Behind the last anchor of the forward pass there is no time between: a loss and its
-//         gradient merge.
+// Halves: a node of the backward pass (loc.phase) stays out of the units of the forward pass, or what it computes would be stored from then on, although it
+//         may be there to be computed again, so as not to live until it is read.
 // Order:  no cycle (clusters.cpp).
 
 #include <algorithm>
@@ -109,6 +108,7 @@ int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<N
       if (covers) {
         if (kind == UnitKind::scan ? inner != scanned || scanned.empty() : !inner.empty() && kind != UnitKind::rows) return -1;
         has_full = has_full || (!inner.empty() && clusters.escapes(result, a, b));
+        row_length = std::max(row_length, product_of_extents(inner));
         continue;
       }
       if (follows || clusters.escapes(result, a, b)) return -1;
@@ -182,7 +182,7 @@ bool try_merge(Clusters& clusters, int a, int b) {
   const Cluster& y = clusters[b];
   if (x.fixed || y.fixed || (is_anchored(x.kind) && y.kind != UnitKind::map) || (is_anchored(y.kind) && x.kind != UnitKind::map))
     return false;
-  if ((x.early && y.backward) || (y.early && x.backward)) return false;
+  if ((x.forward && y.backward) || (y.forward && x.backward)) return false;
   if (x.kind == UnitKind::sort || y.kind == UnitKind::sort || x.kind == UnitKind::scatter || y.kind == UnitKind::scatter) return false;
   const UnitKind kind = is_anchored(x.kind) || y.kind == UnitKind::map ? x.kind : y.kind;
   if (count_ops(x) + count_ops(y) > kMaxUnitOps) return false;

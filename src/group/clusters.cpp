@@ -42,7 +42,7 @@ Clusters::Clusters(const Graph& graph) : graph_(graph) {
       if (std::find(to.begin(), to.end(), source) == to.end()) to.push_back(source);
     }
   };
-  int position = 0, last_forward_anchor = -1;
+  int position = 0;
   for (Node* node : graph.body.nodes) {
     position_[node] = position++;
     std::vector<Value*> read;
@@ -60,11 +60,10 @@ Clusters::Clusters(const Graph& graph) : graph_(graph) {
     cluster.order = size();
     if (cluster.kind != UnitKind::map && cluster.kind != UnitKind::rows) cluster.anchor = node;
     cluster.backward = !node->loc.phase.empty();
-    if (cluster.anchor && !cluster.backward) last_forward_anchor = size();
+    cluster.forward = !cluster.backward;
     clusters_.push_back(std::move(cluster));
     core_.push_back(node);
   }
-  for (int i = 0; i <= last_forward_anchor; ++i) (*this)[i].early = !(*this)[i].backward;
   auto mark = [&](const Value* value) {
     for (const Value* source : sources(value)) read_by_output_[static_cast<size_t>(source->id)] = 1;
   };
@@ -163,7 +162,7 @@ void Clusters::merge(int a, int b) {
              [&](const Node* x, const Node* y) { return position(x) < position(y); });
   to.nodes = std::move(nodes);
   to.order = order;
-  to.early |= from.early;
+  to.forward |= from.forward;
   to.backward |= from.backward;
   from.nodes.clear();
 }

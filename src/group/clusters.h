@@ -15,7 +15,7 @@ struct Cluster {
   int order = 0;          ///< smaller than that of every cluster that reads from this one
   int recomputed = 0;     ///< cost of the values that are computed again where they are read
   bool fixed = false;     ///< merges with nothing (a concat whose pieces are written in place)
-  bool early = false;     ///< has a node of the forward pass that is not behind the last anchor of it
+  bool forward = false;   ///< has a node of the forward pass, in a graph that has a backward pass too
   bool backward = false;  ///< has a node of the backward pass (loc.phase "grad" or "update")
 };
 

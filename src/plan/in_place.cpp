@@ -1,20 +1,27 @@
-// A result may take the place of an operand when each element is loaded by the one iteration that stores it, before it does:
+// A result may take the place of an operand when every element has been loaded before it is stored:
 //
-//   map %i in 64 bind threads { %t0: f32 = load %a0[%i];  store mul(%t0, %s), %r0[%i] }     with %a0 and %r0 in one place
+//   map %i in 64 bind(threads) { %t0: f32 = load %a0[%i];  store mul(%t0, %s), %r0[%i] }     with %a0 and %r0 in one place
 //   becomes
-//   map %i in 64 bind threads { %t0: f32 = load %r0[%i];  store mul(%t0, %s), %r0[%i] }
+//   map %i in 64 bind(threads) { %t0: f32 = load %r0[%i];  store mul(%t0, %s), %r0[%i] }
 //
 // One parameter and not two that alias: code generation may go on to assume that parameters do not overlap, and that what is never stored does not change.
-// Asked for is
-// - that every load of the operand stands in front of a store of the same element, in the loops around that store and no others;
-// - that the loops around a store are maps all of whose variables are in its index: a map writes each element once, so no other iteration comes by;
-// - that one thread of one block executes the store: what stands outside of thread loops is executed by all of them, one could store before another loads;
-// - that the kernels of the unit that come later do not read the operand.
+// A load is safe where
+// - it stands in front of a store of the same element, in the loops around that store and no others;
+// - or in loops of its own that are those of the store again, in front of them: the thread that loads the element is the one that stores it;
+// - or in a reduction over a row whose elements the loops around both store and no other iteration does, and all threads of the row have loaded when one
+//   of them stores: the reduction joins them at a barrier, or what is stored depends on its result.
+// And for all of them
+// - the loops around a store are maps all of whose variables are in its index: a map writes each element once, so no other iteration comes by;
+// - one thread of one block executes the store: what stands outside of thread loops is executed by all of them, one could store before another loads;
+// - the kernels of the unit that come later do not read the operand.
 
 #include "plan/in_place.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "loop/primitives/edit.h"
 #include "loop/visit.h"
@@ -33,9 +40,25 @@ struct Step {
 
 /// A load or store, and where it stands.
 struct Access {
-  Index element;  ///< flat
+  std::vector<Index> indices;
   std::vector<Step> path;
 };
+
+/// Whether different values of the variables give different sums: terms of bare variables, each a step beyond what the smaller ones reach.
+bool is_injective(const Index& index) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // coefficient, extent
+  for (const Term& term : index.terms()) {
+    if (!term.atom.var) return false;
+    steps.emplace_back(std::abs(term.coefficient), term.atom.var->extent);
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t reach = 0;
+  for (const auto& [step, extent] : steps) {
+    if (step <= reach) return false;
+    reach += step * (extent - 1);
+  }
+  return true;
+}
 
 const loop::Buffer* find_param(const Kernel& kernel, const std::string& name) {
   for (const Param& param : kernel.params) {
@@ -57,7 +80,7 @@ int first_writer(const std::vector<Kernel>& kernels, const std::string& name) {
 class Checker {
  public:
   Checker(const Kernel& kernel, const loop::Buffer* old, const loop::Buffer* result)
-      : kernel_(kernel), old_(old), result_(result), digits_(digits_of(kernel.body)) {}
+      : kernel_(kernel), old_(old), result_(result), same_extents_(old->extents == result->extents), digits_(digits_of(kernel.body)) {}
 
   bool run() {
     if (!old_->strides.empty() || !result_->strides.empty()) return false;
@@ -66,7 +89,7 @@ class Checker {
     collect(kernel_.body);
     if (!plain_ || seen != static_cast<int>(loads_.size()) || stores_.empty()) return false;
     return std::all_of(stores_.begin(), stores_.end(), [&](const Access& store) { return is_alone(store); }) &&
-           std::all_of(loads_.begin(), loads_.end(), [&](const Access& load) { return is_followed(load); });
+           std::all_of(loads_.begin(), loads_.end(), [&](const Access& load) { return is_followed(load) || is_of_a_row(load); });
   }
 
  private:
@@ -76,7 +99,7 @@ class Checker {
       path_.push_back({&block, i});
       each_expr(stmt, [&](const ExprPtr& expr) { visit(expr, [&](const Expr& e) { look_at(e); }); });
       if (const auto* store = as<Store>(stmt)) {
-        if (store->buffer.get() == result_) stores_.push_back({flatten(store->indices, result_->extents), path_});
+        if (store->buffer.get() == result_) stores_.push_back({store->indices, path_});
         if (store->buffer.get() == old_) plain_ = false;
       } else if (as<Scatter>(stmt) || as<Copy>(stmt) || as<Mma>(stmt)) {
         const Uses uses = uses_of(stmt);
@@ -92,57 +115,180 @@ class Checker {
     if (e.buffer.get() == result_) plain_ = false;
     if (e.buffer.get() != old_) return;
     // Where the index may be outside, equal flat indices need not be equal elements.
-    if (e.otherwise) plain_ = false;
-    loads_.push_back({flatten(e.indices, old_->extents), path_});
+    if (e.otherwise && !same_extents_) plain_ = false;
+    loads_.push_back({e.indices, path_});
+  }
+
+  bool is_same_element(const std::vector<Index>& load, const std::vector<Index>& store) const {
+    return same_extents_ ? load == store : flatten(load, old_->extents) == flatten(store, result_->extents);
+  }
+
+  /// Which digits of the numbers of block and thread the loops around take.
+  struct Digits {
+    bool block, thread, warp, lane = false;
+    bool all_threads() const { return thread || (warp && lane); }
+  };
+  Digits no_digits() const { return {kernel_.grid == 1, kernel_.threads == 1, kernel_.threads <= 32}; }
+  void add(Digits& digits, const std::vector<loop::Dim>& dims) const {
+    for (const loop::Dim& dim : dims) {
+      const auto digit = digits_.find(dim.var.get());
+      if (digit == digits_.end() || digit->second.stride != 1) continue;
+      digits.block = digits.block || dim.bind == Bind::block || dim.bind == Bind::threads;
+      digits.thread = digits.thread || dim.bind == Bind::thread;
+      digits.warp = digits.warp || dim.bind == Bind::warp;
+      digits.lane = digits.lane || dim.bind == Bind::lane;
+    }
   }
 
   /// Whether one iteration of one thread executes the store for an element.
   bool is_alone(const Access& store) const {
-    if (store.element.uses_scalars()) return false;
-    bool block = kernel_.grid == 1, thread = kernel_.threads == 1, warp = kernel_.threads <= 32, lane = false;
+    Digits digits = no_digits();
     for (size_t i = 0; i + 1 < store.path.size(); ++i) {
       const Stmt& stmt = store.path[i].stmt();
       if (as<If>(stmt)) continue;
       const auto* loop = as<Loop>(stmt);
       if (!loop) return false;
-      if (loop->tile) thread = true;
+      if (loop->tile) digits.thread = true;
+      add(digits, loop->dims);
       for (const loop::Dim& dim : loop->dims) {
-        if (dim.var->extent > 1 && !store.element.uses(dim.var.get())) return false;
-        const auto digit = digits_.find(dim.var.get());
-        if (digit == digits_.end() || digit->second.stride != 1) continue;
-        block = block || dim.bind == Bind::block || dim.bind == Bind::threads;
-        thread = thread || dim.bind == Bind::thread;
-        warp = warp || dim.bind == Bind::warp;
-        lane = lane || dim.bind == Bind::lane;
+        const bool in_index =
+            std::any_of(store.indices.begin(), store.indices.end(), [&](const Index& index) { return index.uses(dim.var.get()); });
+        if (dim.var->extent > 1 && !in_index) return false;
       }
     }
-    return block && (thread || (warp && lane));
+    return digits.block && digits.all_threads() &&
+           std::none_of(store.indices.begin(), store.indices.end(), [](const Index& index) { return index.uses_scalars(); });
   }
 
-  /// Whether the load comes before a store of the same element, and before all others of the innermost loop around it.
+  /// Whether the load comes before a store of the same element by the same thread, and before all others of the innermost loop around it.
   bool is_followed(const Access& load) const {
     bool followed = false;
     for (const Access& store : stores_) {
       const size_t depth = load.path.size() - 1;
-      const bool within = store.path.size() > depth && store.path[depth].block == load.path[depth].block;
-      if (!within) continue;
+      if (store.path.size() <= depth || store.path[depth].block != load.path[depth].block) {
+        followed = followed || is_mirrored(load, store);
+        continue;
+      }
       const size_t from = load.path[depth].index, to = store.path[depth].index;
       const bool before = from < to || (from == to && (store.path.size() == depth + 1 || as<If>(load.path[depth].stmt())));
-      if (!before || !(load.element == store.element)) return false;
+      if (!before || !is_same_element(load.indices, store.indices)) return false;
       followed = true;
     }
     return followed;
   }
 
+  /// The number of steps that both paths have in common; the next one is in the same block.
+  static size_t common_steps(const Access& a, const Access& b) {
+    size_t depth = 0;
+    while (depth + 1 < a.path.size() && depth + 1 < b.path.size() && a.path[depth].index == b.path[depth].index) ++depth;
+    return depth;
+  }
+
+  /// Whether the loops around the load alone are those around the store alone, over again, and in front.
+  bool is_mirrored(const Access& load, const Access& store) const {
+    const size_t depth = common_steps(load, store);
+    if (load.path.size() != store.path.size() || load.path[depth].index >= store.path[depth].index) return false;
+    std::map<const Var*, Index> map;
+    for (size_t i = depth; i + 1 < load.path.size(); ++i) {
+      const auto *x = as<Loop>(load.path[i].stmt()), *y = as<Loop>(store.path[i].stmt());
+      if (!x || !y || x->tile || y->tile || x->dims.size() != y->dims.size()) return false;
+      for (size_t d = 0; d < x->dims.size(); ++d) {
+        const loop::Dim &from = x->dims[d], &to = y->dims[d];
+        if (from.bind != to.bind || from.var->extent != to.var->extent || !same_digit(from, to)) return false;
+        map[from.var.get()] = Index(to.var);
+      }
+    }
+    std::vector<Index> moved;
+    for (const Index& index : load.indices) {
+      moved.push_back(substitute(index, [&](const VarRef& var) {
+        const auto at = map.find(var.get());
+        return at == map.end() ? std::optional<Index>() : std::optional<Index>(at->second);
+      }));
+    }
+    return is_same_element(moved, store.indices);
+  }
+  bool same_digit(const loop::Dim& a, const loop::Dim& b) const {
+    const auto x = digits_.find(a.var.get()), y = digits_.find(b.var.get());
+    if (x == digits_.end() || y == digits_.end()) return x == y;
+    return x->second.stride == y->second.stride && x->second.radix == y->second.radix;
+  }
+
+  /// Whether the load is in a reduction over (part of) what the loops around it and the stores write, done by the time that any thread stores.
+  bool is_of_a_row(const Access& load) const {
+    if (!same_extents_) return false;
+    for (const Access& store : stores_) {
+      const size_t depth = common_steps(load, store);
+      if (load.path[depth].index >= store.path[depth].index) return false;
+      Digits digits = no_digits();
+      std::vector<VarRef> row;  // variables of the loops around both
+      for (size_t i = 0; i < depth; ++i) {
+        const auto* loop = as<Loop>(load.path[i].stmt());
+        if (!loop) continue;
+        add(digits, loop->dims);
+        for (const loop::Dim& dim : loop->dims) {
+          if (dim.var->extent > 1) row.push_back(dim.var);
+        }
+      }
+      const bool alone = digits.all_threads();
+      int64_t across = 1;
+      for (size_t i = depth; i < load.path.size(); ++i) {
+        const auto* reduce = as<Reduce>(load.path[i].stmt());
+        if (!reduce) {
+          if (i == depth || !as<Let>(load.path[i].stmt())) return false;
+          continue;
+        }
+        add(digits, reduce->dims);
+        for (const loop::Dim& dim : reduce->dims) across *= dim.bind == Bind::thread || dim.bind == Bind::warp ? dim.var->extent : 1;
+      }
+      if (!digits.all_threads() || !keeps_to_row(load, store, row)) return false;
+      const bool joined = across > 32;  // at a barrier: more than a warp
+      if (!alone && !joined && !depends(store, load.path[depth].stmt())) return false;
+    }
+    return true;
+  }
+
+  /// Whether an element that is loaded is stored by the same iteration of the loops around both: these alone make the indices that load and store share.
+  static bool keeps_to_row(const Access& load, const Access& store, const std::vector<VarRef>& row) {
+    std::vector<VarRef> shared;
+    for (size_t i = 0; i < load.indices.size(); ++i) {
+      if (!(load.indices[i] == store.indices[i]) || load.indices[i].uses_scalars() || !is_injective(load.indices[i])) continue;
+      collect_vars(load.indices[i], shared);
+    }
+    return std::all_of(row.begin(), row.end(),
+                       [&](const VarRef& var) { return std::find(shared.begin(), shared.end(), var) != shared.end(); });
+  }
+
+  /// Whether what is stored depends on a result of the statement, through scalars.
+  bool depends(const Access& store, const Stmt& on) const {
+    std::map<const Scalar*, std::set<const Scalar*>> needs;
+    walk(kernel_.body, [&](const Stmt& stmt) {
+      if (!as<Let>(stmt) && !as<Reduce>(stmt)) return;
+      const Uses uses = uses_of(stmt);
+      for (const ScalarRef& scalar : defined_by(stmt)) needs[scalar.get()] = uses.scalars;
+    });
+    std::set<const Scalar*> seen = uses_of(as<Store>(store.path.back().stmt())->value).scalars;
+    std::vector<const Scalar*> stack(seen.begin(), seen.end());
+    while (!stack.empty()) {
+      const Scalar* scalar = stack.back();
+      stack.pop_back();
+      for (const Scalar* next : needs[scalar]) {
+        if (seen.insert(next).second) stack.push_back(next);
+      }
+    }
+    const auto results = defined_by(on);
+    return std::any_of(results.begin(), results.end(), [&](const ScalarRef& scalar) { return seen.count(scalar.get()) != 0; });
+  }
+
   const Kernel& kernel_;
   const loop::Buffer *old_, *result_;
+  const bool same_extents_;
   std::map<const Var*, Digit> digits_;
   std::vector<Access> loads_, stores_;
   std::vector<Step> path_;
   bool plain_ = true;  ///< the operand is loaded and the result stored, element by element
 };
 
-/// An index of the same element in a buffer of other extents: that of a store of it, which is_followed found.
+/// Where the extents differ, the index of the same element is that of the store that is_followed found.
 void redirect(Kernel& kernel, const loop::Buffer* old, const BufferRef& result) {
   std::vector<std::pair<Index, const std::vector<Index>*>> stored;
   walk(kernel.body, [&](const Stmt& stmt) {
@@ -153,6 +299,7 @@ void redirect(Kernel& kernel, const loop::Buffer* old, const BufferRef& result) 
   for (const auto& [element, at] : stored) indices.push_back(*at);
   rewrite_exprs(kernel.body, [&](const ExprPtr& e) -> ExprPtr {
     if (e->kind != Expr::Kind::load || e->buffer.get() != old) return e;
+    if (old->extents == result->extents) return load(result, e->indices, e->otherwise);
     const Index element = flatten(e->indices, old->extents);
     for (size_t i = 0; i < stored.size(); ++i) {
       if (stored[i].first == element) return load(result, indices[i]);

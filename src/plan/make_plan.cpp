@@ -18,6 +18,7 @@
 #include "plan/gaps.h"
 #include "plan/in_place.h"
 #include "plan/order.h"
+#include "plan/reuse.h"
 #include "plan/state_writes.h"
 #include "plan/storage.h"
 #include "tcc/plan/plan.h"
@@ -34,6 +35,7 @@ class Planner {
       : graph_(graph), groups_(groups), options_(options), storages_(groups), state_(options.state) {
     plan_.name = graph.name;
     plan_.target = target;
+    last_launch_.resize(groups.units.size());
   }
 
   Plan run() {
@@ -41,13 +43,12 @@ class Planner {
     for (const auto& form : forms_.forms) plan_.unit_forms.push_back(form->text);
     number_inputs();
     choose_outputs();
-    for (const int step : order_steps()) {
-      const size_t number = static_cast<size_t>(step - num_units());
-      if (step < num_units()) add_launches(step);
-      else if (number < copies_.size()) add_copy(copies_[number]);
-      else fill_gaps(gaps_[number - copies_.size()]);
+    order_ = order_steps();
+    emit();
+    if (reuse_memory()) {
+      start_over();
+      emit();
     }
-    for (const StateUpdate* update : writes_.copied) copy_state(*update);
     place();
     return std::move(plan_);
   }
@@ -155,6 +156,65 @@ class Planner {
     return order.sorted();
   }
 
+  /// All launches and buffers, in order.
+  void emit() {
+    for (const int step : order_) {
+      const size_t number = static_cast<size_t>(step - num_units());
+      if (step < num_units()) add_launches(step);
+      else if (number < copies_.size()) add_copy(copies_[number]);
+      else fill_gaps(gaps_[number - copies_.size()]);
+    }
+    for (const StateUpdate* update : writes_.copied) copy_state(*update);
+  }
+
+  void start_over() {
+    plan_.buffers.clear();
+    plan_.launches.clear();
+    plan_.kernels.clear();
+    plan_.schedules.clear();
+    plan_.weights.clear();
+    buffers_.clear();
+    state_buffers_.clear();
+    saved_.clear();
+    kernel_numbers_.clear();
+    variants_.clear();
+  }
+
+  /// Puts results where operands were, as far as that lowers the peak; says whether it did any.
+  bool reuse_memory() {
+    const std::vector<Interval> intervals = intervals_of_buffers();
+    std::vector<int64_t> live(plan_.launches.size() + 1);
+    for (const Interval& interval : intervals) {
+      if (interval.first < 0) continue;
+      live[static_cast<size_t>(interval.first)] += aligned(interval.size_bytes);
+      live[static_cast<size_t>(interval.last) + 1] -= aligned(interval.size_bytes);
+    }
+    for (size_t i = 1; i < live.size(); ++i) live[i] += live[i - 1];
+    auto interval_of = [&](const Value* base) -> const Interval* {
+      const auto buffer = buffers_.find(base);
+      if (buffer == buffers_.end() || plan_.buffers[static_cast<size_t>(buffer->second)].kind != Buffer::Kind::arena) return nullptr;
+      return &intervals[static_cast<size_t>(buffer->second)];
+    };
+    std::vector<Reuse> reuses = find_reuses(
+        groups_, storages_, forms_, [&](const Value* base) { return interval_of(base) != nullptr; },
+        [&](const Value* base, int unit) { return interval_of(base)->last <= last_launch_[static_cast<size_t>(unit)]; });
+    std::vector<std::pair<int, int>> both;
+    std::vector<int64_t> sizes;
+    for (const Reuse& reuse : reuses) {
+      const Interval &old = *interval_of(reuse.old), &result = *interval_of(reuse.result);
+      both.emplace_back(std::max(old.first, result.first), std::min(old.last, result.last));
+      sizes.push_back(aligned(old.size_bytes));
+    }
+    const std::vector<size_t> chosen = choose_reuses(live, both, sizes);
+    for (size_t i : chosen) {
+      Reuse& reuse = reuses[i];
+      reused_[reuse.result] = reuse.old;
+      auto& all = writes_.overwrites[static_cast<size_t>(reuse.unit)];
+      all.insert(all.end(), reuse.overwrites.begin(), reuse.overwrites.end());
+    }
+    return !chosen.empty();
+  }
+
   // ----------------------------------------------------------------------------------------------------- buffers
 
   int add_buffer(Buffer::Kind kind, std::string name, DType dtype, Shape shape, int index, int64_t offset = 0) {
@@ -199,6 +259,10 @@ class Planner {
       number = add_buffer(Buffer::Kind::output, value->name, dtype, shape, place.index, place.offset);
     } else if (const auto state = writes_.in_place.find(value); state != writes_.in_place.end()) {
       const int base = state_buffer(*state->second);
+      number = add_buffer(Buffer::Kind::alias, value->name, dtype, shape, base);
+      plan_.buffers.back().overwrites = true;
+    } else if (const auto old = reused_.find(value); old != reused_.end()) {
+      const int base = buffer_of(old->second);
       number = add_buffer(Buffer::Kind::alias, value->name, dtype, shape, base);
       plan_.buffers.back().overwrites = true;
     } else {
@@ -273,6 +337,7 @@ class Planner {
       }
       plan_.launches.push_back(std::move(launch));
     }
+    last_launch_[static_cast<size_t>(unit_number)] = static_cast<int>(plan_.launches.size()) - 1;
   }
 
   void fill_gaps(const std::vector<group::Gap>& gaps) {
@@ -319,28 +384,36 @@ class Planner {
 
   // ------------------------------------------------------------------------------------------------------ places
 
-  void place() {
-    std::vector<int> interval_of(plan_.buffers.size(), -1);
-    std::vector<Interval> intervals;
+  /// When each buffer of the arena is needed; first is -1 for those that no launch uses, and for all other buffers.
+  std::vector<Interval> intervals_of_buffers() const {
+    std::vector<Interval> intervals(plan_.buffers.size(), {0, -1, -1, 0});
     for (size_t i = 0; i < plan_.launches.size(); ++i) {
       for (int argument : plan_.launches[i].arguments) {
         while (plan_.buffers[static_cast<size_t>(argument)].kind == Buffer::Kind::alias)
           argument = plan_.buffers[static_cast<size_t>(argument)].index;
         const Buffer& buffer = plan_.buffers[static_cast<size_t>(argument)];
         if (buffer.kind != Buffer::Kind::arena) continue;
-        int& number = interval_of[static_cast<size_t>(argument)];
-        if (number < 0) {
-          number = static_cast<int>(intervals.size());
-          intervals.push_back({buffer.size_bytes, static_cast<int>(i), static_cast<int>(i), 0});
-        }
-        intervals[static_cast<size_t>(number)].last = static_cast<int>(i);
+        Interval& interval = intervals[static_cast<size_t>(argument)];
+        if (interval.first < 0) interval = {buffer.size_bytes, static_cast<int>(i), static_cast<int>(i), 0};
+        interval.last = static_cast<int>(i);
       }
     }
-    plan_.arena_bytes = place_intervals(intervals);
-    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-      if (interval_of[i] >= 0) plan_.buffers[i].offset = intervals[static_cast<size_t>(interval_of[i])].offset;
-      if (plan_.buffers[i].kind == Buffer::Kind::arena) plan_.total_bytes += aligned(plan_.buffers[i].size_bytes);
+    return intervals;
+  }
+
+  void place() {
+    std::vector<Interval> intervals;
+    std::vector<Buffer*> placed;
+    const std::vector<Interval> all = intervals_of_buffers();
+    for (size_t i = 0; i < all.size(); ++i) {
+      Buffer& buffer = plan_.buffers[i];
+      if (buffer.kind == Buffer::Kind::arena) plan_.total_bytes += aligned(buffer.size_bytes);
+      if (all[i].first < 0) continue;
+      intervals.push_back(all[i]);
+      placed.push_back(&buffer);
     }
+    plan_.arena_bytes = place_intervals(intervals);
+    for (size_t i = 0; i < placed.size(); ++i) placed[i]->offset = intervals[i].offset;
   }
 
   const Graph& graph_;
@@ -356,7 +429,10 @@ class Planner {
   std::unordered_map<const Value*, int> output_of_;  ///< what is computed into which output
   std::vector<Copy> copies_;
   std::vector<std::vector<group::Gap>> gaps_;  ///< of one base each
+  std::vector<int> order_;
   StateWrites writes_;
+  std::vector<int> last_launch_;                           ///< of each unit
+  std::unordered_map<const Value*, const Value*> reused_;  ///< what lies where another value did
   std::unordered_map<const Value*, int> buffers_;
   std::unordered_map<const StateTensor*, int> state_buffers_;
   std::unordered_map<const StateUpdate*, int> saved_;

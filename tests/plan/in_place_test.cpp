@@ -1,0 +1,137 @@
+// Which results may lie where an operand did: kernels that overwrite give the same bits as kernels that don't.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+#include "group/random_graph.h"
+#include "plan/forms.h"
+#include "plan/in_place.h"
+#include "residuals/nets.h"
+
+namespace tcc::plan {
+namespace {
+
+using TensorsByName = std::map<std::string, Tensor>;
+
+Tensor copy_of(const Tensor& tensor, Shape shape) {
+  Tensor copy(tensor.dtype(), std::move(shape));
+  std::memcpy(copy.mutable_bytes(), tensor.bytes(), static_cast<size_t>(copy.size_bytes()));
+  return copy;
+}
+
+/// Runs kernels one after the other on tensors by parameter name; what is missing is made.
+void run(const std::vector<loop::Kernel>& kernels, TensorsByName& tensors) {
+  for (const loop::Kernel& kernel : kernels) {
+    std::vector<Tensor> params;
+    for (const loop::Param& param : kernel.params) params.push_back(tensors[param.buffer->name]);
+    loop::interpret(kernel, params);
+    for (size_t i = 0; i < params.size(); ++i) tensors[kernel.params[i].buffer->name] = params[i];
+  }
+}
+
+/// Tries every pair of an operand and a result of one type; returns how many are allowed.
+int try_all(const Graph& graph, const schedule::Target& target) {
+  std::mt19937 random(3);
+  const group::Groups groups = group::form_groups(graph);
+  const Forms forms = make_forms(graph, groups, target, nullptr);
+  int allowed = 0;
+  for (size_t f = 0; f < forms.forms.size(); ++f) {
+    const Form& form = *forms.forms[f];
+    TensorsByName inputs;
+    for (const loop::Param& param : form.params) {
+      if (!param.written) inputs[param.buffer->name] = residuals::random_tensor(Type(param.buffer->dtype, param.buffer->extents), random);
+    }
+    TensorsByName expected = inputs;
+    run(form.kernels, expected);
+    for (const loop::Param& old : form.params) {
+      for (const loop::Param& result : form.params) {
+        if (old.written || !result.written || old.buffer->dtype != result.buffer->dtype || old.buffer->count() != result.buffer->count())
+          continue;
+        if (result.buffer->count() == 0 || !can_overwrite(form, old.buffer->name, result.buffer->name)) continue;
+        ++allowed;
+        const std::vector<loop::Kernel> kernels = overwrite(form, {{old.buffer->name, result.buffer->name}});
+        TensorsByName found = inputs;
+        found[result.buffer->name] = copy_of(inputs[old.buffer->name], result.buffer->extents);
+        for (const loop::Kernel& kernel : kernels)
+          EXPECT_EQ(loop::verify_kernel(kernel), std::vector<std::string>()) << loop::print(kernel, "k");
+        EXPECT_NO_THROW(run(kernels, found)) << form.text << loop::print(kernels[0], "k");
+        for (const loop::Param& param : form.params) {
+          if (!param.written || param.buffer->count() == 0) continue;
+          EXPECT_TRUE(found[param.buffer->name].same_bytes(expected[param.buffer->name]))
+              << old.buffer->name << " -> " << result.buffer->name << " changes " << param.buffer->name << "\n"
+              << form.text << loop::print(kernels[0], "k");
+        }
+      }
+    }
+  }
+  return allowed;
+}
+
+class InPlace : public testing::TestWithParam<bool> {
+ protected:
+  schedule::Target target() const { return GetParam() ? schedule::Target::cuda_sm80() : schedule::Target::cpu_v3(); }
+};
+
+TEST_P(InPlace, RandomGraphs) {
+  int allowed = 0;
+  for (uint32_t seed = 1; seed < 300; ++seed) {
+    group::RandomGraph random(seed);
+    allowed += try_all(*random.make(4 + static_cast<int>(seed % 16)), target());
+  }
+  EXPECT_GT(allowed, 200);
+}
+
+TEST_P(InPlace, Networks) {
+  for (const int64_t width : {6, 20}) {
+    residuals::Net net(2, width == 6 ? 3 : 12, width);
+    for (const char* layer : {"linear", "gelu", "block", "norm"}) net.add(layer);
+    const TrainingGraphs graphs = net.training("adam");
+    residuals::to_prims(*graphs.step);
+    group::copy_concat_pieces(*graphs.step);
+    EXPECT_GT(try_all(*graphs.step, target()), 10);
+  }
+}
+
+/// A softmax of long rows, over its operand: each row is read by reductions before it is written.
+TEST_P(InPlace, Rows) {
+  for (const int64_t columns : {16, 33, 64, 200, 1000, 5000}) {
+    const std::string type = "f32[3, " + std::to_string(columns) + "]", shape = "shape=[3, " + std::to_string(columns) + "]";
+    const auto graph = parse_graph("graph @softmax(%x: " + type + ") -> (%y: " + type + R"() {
+  %m: f32[3] = reduce_max(%x) {axes=[1]}
+  %mb: )" + type + R"( = broadcast_in_dim(%m) {dims=[0], )" +
+                                       shape + R"(}
+  %c: )" + type + R"( = sub(%x, %mb)
+  %e: )" + type + R"( = exp(%c)
+  %s: f32[3] = reduce_sum(%e) {axes=[1]}
+  %sb: )" + type + R"( = broadcast_in_dim(%s) {dims=[0], )" +
+                                       shape + R"(}
+  %y: )" + type + R"( = div(%e, %sb)
+  return %y
+}
+)",
+                                   "test", {}, true);
+    EXPECT_EQ(try_all(*graph, target()), 1) << columns;
+  }
+}
+
+/// A transposed operand, and a sum that every thread reads all of.
+TEST_P(InPlace, NotWhatOthersRead) {
+  const auto graph = parse_graph(R"(
+graph @others(%x: f32[64, 64], %b: f32[64]) -> (%y: f32[64, 64], %z: f32[64]) {
+  %t: f32[64, 64] = transpose(%x) {permutation=[1, 0]}
+  %y: f32[64, 64] = add(%x, %t)
+  %r: f32[64] = reverse(%b) {axes=[0]}
+  %z: f32[64] = add(%r, %b)
+  return %y, %z
+}
+)",
+                                 "test", {}, true);
+  EXPECT_EQ(try_all(*graph, target()), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, InPlace, testing::Bool(), [](const auto& info) { return info.param ? "cuda" : "cpu"; });
+
+}  // namespace
+}  // namespace tcc::plan
