@@ -13,11 +13,11 @@ enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, NO_B
 
 /* What the test reads and sets. */
 struct fake_counts {
-  int kernel_launches, graph_launches, graphs, patched_nodes, fills, live_allocations, live_modules, live_events, live_graphs, context_depth,
-      primary_retained;
+  int kernel_launches, graph_launches, graphs, patched_nodes, fills, live_allocations, live_modules, live_events, live_graphs,
+      context_depth, primary_retained;
   long long live_bytes;
 } fake_counts;
-void* fake_kernels = 0; /* from dlopen: tcc_v1_<name> computes, <name>_parameters is the number of its buffers */
+void* fake_kernels = 0;            /* from dlopen: tcc_v1_<name> computes, <name>_parameters is the number of its buffers */
 const char* fake_failing_call = 0; /* the next call of that name fails */
 int fake_capability = 90;
 char fake_loaded_images[256]; /* first line of each image, in order */
