@@ -102,15 +102,21 @@ class Differentiator {
 
   /// Reports the refused nodes, each with what depends on it.
   void report_faults() {
+    if (faults_.empty()) return;
+    const std::vector<Above> above = targets_above();
     for (const auto& [node, fault] : faults_) {
       Diagnostic diagnostic{Diagnostic::Severity::not_supported, fault.kind, where_of(graph_, *node), fault.message, print(*node)};
       diagnostics_.add(std::move(diagnostic));
-      const std::vector<std::string> names = targets_above(*node);
+      Above of_node;
+      for (const Value* operand : node->operands) {
+        if (operand != nullptr) of_node.add(above[id(operand)]);
+      }
       std::string list;
-      for (size_t i = 0; i < names.size() && i < 3; ++i) list += (i == 0 ? "`" : ", `") + names[i] + "`";
-      if (names.size() > 3) list += " and " + std::to_string(names.size() - 3) + " more";
-      diagnostics_.note(where_of(graph_, *node), (names.size() == 1 ? "the gradient of " : "the gradients of ") + list +
-                                                     (names.size() == 1 ? " depends on it" : " depend on it"));
+      for (int i = 0; i < std::min(of_node.count, Above::kNamed); ++i)
+        list += (i == 0 ? "`" : ", `") + targets_[static_cast<size_t>(of_node.targets[i])]->name + "`";
+      if (of_node.count > Above::kNamed) list += " and others";
+      diagnostics_.note(where_of(graph_, *node), (of_node.count == 1 ? "the gradient of " : "the gradients of ") + list +
+                                                     (of_node.count == 1 ? " depends on it" : " depend on it"));
     }
   }
 
@@ -225,21 +231,40 @@ class Differentiator {
     }
   }
 
-  /// The names of what is differentiated that reaches `node`.
-  std::vector<std::string> targets_above(const Node& node) const {
-    std::unordered_set<const Value*> seen;
-    std::vector<const Value*> stack(node.operands.begin(), node.operands.end());
-    while (!stack.empty()) {
-      const Value* value = stack.back();
-      stack.pop_back();
-      if (value == nullptr || !varies_[id(value)] || !seen.insert(value).second) continue;
-      if (value->producer != nullptr) stack.insert(stack.end(), value->producer->operands.begin(), value->producer->operands.end());
+  /// The first few of what is differentiated that reach a value, as ascending indices into targets_. A few, so that all values take linear time.
+  struct Above {
+    static constexpr int kNamed = 3;
+    int targets[kNamed + 1];
+    int count = 0;
+
+    void add(const Above& other) {
+      int merged[kNamed + 1], i = 0, j = 0, size = 0;
+      while (size <= kNamed && (i < count || j < other.count)) {
+        const bool from_other = i == count || (j < other.count && other.targets[j] < targets[i]);
+        const int next = from_other ? other.targets[j++] : targets[i++];
+        if (size == 0 || merged[size - 1] != next) merged[size++] = next;
+      }
+      std::copy(merged, merged + size, targets);
+      count = size;
     }
-    std::vector<std::string> names;
-    for (const Value* target : targets_) {
-      if (seen.count(target) != 0) names.push_back(target->name);
+  };
+
+  std::vector<Above> targets_above() const {
+    std::vector<Above> above(static_cast<size_t>(graph_.num_values()));
+    for (size_t i = 0; i < targets_.size(); ++i) {
+      Above& own = above[id(targets_[i])];
+      own.targets[0] = static_cast<int>(i);
+      own.count = 1;
     }
-    return names;
+    for (const Node* node : graph_.body.nodes) {
+      for (const Value* result : node->results) {
+        if (id(result) >= varies_.size() || !varies_[id(result)]) continue;
+        for (const Value* operand : node->operands) {
+          if (operand != nullptr) above[id(result)].add(above[id(operand)]);
+        }
+      }
+    }
+    return above;
   }
 
   Graph& graph_;

@@ -1,7 +1,10 @@
 // What build_joint makes: which outputs, which nodes, what trains, what it refuses.
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "tcc/autograd/autograd.h"
+#include "tcc/graph/builder.h"
 #include "tcc/graph/passes.h"
 
 namespace tcc {
@@ -150,6 +153,32 @@ TEST(BuildJoint, EveryRefusedNodeIsNamedWithWhatDependsOnIt) {
             "net.graph:second: error: not supported yet: the gradient of `bitcast` is not known [unsupported-gradient]\n"
             "  %1: f32[4] = bitcast(%0) {dtype=f32}\n"
             "net.graph:second: note: the gradient of `a` depends on it");
+}
+
+/// All of them at once, in linear time: each names the first few of what depends on it.
+TEST(BuildJoint, ThousandsOfRefusedNodesAreListed) {
+  const int n = 4000;
+  auto graph = std::make_unique<Graph>("g");
+  Builder b(*graph, graph->body, {"net.graph", "layer", ""});
+  Value* x = graph->add_input("x", Type(DType::f32, {4}));
+  for (int i = 0; i < n; ++i)
+    x = b.emit(Op::bitcast_, {b.mul(x, graph->add_weight("w" + std::to_string(i), Tensor(DType::f32, {4})))}, {{"dtype", DType::f32}});
+  graph->add_output(x, "y");
+  Diagnostics diagnostics;
+  const std::clock_t begin = std::clock();
+  EXPECT_THROW(build_joint(*graph, {}, diagnostics), Error);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 5);
+  int errors = 0;
+  std::vector<std::string> notes;
+  for (const Diagnostic& diagnostic : diagnostics.all()) {
+    errors += diagnostic.severity == Diagnostic::Severity::not_supported;
+    if (diagnostic.severity == Diagnostic::Severity::note) notes.push_back(diagnostic.message);
+  }
+  EXPECT_EQ(errors, n);
+  ASSERT_EQ(notes.size(), static_cast<size_t>(n));
+  EXPECT_EQ(notes.front(), "the gradients of `w0`, `w1`, `w2` and others depend on it");
+  EXPECT_EQ(notes[static_cast<size_t>(n) - 2], "the gradients of `w0`, `w1` depend on it");
+  EXPECT_EQ(notes.back(), "the gradient of `w0` depends on it");
 }
 
 TEST(BuildJoint, MergedAndRenamedParametersAreWarnedOf) {
