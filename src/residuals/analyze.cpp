@@ -22,6 +22,9 @@
 namespace tcc::residuals {
 namespace {
 
+/// Of the bytes that are stored when they are computed again: with so many made behind it, a value counts in full.
+constexpr double kFullPrice = 1.0 / 8;
+
 bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
 size_t at(const Value* value) { return static_cast<size_t>(value->id); }
@@ -57,12 +60,12 @@ class Analyzer {
     facts_.halves = find_halves(graph);
     for (auto* list : {&facts_.needed_by_forward, &facts_.needed_by_backward}) list->resize(num_nodes);
     facts_.recompute.resize(num_nodes);
-    for (auto* list : {&facts_.savable, &facts_.read_by_backward}) list->resize(num_values);
+    for (auto* list : {&facts_.savable, &facts_.read_by_backward, &facts_.stored_again}) list->resize(num_values);
     facts_.save.resize(num_values);
     facts_.bytes.resize(num_values);
     stored_.resize(num_values);
+    source_bytes_.resize(num_values);
     output_.resize(num_values);
-    stored_again_.resize(num_values);
   }
 
   Facts run() {
@@ -73,6 +76,7 @@ class Analyzer {
     for (size_t i = 0; i < graph_.body.nodes.size(); ++i) {
       if (facts_.halves.of_node[i] != Half::backward) measure(i);
     }
+    price_bytes();
     return std::move(facts_);
   }
 
@@ -159,7 +163,7 @@ class Analyzer {
       for (const Value* operand : node.operands) {
         const bool spreads = node.op == Op::broadcast_in_dim_ && node.result()->type.count() > operand->type.count();
         const bool reads = is_anchor(node) && facts_.halves.of_node[i] == Half::backward;
-        if (spreads || reads) stored_again_[at(base_of(operand))] = 1;
+        if (spreads || reads) facts_.stored_again[at(base_of(operand))] = 1;
       }
     }
   }
@@ -221,8 +225,21 @@ class Analyzer {
     double time = work_ns(node) + always_there;
     // Contractions take casts in.
     const bool cast = node.op == Op::cast_ || node.op == Op::bitcast_;
-    if (stored_again_[at(node.result())] && !cast) time += launch_ns() + 2 * result;
+    if (facts_.stored_again[at(node.result())] && !cast) time += launch_ns() + 2 * result;
     return time;
+  }
+
+  Half halves_of(size_t i) const { return facts_.halves.of_node[i]; }
+
+  /// Early values are worth saving where they are smaller than what they are of. Others stay where they are: moved, they would only be made too soon.
+  bool is_smaller_form(const Value* value) {
+    int64_t& largest = source_bytes_[at(value)];
+    for (const Value* operand : value->producer->operands) {
+      const Value* base = base_of(operand);
+      if (!facts_.halves.is_made(base) || is_free(*base->producer)) continue;
+      largest = std::max(largest, facts_.halves.of(base) == Half::forward ? base->type.size_bytes() : source_bytes_[at(base)]);
+    }
+    return value->type.size_bytes() < largest;
   }
 
   void measure(size_t i) {
@@ -232,16 +249,41 @@ class Analyzer {
     for (const Value* value : node.results) {
       const bool output = output_[at(below_reshapes(value))] != 0;
       const bool stored = stored_[at(value)] || output;
-      facts_.savable[at(value)] = node.op == Op::slice_ || !is_free(node);
+      facts_.savable[at(value)] = (node.op == Op::slice_ || !is_free(node)) && (halves_of(i) == Half::forward || is_smaller_form(value));
       facts_.save[at(value)] = static_cast<Picoseconds>(std::llround(1000 * bytes_ns(value) * (stored ? 1 : 2)));
       facts_.bytes[at(value)] = output ? 0 : value->type.size_bytes();
+    }
+  }
+
+  /// What is made last is read first: computed again and stored, it would live again at once, and at the same time as all that is saved before it. So its
+  /// bytes count in proportion to such bytes that are made behind it, in full from a share of them on.
+  void price_bytes() {
+    const auto bytes = [&](const Value* value) {
+      return static_cast<double>(facts_.stored_again[at(value)] ? facts_.bytes[at(value)] : 0);
+    };
+    const std::vector<int> ranks = forward_ranks(facts_);
+    std::vector<double> before(nodes().size() + 1);  // by rank: up to this node
+    double all = 0;
+    for (size_t i = 0; i < nodes().size(); ++i) {
+      if (facts_.halves.of_node[i] != Half::forward) continue;
+      for (const Value* result : nodes()[i]->results) all += bytes(result);
+      before[static_cast<size_t>(ranks[i])] = all;
+    }
+    facts_.priced_bytes = facts_.bytes;
+    for (size_t i = 0; i < nodes().size(); ++i) {
+      if (facts_.halves.of_node[i] == Half::backward) continue;
+      const double behind = all - before[static_cast<size_t>(ranks[i])];
+      for (const Value* result : nodes()[i]->results) {
+        if (bytes(result) > 0) facts_.priced_bytes[at(result)] = std::llround(bytes(result) * std::min(1.0, behind / (all * kFullPrice)));
+      }
     }
   }
 
   const Graph& graph_;
   const schedule::Target& target_;
   Facts facts_;
-  std::vector<char> stored_, output_, stored_again_;
+  std::vector<char> stored_, output_;
+  std::vector<int64_t> source_bytes_;  ///< of early values: the largest forward value that they are computed from
 };
 
 }  // namespace

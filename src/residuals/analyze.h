@@ -47,6 +47,8 @@ struct Facts {
   std::vector<char> read_by_backward;  ///< by a node of the backward half, an output or an update of it
   std::vector<Picoseconds> save;       ///< write, unless it is in memory anyway, and read
   std::vector<int64_t> bytes;          ///< that saving takes; 0 for outputs of the caller
+  std::vector<int64_t> priced_bytes;   ///< what a price of memory counts: of `stored_again` less near the end of the forward pass
+  std::vector<char> stored_again;      ///< computed again, it is in memory again: its readers can't take it in
 };
 Facts analyze(const Graph& graph, const schedule::Target& target);
 

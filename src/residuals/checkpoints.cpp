@@ -70,6 +70,7 @@ class Placer {
         result.keep[steps_[step]] = 1;
       }
     }
+    if (!places.empty()) result.last = steps_[places.back()];
     double largest = 0, before = 0;
     places.push_back(steps_.empty() ? 0 : steps_.size() - 1);
     for (const size_t place : places) {

@@ -17,9 +17,9 @@
 namespace tcc::residuals {
 namespace {
 
-/// In times of reading a byte. The last is more than any computation costs: memory is all.
+/// In times of reading a byte. The last is more than contractions cost, but not more than the statistics of long rows, which are small.
 constexpr double kPrices[] = {0, 1, 4, 16, 64, 256};
-constexpr double kMemoryIsAll = 65536;
+constexpr double kMemoryIsAll = 1024;
 /// Plans this near the fastest count as equally fast: the smallest of them is taken.
 constexpr double kAsFast = 1.02;
 /// Without a budget, a cut that computes more than this share of the time again is not planned: it can't be the fastest.
@@ -56,18 +56,35 @@ class Chooser {
   Picoseconds per_kib(double price) const { return std::llround(price * 1000 * 1024 / target_.bytes_per_ns); }
 
   void try_checkpoints() {
-    const Picoseconds all = per_kib(kMemoryIsAll);
     const int best = best_number_of_pieces(facts_);
-    std::vector<int> numbers{best / 2, best, 2 * best};
-    for (const int pieces : numbers) {
+    for (const int pieces : {best / 2, best, 2 * best}) {
       if (pieces < 2) continue;
       const Checkpoints checkpoints = place_checkpoints(facts_, pieces);
       if (checkpoints.places == 0) continue;
-      const Rung rung{
-          .name = "checkpoints " + std::to_string(checkpoints.places), .price = kMemoryIsAll, .checkpoints = checkpoints.places};
-      try_rung(rung, cut(facts_, all, checkpoints.keep));
+      Rung rung{.name = "checkpoints " + std::to_string(checkpoints.places), .price = kMemoryIsAll, .checkpoints = checkpoints.places};
+      try_rung(rung, cut_between(checkpoints, true));
+      // Where the peak is at the loss, behind the last piece, its values are in the way.
+      rung.name += " all";
+      if (pieces == best) try_rung(rung, cut_between(checkpoints, false));
     }
-    try_rung({.name = "full", .price = kMemoryIsAll}, cut(facts_, all));
+    try_rung({.name = "full", .price = kMemoryIsAll}, cut(facts_, per_kib(kMemoryIsAll)));
+  }
+
+  /// Checkpoints are saved, what is between is computed again. With `spare_last` not the last piece, which is needed at once: what would be stored again may
+  /// be saved for nothing.
+  Saved cut_between(const Checkpoints& checkpoints, bool spare_last) const {
+    Facts facts = facts_;
+    if (!spare_last) facts.priced_bytes = facts.bytes;
+    const std::vector<Node*>& nodes = facts.graph->body.nodes;
+    const std::vector<int> ranks = forward_ranks(facts);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (!spare_last || ranks[i] <= ranks[checkpoints.last]) continue;
+      for (const Value* result : nodes[i]->results) {
+        const size_t id = static_cast<size_t>(result->id);
+        if (facts.stored_again[id]) facts.priced_bytes[id] = 0;
+      }
+    }
+    return cut(facts, per_kib(kMemoryIsAll), checkpoints.keep);
   }
 
   /// Between what is fast and what fits: the first part of the forward pass as in what fits, the rest as in what is fast. The first part, because its
@@ -87,17 +104,16 @@ class Chooser {
       const double share = (low + high) / 2;
       const size_t at =
           try_rung({.name = "mix " + std::to_string(std::lround(share * 100)) + " %", .checkpoints = result_.ladder[small].checkpoints},
-                   mix(few, many, share));
+                   mix(few, many, static_cast<int>(share * num_forward())));
       (fits(result_.ladder[at]) ? high : low) = share;
     }
     choose();
   }
 
-  /// Values of the first `share` of the forward nodes as in `first`, the others as in `rest`; early ones go with what they are computed from.
-  Saved mix(const Saved& first, const Saved& rest, double share) const {
+  /// Values of the forward nodes before `end` as in `first`, the others as in `rest`; early ones go with what they are computed from.
+  Saved mix(const Saved& first, const Saved& rest, int end) const {
     const std::vector<Node*>& nodes = facts_.graph->body.nodes;
     const std::vector<int> ranks = forward_ranks(facts_);
-    const int end = static_cast<int>(share * (*std::max_element(ranks.begin(), ranks.end()) + 1));
     Saved saved(first.size());
     for (size_t i = 0; i < nodes.size(); ++i) {
       for (const Value* result : nodes[i]->results) {
@@ -106,6 +122,11 @@ class Chooser {
       }
     }
     return saved;
+  }
+
+  int num_forward() const {
+    const std::vector<Half>& halves = facts_.halves.of_node;
+    return static_cast<int>(std::count(halves.begin(), halves.end(), Half::forward));
   }
 
   /// Plans the cut, unless there is a plan of the same; gives its number in the ladder.

@@ -48,7 +48,7 @@ struct Edge {
 
 Picoseconds saving(const Facts& facts, const Value* value, Picoseconds price_per_kib) {
   const size_t id = static_cast<size_t>(value->id);
-  return facts.save[id] + (facts.bytes[id] * price_per_kib + 1023) / 1024;
+  return facts.save[id] + (facts.priced_bytes[id] * price_per_kib + 1023) / 1024;
 }
 
 /// Solves, and says for each vertex whether it reaches the sink in the residual network.

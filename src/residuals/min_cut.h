@@ -10,7 +10,7 @@ namespace tcc::residuals {
 /// Which values the backward pass reads from memory (by value id); what else it needs of the forward pass it computes again from these, inputs and weights.
 using Saved = std::vector<char>;
 
-/// Saving a value costs Facts::save + bytes * price; computing a node again costs Facts::recompute, once; the sum is the smallest there is. Nodes with
+/// Saving a value costs Facts::save + priced_bytes * price; computing a node again costs Facts::recompute, once; the sum is the smallest there is. Nodes with
 /// `keep` (by position; may be empty) are never computed again. Of equal cuts, the one nearest the backward pass.
 Saved cut(const Facts& facts, Picoseconds price_per_kib, const std::vector<char>& keep = {});
 

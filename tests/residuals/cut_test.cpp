@@ -48,7 +48,7 @@ class RandomJoint {
       if (facts.recompute[i] > 0 || !is_free(*graph_.body.nodes[i])) facts.recompute[i] = pick(0, 9);
     }
     for (Picoseconds& save : facts.save) save = pick(0, 9);
-    for (int64_t& bytes : facts.bytes) bytes = 1024 * pick(0, 4);
+    for (int64_t& bytes : facts.priced_bytes) bytes = 1024 * pick(0, 4);
     return facts;
   }
 

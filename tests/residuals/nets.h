@@ -70,6 +70,16 @@ class Net {
     Diagnostics diagnostics;
     return build_joint(*graph_, options, diagnostics);
   }
+  /// The loss of a language model: logits over a vocabulary, cross entropy.
+  std::unique_ptr<Graph> language_model(int64_t vocabulary) {
+    prefix_ = "head";
+    at("logits");
+    graph_->add_output(builder_.emit(Op::matmul_, {norm(x_, "ln"), weight("weight", {width_, vocabulary})}), "logits");
+    GradOptions options;
+    options.loss = parse_loss("cross_entropy:axis=-1");
+    Diagnostics diagnostics;
+    return build_joint(*graph_, options, diagnostics);
+  }
   TrainingGraphs training(const char* optimizer) { return training(parse_optimizer(optimizer)); }
   TrainingGraphs training(const OptimizerOptions& options) {
     const auto with_loss = joint();
