@@ -29,6 +29,14 @@ namespace {
 
 int64_t aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
+/// Of a temporary, which may have strides with gaps.
+int64_t span_bytes(const loop::Buffer& buffer) {
+  int64_t last = 0;
+  const std::vector<int64_t> strides = buffer.element_strides();
+  for (size_t i = 0; i < strides.size(); ++i) last += (buffer.extents[i] - 1) * strides[i];
+  return storage_bytes(buffer.dtype, last + 1);
+}
+
 class Planner {
  public:
   Planner(const Graph& graph, const group::Groups& groups, const schedule::Target& target, const PlanOptions& options)
@@ -43,17 +51,24 @@ class Planner {
     for (const auto& form : forms_.forms) plan_.unit_forms.push_back(form->text);
     number_inputs();
     choose_outputs();
-    order_ = order_steps();
-    emit();
-    if (reuse_memory()) {
-      start_over();
-      emit();
+    Plan best;
+    for (const std::vector<int>& order : order_steps()) {
+      Plan plan = plan_in(order);
+      if (best.buffers.empty() || plan.arena_bytes < best.arena_bytes) best = std::move(plan);
     }
-    place();
-    return std::move(plan_);
+    return best;
   }
 
  private:
+  Plan plan_in(const std::vector<int>& order) {
+    reused_.clear();
+    overwrites_ = writes_.overwrites;
+    emit(order);
+    if (reuse_memory()) emit(order);
+    place();
+    return plan_;
+  }
+
   // --------------------------------------------------------------------------------------- inputs, outputs, copies
 
   int num_units() const { return static_cast<int>(groups_.units.size()); }
@@ -114,7 +129,7 @@ class Planner {
   // ------------------------------------------------------------------------------------------------------- order
 
   /// Steps are units, then copies, then what fills gaps.
-  std::vector<int> order_steps() {
+  std::vector<std::vector<int>> order_steps() {
     for (const group::Gap& gap : groups_.gaps) {
       if (gaps_.empty() || gaps_.back().front().base != gap.base) gaps_.emplace_back();
       gaps_.back().push_back(gap);
@@ -153,21 +168,37 @@ class Planner {
     std::unordered_set<const Value*> taken;
     for (const auto& [value, output] : output_of_) taken.insert(value);
     writes_ = choose_state_writes(graph_, groups_, storages_, forms_, state_, reads, taken, gap_steps, order);
-    return order.sorted();
+    return order.sorted(footprints());
+  }
+
+  /// What each step needs of the arena.
+  Footprints footprints() const {
+    Footprints result;
+    result.blocks.resize(groups_.units.size() + copies_.size() + gaps_.size());
+    result.own_bytes.resize(result.blocks.size());
+    std::unordered_map<const Value*, int> numbers;
+    auto add = [&](const Value* value, size_t step) {
+      const Value* base = storages_.of(value).base;
+      if (!base->producer || output_of_.count(base) || writes_.in_place.count(base)) return;
+      const auto [at, is_new] = numbers.emplace(base, static_cast<int>(numbers.size()));
+      if (is_new) result.block_bytes.push_back(aligned(base->type.size_bytes()));
+      auto& blocks = result.blocks[step];
+      if (std::find(blocks.begin(), blocks.end(), at->second) == blocks.end()) blocks.push_back(at->second);
+    };
+    for (size_t unit = 0; unit < groups_.units.size(); ++unit) {
+      for (const auto* values : {&groups_.units[unit].inputs, &groups_.units[unit].outputs}) {
+        for (const Value* value : *values) add(value, unit);
+      }
+      for (const loop::BufferRef& temporary : forms_.forms[static_cast<size_t>(forms_.of_unit[unit])]->temporaries)
+        result.own_bytes[unit] += aligned(span_bytes(*temporary));
+    }
+    for (size_t i = 0; i < copies_.size(); ++i) add(copies_[i].source, groups_.units.size() + i);
+    for (size_t i = 0; i < gaps_.size(); ++i) add(gaps_[i].front().base, groups_.units.size() + copies_.size() + i);
+    return result;
   }
 
   /// All launches and buffers, in order.
-  void emit() {
-    for (const int step : order_) {
-      const size_t number = static_cast<size_t>(step - num_units());
-      if (step < num_units()) add_launches(step);
-      else if (number < copies_.size()) add_copy(copies_[number]);
-      else fill_gaps(gaps_[number - copies_.size()]);
-    }
-    for (const StateUpdate* update : writes_.copied) copy_state(*update);
-  }
-
-  void start_over() {
+  void emit(const std::vector<int>& order) {
     plan_.buffers.clear();
     plan_.launches.clear();
     plan_.kernels.clear();
@@ -177,7 +208,13 @@ class Planner {
     state_buffers_.clear();
     saved_.clear();
     kernel_numbers_.clear();
-    variants_.clear();
+    for (const int step : order) {
+      const size_t number = static_cast<size_t>(step - num_units());
+      if (step < num_units()) add_launches(step);
+      else if (number < copies_.size()) add_copy(copies_[number]);
+      else fill_gaps(gaps_[number - copies_.size()]);
+    }
+    for (const StateUpdate* update : writes_.copied) copy_state(*update);
   }
 
   /// Puts results where operands were, as far as that lowers the peak; says whether it did any.
@@ -209,7 +246,7 @@ class Planner {
     for (size_t i : chosen) {
       Reuse& reuse = reuses[i];
       reused_[reuse.result] = reuse.old;
-      auto& all = writes_.overwrites[static_cast<size_t>(reuse.unit)];
+      auto& all = overwrites_[static_cast<size_t>(reuse.unit)];
       all.insert(all.end(), reuse.overwrites.begin(), reuse.overwrites.end());
     }
     return !chosen.empty();
@@ -275,8 +312,8 @@ class Planner {
   // ---------------------------------------------------------------------------------------------------- launches
 
   /// Kernels with the same text are one.
-  int kernel_number(const loop::Kernel& kernel, const schedule::Schedule& schedule) {
-    const auto [at, is_new] = kernel_numbers_.emplace(loop::print(kernel, "k"), static_cast<int>(plan_.kernels.size()));
+  int kernel_number(const loop::Kernel& kernel, const std::string& text, const schedule::Schedule& schedule) {
+    const auto [at, is_new] = kernel_numbers_.emplace(text, static_cast<int>(plan_.kernels.size()));
     if (is_new) {
       plan_.kernels.push_back(kernel);
       plan_.schedules.push_back(schedule);
@@ -284,10 +321,10 @@ class Planner {
     return at->second;
   }
 
-  /// The kernels of a form with some inputs overwritten, and their numbers; most units of a form overwrite nothing.
+  /// The kernels of a form with some inputs overwritten, and their texts; most units of a form overwrite nothing.
   struct Variant {
     std::vector<loop::Kernel> kernels;
-    std::vector<int> numbers;
+    std::vector<std::string> texts;
   };
   const Variant& variant(int form_number, const std::vector<Overwrite>& pairs) {
     std::string key = std::to_string(form_number);
@@ -296,7 +333,7 @@ class Planner {
     if (is_new) {
       const Form& form = *forms_.forms[static_cast<size_t>(form_number)];
       at->second.kernels = overwrite(form, pairs);
-      for (const loop::Kernel& kernel : at->second.kernels) at->second.numbers.push_back(kernel_number(kernel, form.schedule));
+      for (const loop::Kernel& kernel : at->second.kernels) at->second.texts.push_back(loop::print(kernel, "k"));
     }
     return at->second;
   }
@@ -314,18 +351,14 @@ class Planner {
     for (const loop::BufferRef& temporary : form.temporaries) {
       const std::string name = "unit" + std::to_string(unit.id) + ".scratch" + std::to_string(scratch++);
       const int number = add_buffer(Buffer::Kind::arena, name, temporary->dtype, temporary->extents, 0);
-      // A temporary may have strides with gaps.
-      int64_t last = 0;
-      const std::vector<int64_t> strides = temporary->element_strides();
-      for (size_t i = 0; i < strides.size(); ++i) last += (temporary->extents[i] - 1) * strides[i];
-      plan_.buffers.back().size_bytes = storage_bytes(temporary->dtype, last + 1);
+      plan_.buffers.back().size_bytes = span_bytes(*temporary);
       plan_.buffers.back().scratch = true;
       arguments[temporary->name] = number;
     }
-    const Variant& chosen = variant(form_number, writes_.overwrites[static_cast<size_t>(unit_number)]);
+    const Variant& chosen = variant(form_number, overwrites_[static_cast<size_t>(unit_number)]);
     for (size_t i = 0; i < chosen.kernels.size(); ++i) {
       Launch launch;
-      launch.kernel = chosen.numbers[i];
+      launch.kernel = kernel_number(chosen.kernels[i], chosen.texts[i], form.schedule);
       launch.label = unit.label;
       launch.grid = chosen.kernels[i].grid;
       launch.cost_ns = form.costs_ns[i];
@@ -344,7 +377,7 @@ class Planner {
     const Value* base = gaps.front().base;
     const loop::Kernel kernel = gap_kernel(gaps, plan_.target);
     Launch launch;
-    launch.kernel = kernel_number(kernel, {});
+    launch.kernel = kernel_number(kernel, loop::print(kernel, "k"), {});
     launch.label = base->name;
     launch.grid = kernel.grid;
     launch.cost_ns = schedule::estimate_ns(kernel, plan_.target);
@@ -402,6 +435,7 @@ class Planner {
   }
 
   void place() {
+    plan_.total_bytes = 0;
     std::vector<Interval> intervals;
     std::vector<Buffer*> placed;
     const std::vector<Interval> all = intervals_of_buffers();
@@ -429,8 +463,8 @@ class Planner {
   std::unordered_map<const Value*, int> output_of_;  ///< what is computed into which output
   std::vector<Copy> copies_;
   std::vector<std::vector<group::Gap>> gaps_;  ///< of one base each
-  std::vector<int> order_;
   StateWrites writes_;
+  std::vector<std::vector<Overwrite>> overwrites_;         ///< of each unit: in the state, and in the arena
   std::vector<int> last_launch_;                           ///< of each unit
   std::unordered_map<const Value*, const Value*> reused_;  ///< what lies where another value did
   std::unordered_map<const Value*, int> buffers_;

@@ -3,8 +3,7 @@
 #include "plan/order.h"
 
 #include <algorithm>
-#include <functional>
-#include <queue>
+#include <set>
 #include <utility>
 
 #include "tcc/support/diagnostics.h"
@@ -41,26 +40,86 @@ void Order::remove(const std::vector<int>& before, int after) {
   }
 }
 
-std::vector<int> Order::sorted() const {
+namespace {
+
+constexpr int64_t kNextToNothing = 4096;
+
+/// What lives while steps are taken one after the other.
+class Memory {
+ public:
+  explicit Memory(const Footprints& footprints)
+      : footprints_(footprints), uses_(footprints.block_bytes.size()), lives_(footprints.block_bytes.size()) {
+    for (const auto& blocks : footprints.blocks) {
+      for (int block : blocks) ++uses_[static_cast<size_t>(block)];
+    }
+  }
+
+  /// Whether the step may come early: it leaves less behind than was there, with no new peak, or next to nothing (scalars that steps which free wait for).
+  bool may_come_early(int step) const {
+    int64_t made = 0, freed = 0;
+    for (int block : blocks(step)) {
+      const size_t at = static_cast<size_t>(block);
+      if (!lives_[at]) made += footprints_.block_bytes[at];
+      if (uses_[at] == 1) freed += footprints_.block_bytes[at];
+    }
+    if (made <= kNextToNothing) return true;
+    return freed > made && live_ + made + footprints_.own_bytes[static_cast<size_t>(step)] <= peak_;
+  }
+
+  void take(int step) {
+    for (int block : blocks(step)) {
+      if (std::exchange(lives_[static_cast<size_t>(block)], 1) == 0) live_ += footprints_.block_bytes[static_cast<size_t>(block)];
+    }
+    peak_ = std::max(peak_, live_ + footprints_.own_bytes[static_cast<size_t>(step)]);
+    for (int block : blocks(step)) {
+      if (--uses_[static_cast<size_t>(block)] == 0) live_ -= footprints_.block_bytes[static_cast<size_t>(block)];
+    }
+  }
+
+ private:
+  const std::vector<int>& blocks(int step) const { return footprints_.blocks[static_cast<size_t>(step)]; }
+
+  const Footprints& footprints_;
+  std::vector<int> uses_;  ///< by steps to come
+  std::vector<char> lives_;
+  int64_t live_ = 0, peak_ = 0;
+};
+
+}  // namespace
+
+template <class Pick> std::vector<int> Order::sort(Pick pick) const {
   std::vector<int> waits(after_.size());
   for (const auto& list : after_) {
     for (int step : list) ++waits[static_cast<size_t>(step)];
   }
-  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  std::set<int> ready;
   for (size_t i = 0; i < waits.size(); ++i) {
-    if (waits[i] == 0) ready.push(static_cast<int>(i));
+    if (waits[i] == 0) ready.insert(static_cast<int>(i));
   }
   std::vector<int> order;
   while (!ready.empty()) {
-    const int at = ready.top();
-    ready.pop();
+    const int at = pick(ready);
+    ready.erase(at);
     order.push_back(at);
     for (int next : after_[static_cast<size_t>(at)]) {
-      if (--waits[static_cast<size_t>(next)] == 0) ready.push(next);
+      if (--waits[static_cast<size_t>(next)] == 0) ready.insert(next);
     }
   }
   check(order.size() == after_.size(), "the steps of a plan wait for each other in a cycle");
   return order;
+}
+
+std::vector<std::vector<int>> Order::sorted(const Footprints& footprints) const {
+  std::vector<std::vector<int>> orders{sort([](const std::set<int>& ready) { return *ready.begin(); })};
+  Memory memory(footprints);
+  std::vector<int> freeing_early = sort([&](const std::set<int>& ready) {
+    const auto at = std::find_if(ready.begin(), ready.end(), [&](int step) { return memory.may_come_early(step); });
+    const int step = at == ready.end() ? *ready.begin() : *at;
+    memory.take(step);
+    return step;
+  });
+  if (freeing_early != orders[0]) orders.push_back(std::move(freeing_early));
+  return orders;
 }
 
 }  // namespace tcc::plan
