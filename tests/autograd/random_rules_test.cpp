@@ -571,7 +571,7 @@ Case quantized(Draw& draw, const std::string& op) {
             0.7, 2};
   return {with_nodes("%x: " + f32(draw.shape(1, 3, false)),
                      "%q: u8[*], %s: f32[*], %z: u8[*] = dynamic_quantize_linear(%x)  %f: f32[*] = cast(%q) "
-                     "{dtype=f32}  %y: f32[*] = mul(%f, %x)")};
+                     "{dtype=f32}  %t: f32[*] = mul(%f, %x)  %y: f32[*] = mul(%t, %s)")};
 }
 
 Case random(Draw& draw, const std::string& op) {

@@ -19,7 +19,8 @@ class Backend {
   virtual std::vector<Tensor> run(const std::vector<Tensor>& inputs) = 0;
 };
 
-std::unique_ptr<Backend> make_interpreter_backend();  ///< import, resolve, interpret
+std::unique_ptr<Backend> make_interpreter_backend();
+std::unique_ptr<Backend> make_gradient_backend();     ///< the same, and gradients against differences  ///< import, resolve, interpret
 std::unique_ptr<Backend> make_library_backend();      ///< compile to a library, run that; only where the driver is built
 
 }  // namespace tcc::onnx_suite

@@ -1,6 +1,6 @@
 // Runs ONNX's backend tests and holds the ones that pass in files, so that a regression fails and a new pass is noticed.
 //
-//   test_onnx_backend_runner [--via=interpreter|so] [--suite=node|converted|operator|simple] [--filter=TEXT] [--update] [--failures=FILE]
+//   test_onnx_backend_runner [--via=interpreter|gradient|so] [--suite=node|converted|operator|simple] [--filter=TEXT] [--update] [--failures=FILE]
 //                            [--data=DIR] [-j=N]
 //
 // Some tests give shapes, axes and the like as inputs. A compiler must know those: when compiling says that it needs the value of an input,
@@ -37,6 +37,7 @@ struct Options {
 
 std::unique_ptr<Backend> make_backend(const std::string& via) {
   if (via == "interpreter") return make_interpreter_backend();
+  if (via == "gradient") return make_gradient_backend();
 #ifdef TCC_HAVE_DRIVER
   if (via == "so") return make_library_backend();
 #endif

@@ -65,8 +65,9 @@ void import_adam(NodeContext& node) {
   const double norm = node.number("norm_coefficient", 0), norm_post = node.number("norm_coefficient_post", 0);
   const int n = count_tensors(node, 4);
   Update m(node);
-  Value* corrected =
-      m.div(m.mul(m.rate(), m.sqrt(m.sub(m.number(1), m.power(beta, m.steps())))), m.sub(m.number(1), m.power(alpha, m.steps())));
+  // Before the first step nothing is corrected; what is not taken then must be finite for derivatives to be.
+  Value* steps = node.emit(Op::max_, {m.steps(), m.number(1)});
+  Value* corrected = m.div(m.mul(m.rate(), m.sqrt(m.sub(m.number(1), m.power(beta, steps)))), m.sub(m.number(1), m.power(alpha, steps)));
   Value* rate = m.unless_first(corrected, m.rate());
   for (int i = 0; i < n; ++i) {
     Value *x = node.in(2 + i), *v = node.in(2 + 2 * n + i), *h = node.in(2 + 3 * n + i);
