@@ -40,7 +40,13 @@ class Chooser {
     } else {
       try_rung({.name = "none"}, save_all(facts_));
       if (options_.mode == Mode::automatic) {
-        for (const double price : kPrices) try_rung({.name = "price " + number(price), .price = price}, cut(facts_, per_kib(price)));
+        const int pieces = best_number_of_pieces(facts_);
+        const Checkpoints checkpoints = place_checkpoints(facts_, pieces);
+        for (const double price : kPrices) {
+          Rung rung{.name = "price " + number(price), .price = price};
+          if (price >= 64 && pieces > 1) rung.checkpoints = checkpoints.places;
+          try_rung(rung, cut(facts_, per_kib(price), rung.checkpoints > 0 ? checkpoints.keep : std::vector<char>()));
+        }
         try_checkpoints();
       }
     }

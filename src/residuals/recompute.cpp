@@ -22,10 +22,9 @@ constexpr size_t kNear = 48;
 
 size_t at(const Value* value) { return static_cast<size_t>(value->id); }
 
-bool is_cheap(const Node& node) {
-  const Lowering lowering = info(node.op).lowering;
-  return is_free(node) || lowering == Lowering::pointwise || lowering == Lowering::concat || lowering == Lowering::indexed;
-}
+/// What is computed once more for a reader far away: so many nodes other than views, which read so many values from memory. Without a bound the sums along
+/// a residual stream would be computed from its beginning for each layer.
+constexpr int kMostNodes = 24, kMostReads = 4;
 
 class Rebuilder {
  public:
@@ -34,6 +33,7 @@ class Rebuilder {
     here_.resize(facts.save.size());
     copies_.resize(facts.save.size());
     in_forward_.resize(nodes_.size());
+    effort_.resize(nodes_.size());
     result_.again.resize(nodes_.size());
     result_.saved.resize(facts.save.size());
   }
@@ -41,6 +41,7 @@ class Rebuilder {
   Rebuilt run() {
     for (const Value* input : old_.body.args) here_[at(input)] = copy_.graph().add_input(input->name, input->type);
     find_forward_nodes();
+    measure_effort();
     append_forward_half();
     for (now_ = 0; now_ < nodes_.size(); ++now_) {
       if (facts_.halves.of_node[now_] == Half::backward) append_backward(*nodes_[now_]);
@@ -90,6 +91,28 @@ class Rebuilder {
     for (size_t i = 0; i < nodes_.size(); ++i) result_.num_copies += in_forward_[i] && result_.again[i] && !is_free(*nodes_[i]);
   }
 
+  /// What computing a node takes, with all below it that are cheap themselves.
+  struct Effort {
+    int nodes = 0, reads = 0;
+    bool is_cheap = false;
+  };
+  void measure_effort() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (!result_.again[i]) continue;
+      const Lowering lowering = info(nodes_[i]->op).lowering;
+      Effort& effort = effort_[i];
+      effort.nodes = !is_free(*nodes_[i]);
+      for (const Value* operand : nodes_[i]->operands) {
+        const bool below = facts_.halves.is_made(operand) && !result_.saved[at(operand)] && effort_[position(operand)].is_cheap;
+        effort.nodes += below ? effort_[position(operand)].nodes : 0;
+        effort.reads += below ? effort_[position(operand)].reads : 1;
+      }
+      const bool pointwise =
+          is_free(*nodes_[i]) || lowering == Lowering::pointwise || lowering == Lowering::concat || lowering == Lowering::indexed;
+      effort.is_cheap = pointwise && effort.nodes <= kMostNodes && effort.reads <= kMostReads;
+    }
+  }
+
   void append_forward_half() {
     // Early nodes behind the forward node that their last operand comes from; created values just before who reads them.
     std::vector<std::vector<size_t>> behind(nodes_.size());
@@ -137,7 +160,7 @@ class Rebuilder {
     if (value->kind == Value::Kind::input || is_backward(value)) return here_[at(value)];
     if (result_.saved[at(value)]) return in_forward(value);
     Copy& copy = copies_[at(value)];
-    if (!copy.value || (is_cheap(*value->producer) && now_ - copy.last_use > kNear)) return nullptr;
+    if (!copy.value || (effort_[position(value)].is_cheap && now_ - copy.last_use > kNear)) return nullptr;
     copy.last_use = now_;
     return copy.value;
   }
@@ -180,6 +203,7 @@ class Rebuilder {
   std::vector<Value*> here_;      ///< inputs, the forward half, nodes of the backward half: by id of the old value
   std::vector<Copy> copies_;      ///< of forward and early values in the backward half
   std::vector<char> in_forward_;  ///< by position: the forward half computes it
+  std::vector<Effort> effort_;    ///< by position, of what is computed again
   size_t now_ = 0;                ///< position of the backward node that is being copied
 };
 

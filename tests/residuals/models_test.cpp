@@ -99,6 +99,15 @@ TEST(LanguageModel, HasNoLogitsBesideTheirGradient) {
   options.mode = Mode::full;
   const Result result = choose_residuals(*joint, schedule::Target::cuda_sm80(), options, std::ref(planner));
   EXPECT_LT(result.ladder[result.taken].peak_bytes, 2 * logits);
+
+  // The mean over all targets is one row; what it is spread over is none of that row's business.
+  const schedule::Target target = schedule::Target::cuda_sm80();
+  const plan::Plan plan = plan::make_plan(*joint, group::form_groups(*joint), target);
+  for (const plan::Launch& launch : plan.launches) {
+    for (const int argument : launch.arguments) {
+      if (plan.buffers[static_cast<size_t>(argument)].size_bytes >= logits) { EXPECT_GT(launch.grid, 8) << launch.label; }
+    }
+  }
 }
 
 struct Training {
