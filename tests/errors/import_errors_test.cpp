@@ -335,6 +335,36 @@ TEST_F(ImportErrors, BranchOnData) {
                "  %y = If(%c: bool[])");
 }
 
+TEST_F(ImportErrors, RandomOpsAndDerivatives) {
+  ModelBuilder model;
+  model.import_domain("ai.onnx.preview.training", 1);
+  model.input("seed", kFloat, {});
+  model.input("x", kFloat, {2, 3});
+  model.input("trains", pb::TensorProto::BOOL, {});
+  model.node("RandomUniformLike", {"x"}, {"noise"}, {}, "noise");
+  model.node("Dropout", {"x", "", "trains"}, {"kept"}, {}, "drop");
+  auto& node = model.node("Gradient", {"x"}, {"g"}, {}, "grad", "ai.onnx.preview.training");
+  auto& xs = *node.add_attribute();
+  xs.set_name("xs");
+  xs.set_type(pb::AttributeProto::STRINGS);
+  xs.add_strings("x");
+  auto& y = *node.add_attribute();
+  y.set_name("y");
+  y.set_type(pb::AttributeProto::STRING);
+  y.set_s("loss");
+  for (const char* name : {"noise", "kept", "g"}) model.output(name, kFloat);
+  expect_error(
+      model, ExitCode::model,
+      "DIR/net.onnx:noise: error: not supported yet: random ops read an i64 that is given at run time as `seed`, but the model has another "
+      "value of that name [unsupported-op]\n"
+      "  %noise = RandomUniformLike(%x: f32[2, 3])\n"
+      "DIR/net.onnx:drop: error: `training_mode` (operand `trains`) is not known at compile time [unknown-value]\n"
+      "  %kept = Dropout(%x: f32[2, 3], none, %trains: bool[])\n"
+      "DIR/net.onnx:drop: help: give the input behind it a value with --bind=NAME=VALUE, or export the model with it as a constant\n"
+      "DIR/net.onnx:grad: error: `y` is `loss`, which is the name of no tensor [malformed-file]\n"
+      "  %g = Gradient(%x: f32[2, 3])");
+}
+
 TEST_F(ImportErrors, FunctionThatCallsItself) {
   ModelBuilder model = relu_model();
   model.import_domain("local", 1);
