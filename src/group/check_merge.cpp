@@ -176,6 +176,16 @@ std::vector<Node*> with_views(const Clusters& clusters, const std::vector<Node*>
   return nodes;
 }
 
+bool check_unit(Clusters& clusters, int cluster) {
+  Cluster& c = clusters[cluster];
+  const std::vector<Node*> nodes = with_views(clusters, c.nodes);
+  if (count_ops(c) > kMaxUnitOps || count_buffers(clusters, nodes, cluster, cluster) > kMaxUnitBuffers) return false;
+  const int recomputed = recomputed_cost(clusters, c.kind, nodes, c.nodes, c.anchor, cluster, cluster);
+  if (recomputed < 0) return false;
+  c.recomputed = recomputed;
+  return true;
+}
+
 bool try_merge(Clusters& clusters, int a, int b) {
   if (a == b) return true;
   const Cluster& x = clusters[a];

@@ -167,4 +167,13 @@ void Clusters::merge(int a, int b) {
   from.nodes.clear();
 }
 
+void Clusters::move(const std::vector<Node*>& nodes, int from, int to) {
+  for (Node* node : nodes) cluster_[node] = to;
+  auto& source = (*this)[from].nodes;
+  std::erase_if(source, [&](const Node* node) { return cluster_of(node) != from; });
+  auto& target = (*this)[to].nodes;
+  target.insert(target.end(), nodes.begin(), nodes.end());
+  std::sort(target.begin(), target.end(), [&](const Node* x, const Node* y) { return position(x) < position(y); });
+}
+
 }  // namespace tcc::group

@@ -49,6 +49,8 @@ class Clusters {
   bool can_merge(int a, int b);
   /// Makes one cluster of both, under the number of `a`; can_merge(a, b) must have just said yes.
   void merge(int a, int b);
+  /// Gives nodes that nothing but `to` and each other read from one cluster to another that comes after it.
+  void move(const std::vector<Node*>& nodes, int from, int to);
 
  private:
   template <class F> void for_successors(int cluster, F f) const;

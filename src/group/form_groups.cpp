@@ -31,6 +31,7 @@ Groups form_groups(const Graph& graph, bool fuse) {
         default: break;
       }
     }
+    sink_pointwise(clusters);
   }
   return materialize(clusters);
 }

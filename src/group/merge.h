@@ -23,6 +23,11 @@ void fix_concat(Clusters& clusters, Node& node);
 /// The same for vectors of many pieces, whatever the pieces are. Before fix_concat.
 void fix_long_concats(Clusters& clusters);
 
+/// Moves pointwise nodes from the units that make what they read to the ones that read them, where less is then stored. After all merging.
+void sink_pointwise(Clusters& clusters);
+
+/// Whether the cluster is a well-formed unit as it is; brings its `recomputed` up to date.
+bool check_unit(Clusters& clusters, int cluster);
 /// Merges two clusters when the result is a well-formed unit (check_merge.cpp says what that is); says whether it did.
 bool try_merge(Clusters& clusters, int a, int b);
 

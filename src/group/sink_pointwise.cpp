@@ -1,0 +1,131 @@
+// Pointwise nodes leave the unit that they were fused into when only one other unit reads them, and less goes through memory if that one computes them.
+//
+//   %d = dot_general(%dy, %w);  %a = mul(%d, %g);  %b = mul(%a, %h);  %s = reduce_sum(%b);  %r = sub(%a, broadcast_in_dim(%s))
+//   unit contract {%d, %a, %b} -> (%d, %a, %b)       unit rows {%s, %r} (%a, %b) -> (%r)         %d is read by others too
+//   becomes
+//   unit contract {%d} -> (%d)                       unit rows {%a, %b, %s, %r} (%d, %g, %h) -> (%r)
+//
+// Fusion looks at one node at a time, in graph order, and can't see this: that a reduction of a row will need %b was not known when %b joined the contraction.
+// Backward passes are full of it: what a contraction makes is scaled by what the forward pass saved, and then summed over rows.
+// A node moves only with all that reads it in its unit, and costs little, since rows may compute it once per pass.
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "group/index_maps.h"
+#include "group/merge.h"
+
+namespace tcc::group {
+namespace {
+
+/// What may be computed in another place, in additions per element.
+constexpr int kMaxMovedCost = 8;
+
+using Values = std::unordered_set<const Value*>;
+
+/// What a value is in memory when nothing before it is: inputs, weights and core results below its views.
+void collect_memory(const Value* value, Values& memory) {
+  if (!value->producer || Clusters::is_core(*value->producer)) {
+    memory.insert(value);
+    return;
+  }
+  for (const Value* operand : value->producer->operands) collect_memory(operand, memory);
+}
+
+Values read_by(const std::vector<Node*>& nodes) {
+  Values memory;
+  for (const Node* node : nodes) {
+    for (const Value* operand : node->operands) collect_memory(operand, memory);
+  }
+  return memory;
+}
+
+bool may_give(const Cluster& cluster) {
+  return !cluster.fixed && (cluster.kind == UnitKind::contract || cluster.kind == UnitKind::window || cluster.kind == UnitKind::rows ||
+                            cluster.kind == UnitKind::map);
+}
+
+bool may_take(const Cluster& from, const Cluster& to) {
+  return !to.fixed && (to.kind == UnitKind::rows || to.kind == UnitKind::map) && from.forward == to.forward && from.backward == to.backward;
+}
+
+/// The nodes that one other cluster alone reads, directly or through others of these, by that cluster.
+std::map<int, std::vector<Node*>> movable(const Clusters& clusters, int from) {
+  std::unordered_map<const Node*, int> goes_to;
+  std::map<int, std::vector<Node*>> result;
+  const auto& nodes = clusters[from].nodes;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    Node* node = nodes[i];
+    if (!is_pointwise(*node) || node == clusters[from].anchor || clusters.read_by_output(node->result())) continue;
+    int target = -1;
+    for (const Node* reader : clusters.consumers(node->result())) {
+      const int cluster = clusters.cluster_of(reader);
+      const auto moved = goes_to.find(reader);
+      const int next = cluster != from ? cluster : moved != goes_to.end() ? moved->second : -1;
+      if (next < 0 || (target >= 0 && next != target)) {
+        target = -1;
+        break;
+      }
+      target = next;
+    }
+    if (target < 0) continue;
+    goes_to[node] = target;
+    result[target].push_back(node);
+  }
+  for (auto& [target, moved] : result) std::reverse(moved.begin(), moved.end());
+  return result;
+}
+
+/// Bytes that go through memory because the nodes are in `from` (stored there, read in `to`), and if they were in `to`.
+struct Traffic {
+  int64_t before = 0, after = 0;
+  int64_t stored_before = 0, stored_after = 0;
+};
+Traffic traffic_of(const Clusters& clusters, const std::vector<Node*>& moved, int from, int to) {
+  const std::unordered_set<const Node*> set(moved.begin(), moved.end());
+  std::vector<Node*> kept;
+  std::copy_if(clusters[from].nodes.begin(), clusters[from].nodes.end(), std::back_inserter(kept), [&](Node* n) { return !set.count(n); });
+  const Values needed = read_by(moved), still_read = read_by(kept), read_there = read_by(clusters[to].nodes);
+  Traffic traffic;
+  for (const Node* node : moved) {
+    const auto& readers = clusters.consumers(node->result());
+    if (std::none_of(readers.begin(), readers.end(), [&](const Node* reader) { return clusters.cluster_of(reader) == to; })) continue;
+    traffic.before += 2 * node->result()->type.size_bytes();
+    traffic.stored_before += node->result()->type.size_bytes();
+  }
+  for (const Value* value : needed) {
+    const int64_t bytes = value->type.size_bytes();
+    const bool made_here = value->producer && clusters.cluster_of(value->producer) == from;
+    if (made_here && set.count(value->producer)) continue;
+    if (!read_there.count(value)) traffic.after += bytes;
+    if (made_here && !clusters.escapes(value, from)) {
+      traffic.after += bytes;
+      traffic.stored_after += bytes;
+    }
+    if (!made_here && !still_read.count(value)) traffic.before += bytes;
+  }
+  return traffic;
+}
+
+}  // namespace
+
+void sink_pointwise(Clusters& clusters) {
+  for (int from = clusters.size() - 1; from >= 0; --from) {
+    if (clusters[from].nodes.size() < 2 || !may_give(clusters[from])) continue;
+    for (const auto& [to, moved] : movable(clusters, from)) {
+      if (moved.size() == clusters[from].nodes.size() || !may_take(clusters[from], clusters[to])) continue;
+      int cost = 0;
+      for (const Node* node : moved) cost += op_cost(*node);
+      if (cost > kMaxMovedCost) continue;
+      const Traffic traffic = traffic_of(clusters, moved, from, to);
+      if (traffic.after > traffic.before || (traffic.after == traffic.before && traffic.stored_after >= traffic.stored_before)) continue;
+      clusters.move(moved, from, to);
+      if (!check_unit(clusters, from) || !check_unit(clusters, to)) clusters.move(moved, to, from);
+    }
+  }
+}
+
+}  // namespace tcc::group
