@@ -20,7 +20,7 @@ void vary_seed(Graph& graph, TrainingState& state) {
   Builder b(graph, first, {graph.file, "seed", ""});
   constexpr int64_t kStride = (int64_t(1) << 38) + 0x9E3779B9;  // odd, beyond usual seeds, and new in the low half as in the high one
   Value* seed = *found;
-  Value* draw = state.read(graph, "optimizer.draw");
+  Value* draw = b.cast(state.read(graph, "optimizer.draw"), DType::i64);
   Value* mixed = b.add(seed, b.mul(draw, b.full_int(DType::i64, {}, kStride)));
   replace_values(graph, {{seed, mixed}});
   // replace_values sees the graph alone: the new nodes are not in it yet and still read the seed itself.

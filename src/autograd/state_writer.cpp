@@ -147,7 +147,9 @@ void StateWriter::update(const std::vector<Stretch>& stretches, std::vector<Valu
 void StateWriter::advance_draw() {
   if (state_.layout.find("optimizer.draw") == nullptr) return;
   b_.set_loc({graph_.file, "seed", "update"});
-  set("optimizer.draw", b_.binary(Op::add_, read("optimizer.draw"), 1.0));
+  // Begins anew where f32 has no next integer, after 16 million draws.
+  Value* next = b_.binary(Op::add_, read("optimizer.draw"), 1.0);
+  set("optimizer.draw", b_.select(b_.binary(Op::ge_, next, 16777216.0), b_.full(DType::f32, {}, 0), next));
 }
 
 }  // namespace tcc::autograd

@@ -197,10 +197,10 @@ void TrainingState::add_counters(const Graph& joint, const OptimizerOptions& opt
     scalars.push_back(tensor_of("optimizer.loss_scale", {}, options.loss_scale.scale));
     scalars.push_back(tensor_of("optimizer.growth_tracker", {}));
   }
-  if (!scalars.empty()) layout.append_section("optimizer.f32", StateRole::optimizer, DType::f32, std::move(scalars));
   const auto& inputs = joint.body.args;
   if (std::any_of(inputs.begin(), inputs.end(), [](const Value* input) { return input->name == "seed"; }))
-    layout.append_section("optimizer.i64", StateRole::optimizer, DType::i64, {tensor_of("optimizer.draw", {})});
+    scalars.push_back(tensor_of("optimizer.draw", {}));
+  if (!scalars.empty()) layout.append_section("optimizer.f32", StateRole::optimizer, DType::f32, std::move(scalars));
 }
 
 /// Statistics, and the parameters that do not train.
