@@ -44,7 +44,7 @@ class Chooser {
         const Checkpoints checkpoints = place_checkpoints(facts_, pieces);
         for (const double price : kPrices) {
           Rung rung{.name = "price " + number(price), .price = price};
-          if (price >= 64 && pieces > 1) rung.checkpoints = checkpoints.places;
+          if (price >= 16 && pieces > 1) rung.checkpoints = checkpoints.places;
           try_rung(rung, cut(facts_, per_kib(price), rung.checkpoints > 0 ? checkpoints.keep : std::vector<char>()));
         }
         try_checkpoints();
