@@ -177,7 +177,8 @@ constexpr std::array kPrimitives = {
     Row{"split_reduce",
         [](const Unit& unit, Arguments& a) {
           const std::string accumulator = a.name("a reduce");
-          return loop::split_reduce(unit, accumulator, a.number("of parts"));
+          const int64_t parts = a.number("of parts");
+          return loop::split_reduce(unit, accumulator, parts, a.integer("multiple", 0));
         }},
 };
 

@@ -4,14 +4,17 @@
 //   warps          few results with long sums along neighbouring elements: a warp a result
 // What is left (convolutions, short sums) is chosen in choose_cuda_direct.cpp.
 //
-// Which tile: the one with the least time by waves of blocks over the multiprocessors, given how well a tile of that size uses one of them.
+// Which tile: the one with the least time by waves of blocks over the multiprocessors, given how well a tile of that size uses one of them. A long sum with few
+// tiles is cut into parts (choose_cuda_cut.cpp), which then are scheduled as a batch.
 #include "schedule/choose_cuda_contract.h"
 
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
+#include "schedule/choose_cuda_cut.h"
 #include "schedule/contraction.h"
+#include "tcc/support/diagnostics.h"
 
 namespace tcc::schedule {
 
@@ -100,6 +103,38 @@ template <class Tile, size_t count> const Tile* best_tile(const Tile (&tiles)[co
   return best;
 }
 
+/// Whether the factor gives zeros where the sum is past its end: copies do where the buffer ends, too.
+bool ends_with_buffer(const Factor& factor, int axis, const VarRef& k) {
+  return factor.indices[static_cast<size_t>(axis)] == Index(k) && factor.buffer->extents[static_cast<size_t>(axis)] == k->extent;
+}
+
+int64_t bytes_of(const Buffer& buffer) { return buffer.count() * size_bytes(buffer.dtype); }
+
+/// How the sum is cut; `whole` is the tile for the sum as it is.
+template <class Tile, size_t count>
+SumCut cut_for(const Tile (&tiles)[count], const Tile& whole, const Contraction& c, const Matmul& mm, int64_t step, double flops_per_ns,
+               const Target& target) {
+  // The parts lie in the order of the nest's dims: rows and columns must be the same there.
+  if (c.neighbour != c.dims.back() || mm.n != c.neighbour) return {};
+  std::vector<TileShape> shapes;
+  for (const Tile& tile : tiles) shapes.push_back({tile.m, tile.n, tile.efficiency});
+  MatmulShape shape{count_batch(mm), mm.m->extent, mm.n->extent, mm.k->extent, step, flops_per_ns / target.cores, 0, false};
+  shape.bytes_read = bytes_of(*c.a.buffer) + bytes_of(*c.b.buffer);
+  shape.zeros_past_the_end = ends_with_buffer(c.a, mm.a_sum, mm.k) && ends_with_buffer(c.b, mm.b_sum, mm.k);
+  return choose_sum_cut(shapes, {whole.m, whole.n, whole.efficiency}, shape, target);
+}
+
+/// Cuts the sum and schedules both nests, the first one by `schedule`.
+template <class F> void cut_sum(Chooser& chooser, const Contraction& c, const Matmul& mm, int64_t parts, int64_t step, F schedule) {
+  const std::string first = c.dims[0]->name, sum = mm.k->name;
+  chooser.add("split_reduce", {word(c.accumulator), number(parts), keyed("multiple", step)});
+  const std::optional<Contraction> part = as_contraction(chooser.find(sum + "_0"));
+  const std::optional<Matmul> matmul = part ? as_matmul(*part) : std::nullopt;
+  if (!matmul) internal_error("a part of the matmul `" + c.accumulator + "` is no matmul");
+  schedule(*part, *matmul);
+  choose_cuda_sum_of_parts(chooser, first);
+}
+
 void stage(Chooser& chooser, const Factor& factor, const std::string& at, int64_t swizzle, int64_t pad) {
   std::vector<Arg> arguments{word(factor.buffer->name), word("shared"), keyed("at", at)};
   if (swizzle > 0) arguments.push_back(keyed("swizzle", swizzle));
@@ -146,10 +181,39 @@ int64_t swizzle_bits(int64_t row_bytes) {
   return std::min<int64_t>(3, std::countr_zero(static_cast<uint64_t>(row_bytes)) - 4);
 }
 
+/// Products on tensor cores in one ns, all multiprocessors together, as a multiple of what ordinary arithmetic has.
+constexpr double kHalfRate = 5, kTf32Rate = 2.5;
+
+struct MmaForm {
+  bool half, a_turned, b_turned;  ///< turned: the sum is not along neighbouring elements
+  int64_t step;
+};
+
+void schedule_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul& mm, const MmaTile& tile, const MmaForm& form) {
+  const std::string& row = mm.m->name;
+  const std::string& column = mm.n->name;
+  const std::string& sum = mm.k->name;
+  chooser.split(row, tile.m);
+  chooser.split(column, tile.n);
+  bind_tiles(chooser, mm, {row + "_1", column + "_1"});
+  chooser.split(sum, form.step);
+  chooser.add("tile", {word(c.accumulator), word(row + "_1"), word(column + "_1")});
+  const int64_t size = size_bytes(c.a.buffer->dtype);
+  const int64_t a_row = form.a_turned ? tile.m : form.step, b_row = form.b_turned ? tile.n : form.step;
+  stage(chooser, c.b, sum + "_0", swizzle_bits(b_row * size), 0);
+  stage(chooser, c.a, sum + "_0", swizzle_bits(a_row * size), 0);
+  chooser.add("tensorize", {word(c.accumulator), word(form.half ? "m16n8k16" : "m16n8k8"), number(tile.warps_m), number(tile.warps_n)});
+  if (std::min(copy_bytes(c.a, a_row), copy_bytes(c.b, b_row)) >= 4) {
+    const int64_t stage_bytes = (tile.m + tile.n) * form.step * size;
+    chooser.add("pipeline", {word(sum + "_0"), number(std::clamp<int64_t>(chooser.target().shared_bytes / stage_bytes, 2, 4))});
+  }
+}
+
 bool choose_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul& mm) {
   const DType dtype = c.a.buffer->dtype;
+  const Target& target = chooser.target();
   const bool half = dtype == DType::f16 || dtype == DType::bf16;
-  const bool tf32 = dtype == DType::f32 && chooser.target().allow_tf32;
+  const bool tf32 = dtype == DType::f32 && target.allow_tf32;
   if (c.b.buffer->dtype != dtype || (!half && !tf32)) return false;
   // ldmatrix reads the last two axes; only 16-bit matrices can be turned on the way.
   const int a_last = static_cast<int>(c.a.indices.size()) - 1, b_last = static_cast<int>(c.b.indices.size()) - 1;
@@ -158,30 +222,19 @@ bool choose_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul& m
   if (tf32 && (a_turned || b_turned)) return false;
   if (mm.k->extent < 16) return false;
   const int64_t step = mm.k->extent < 32 ? 16 : 32;
-  // The last step may run past the sum only where the buffers end, too: there the copies give zeros.
-  const auto ends_with_buffer = [&](const Factor& factor, int axis) {
-    return factor.indices[static_cast<size_t>(axis)] == Index(mm.k) && factor.buffer->extents[static_cast<size_t>(axis)] == mm.k->extent;
-  };
-  if (mm.k->extent % step != 0 && !(ends_with_buffer(c.a, mm.a_sum) && ends_with_buffer(c.b, mm.b_sum))) return false;
-  const MmaTile* tile = best_tile(kMmaTiles, mm, chooser.target());
+  // The last step may run past the sum only where that gives zeros.
+  if (mm.k->extent % step != 0 && !(ends_with_buffer(c.a, mm.a_sum, mm.k) && ends_with_buffer(c.b, mm.b_sum, mm.k))) return false;
+  const MmaTile* tile = best_tile(kMmaTiles, mm, target);
   if (!tile) return false;
 
-  const std::string& row = mm.m->name;
-  const std::string& column = mm.n->name;
-  const std::string& sum = mm.k->name;
-  chooser.split(row, tile->m);
-  chooser.split(column, tile->n);
-  bind_tiles(chooser, mm, {row + "_1", column + "_1"});
-  chooser.split(sum, step);
-  chooser.add("tile", {word(c.accumulator), word(row + "_1"), word(column + "_1")});
-  const int64_t size = size_bytes(dtype);
-  const int64_t a_row = a_turned ? tile->m : step, b_row = b_turned ? tile->n : step;
-  stage(chooser, c.b, sum + "_0", swizzle_bits(b_row * size), 0);
-  stage(chooser, c.a, sum + "_0", swizzle_bits(a_row * size), 0);
-  chooser.add("tensorize", {word(c.accumulator), word(half ? "m16n8k16" : "m16n8k8"), number(tile->warps_m), number(tile->warps_n)});
-  if (std::min(copy_bytes(c.a, a_row), copy_bytes(c.b, b_row)) >= 4) {
-    const int64_t stage_bytes = (tile->m + tile->n) * step * size;
-    chooser.add("pipeline", {word(sum + "_0"), number(std::clamp<int64_t>(chooser.target().shared_bytes / stage_bytes, 2, 4))});
+  const MmaForm form{half, a_turned, b_turned, step};
+  const SumCut cut = cut_for(kMmaTiles, *tile, c, mm, step, target.flops_per_ns * (half ? kHalfRate : kTf32Rate), target);
+  if (cut.parts == 1) {
+    schedule_tensor_cores(chooser, c, mm, *tile, form);
+  } else {
+    cut_sum(chooser, c, mm, cut.parts, step, [&](const Contraction& part, const Matmul& matmul) {
+      schedule_tensor_cores(chooser, part, matmul, kMmaTiles[cut.tile], form);
+    });
   }
   return true;
 }
@@ -217,22 +270,19 @@ ThreadSplit split_for_threads(Chooser& chooser, const std::string& dim, int64_t 
   return {dim + "_1_0", {dim + "_0", dim + "_1_1"}};
 }
 
-bool choose_tiles(Chooser& chooser, const Contraction& c, const Matmul& mm) {
-  const int64_t k = mm.k->extent;
-  if (k < 8) return false;
-  const ThreadTile* tile = best_tile(kThreadTiles, mm, chooser.target());
-  if (!tile) return false;
-  const int64_t step = k % 16 == 0 || k > 64 ? 16 : k % 8 == 0 || k > 16 ? 8 : 4;
+/// The share of the peak rate that the largest tile has reached.
+constexpr double kExactRate = 0.62;
 
+void schedule_tiles(Chooser& chooser, const Contraction& c, const Matmul& mm, const ThreadTile& tile, int64_t step) {
   const std::string& row = mm.m->name;
   const std::string& column = mm.n->name;
   const std::string& sum = mm.k->name;
   const bool a_neighbours = mm.a_rows == static_cast<int>(c.a.indices.size()) - 1,
              b_neighbours = mm.b_columns == static_cast<int>(c.b.indices.size()) - 1;
-  chooser.split(row, tile->m);
-  chooser.split(column, tile->n);
-  const ThreadSplit rows = split_for_threads(chooser, row + "_1", tile->m, tile->threads_m, a_neighbours);
-  const ThreadSplit columns = split_for_threads(chooser, column + "_1", tile->n, tile->threads_n, b_neighbours);
+  chooser.split(row, tile.m);
+  chooser.split(column, tile.n);
+  const ThreadSplit rows = split_for_threads(chooser, row + "_1", tile.m, tile.threads_m, a_neighbours);
+  const ThreadSplit columns = split_for_threads(chooser, column + "_1", tile.n, tile.threads_n, b_neighbours);
   std::vector<std::string> held = rows.held;
   held.insert(held.end(), columns.held.begin(), columns.held.end());
   std::vector<std::string> inside{rows.thread, columns.thread};
@@ -250,8 +300,24 @@ bool choose_tiles(Chooser& chooser, const Contraction& c, const Matmul& mm) {
   const auto pad = [](const Factor& factor, bool neighbours) { return neighbours ? 0 : 16 / size_bytes(factor.buffer->dtype); };
   stage(chooser, c.b, sum + "_0", 0, pad(c.b, b_neighbours));
   stage(chooser, c.a, sum + "_0", 0, pad(c.a, a_neighbours));
-  if (std::min(copy_bytes(c.a, a_neighbours ? tile->m : step), copy_bytes(c.b, b_neighbours ? tile->n : step)) >= 4) {
+  if (std::min(copy_bytes(c.a, a_neighbours ? tile.m : step), copy_bytes(c.b, b_neighbours ? tile.n : step)) >= 4) {
     chooser.add("pipeline", {word(sum + "_0"), number(3)});
+  }
+}
+
+bool choose_tiles(Chooser& chooser, const Contraction& c, const Matmul& mm) {
+  const int64_t k = mm.k->extent;
+  if (k < 8) return false;
+  const Target& target = chooser.target();
+  const ThreadTile* tile = best_tile(kThreadTiles, mm, target);
+  if (!tile) return false;
+  const int64_t step = k % 16 == 0 || k > 64 ? 16 : k % 8 == 0 || k > 16 ? 8 : 4;
+  const SumCut cut = cut_for(kThreadTiles, *tile, c, mm, step, target.flops_per_ns * kExactRate, target);
+  if (cut.parts == 1) {
+    schedule_tiles(chooser, c, mm, *tile, step);
+  } else {
+    cut_sum(chooser, c, mm, cut.parts, step,
+            [&](const Contraction& part, const Matmul& matmul) { schedule_tiles(chooser, part, matmul, kThreadTiles[cut.tile], step); });
   }
   return true;
 }

@@ -61,6 +61,36 @@ unit (%a0: f16[32, 96], %a1: f16[32, 96]) -> (%r0: f16[32, 32]) {
   }
 })";
 
+/// A step of an optimizer with the gradient of a weight: two results, a long sum.
+inline constexpr const char* kGradientStep = R"(
+unit (%a0: f32[1056, 36], %a1: f32[1056, 40], %a2: f32[36, 40], %a3: f32[36, 40]) -> (%r0: f32[36, 40], %r1: f32[36, 40]) {
+  map %i in 36, %j in 40 {
+    %v0: f32 = reduce sum %k in 1056 {
+      %v1: f32 = load %a0[%k, %i]
+      %v2: f32 = load %a1[%k, %j]
+      yield mul(%v1, %v2)
+    }
+    %v3: f32 = load %a2[%i, %j]
+    %v4: f32 = load %a3[%i, %j]
+    %v5: f32 = add(mul(%v3, 0.5), %v0)
+    store %v5, %r0[%i, %j]
+    store sub(%v4, mul(%v5, 0.25)), %r1[%i, %j]
+  }
+})";
+
+/// A long sum over a part of the operands that no number of parts divides.
+inline constexpr const char* kLongPart = R"(
+unit (%a0: f32[40, 1100], %a1: f32[36, 1100]) -> (%r0: f32[40, 36]) {
+  map %i in 40, %j in 36 {
+    %v0: f32 = reduce sum %k in 1097 {
+      %v1: f32 = load %a0[%i, %k]
+      %v2: f32 = load %a1[%j, %k]
+      yield mul(%v1, %v2)
+    }
+    store %v0, %r0[%i, %j]
+  }
+})";
+
 /// Few results of long sums.
 inline constexpr const char* kVector = R"(
 unit (%a0: f32[1, 300], %a1: f32[20, 300], %a2: f32[20]) -> (%r0: f32[1, 20]) {

@@ -8,13 +8,13 @@
 namespace tcc::schedule {
 namespace {
 
-std::string ptx_of(const std::string& text) {
+std::string ptx_of(const std::string& text, size_t number = 0) {
   const Target target = Target::cuda_sm80();
   const loop::Unit unit = loop::parse_unit(text, "test");
   const std::vector<loop::Kernel> kernels = split_kernels(apply(unit, choose(unit, target), target), target, nullptr);
   codegen::Options options;
   options.target = target.name;
-  const std::string ptx = codegen::emit_nvptx({{"k", &kernels.at(0)}}, options).assembly;
+  const std::string ptx = codegen::emit_nvptx({{"k", &kernels.at(number)}}, options).assembly;
   for (const char* arch : {"sm_80", "sm_90a"}) {
     if (codegen::find_ptxas().empty()) break;
     std::string report;
@@ -49,6 +49,18 @@ TEST(CudaContractPtx, TilesOfExactProductsMoveSixteenBytes) {
       EXPECT_EQ(count(ptx, "ld.shared.b32"), 0);
     }
   }
+}
+
+TEST(CudaContractPtx, GradientsOfWeightsInPartsMoveSixteenBytes) {
+  const std::string exact = examples::matmul("f32", 768, 768, 8192, true, false), parts = ptx_of(exact), sum = ptx_of(exact, 1);
+  EXPECT_GE(count(parts, "cp.async.cg.shared.global"), 8);
+  EXPECT_EQ(count(parts, "cp.async.ca.shared.global"), 0);
+  EXPECT_EQ(count(parts, "ld.shared.b32"), 0);
+  EXPECT_EQ(count(sum, "ld.global.nc.v4.b32"), 7);
+  EXPECT_EQ(count(sum, "st.global.v4.b32"), 1);
+  const std::string half = examples::matmul("bf16", 768, 768, 8192, true, false);
+  EXPECT_GE(count(ptx_of(half), "mma.sync.aligned.m16n8k16"), 128);
+  ptx_of(half, 1);
 }
 
 TEST(CudaColumnsPtx, SumsDownColumnsLoadSixteenBytesSeveralAtATime) {

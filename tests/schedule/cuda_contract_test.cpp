@@ -1,7 +1,7 @@
 // Contractions on CUDA: what is chosen, that it verifies, and that its kernels compute what the first form does (two tiles and a tail, small integers).
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <map>
 
 #include "contract_units.h"
 #include "tcc/loop/loop.h"
@@ -32,36 +32,55 @@ std::vector<Tensor> make_params(const loop::Unit& unit) {
   return params;
 }
 
-/// The schedule's text; failures when a kernel doesn't verify or computes something else.
-std::string check(const std::string& text, const Target& target, const char* given = nullptr) {
+/// Runs the kernels one after the other, temporaries between them.
+void run(const loop::Unit& unit, const std::vector<loop::Kernel>& kernels, const std::vector<loop::BufferRef>& temporaries,
+         std::vector<Tensor>& params) {
+  std::map<int, Tensor> tensors;
+  for (size_t i = 0; i < params.size(); i++) tensors[unit.params[i].buffer->id] = params[i];
+  for (const loop::BufferRef& buffer : temporaries) tensors[buffer->id] = Tensor(buffer->dtype, buffer->extents);
+  for (const loop::Kernel& kernel : kernels) {
+    std::vector<Tensor> arguments;
+    for (const loop::Param& param : kernel.params) arguments.push_back(tensors.at(param.buffer->id));
+    loop::interpret(kernel, arguments);
+    for (size_t i = 0; i < arguments.size(); i++) tensors[kernel.params[i].buffer->id] = arguments[i];
+  }
+  for (size_t i = 0; i < params.size(); i++) params[i] = tensors.at(unit.params[i].buffer->id);
+}
+
+/// The schedule's text; failures when a kernel doesn't verify or the kernels compute something else.
+std::string check(const std::string& text, const Target& target, const char* given = nullptr, size_t num_kernels = 1) {
   const loop::Unit unit = loop::parse_unit(text, "test");
   const Schedule schedule = given ? parse_schedule(given, "test") : choose(unit, target);
   const std::string printed = print(schedule);
   EXPECT_EQ(print(parse_schedule(printed, "schedule")), printed);
   std::vector<loop::BufferRef> temporaries;
   const std::vector<loop::Kernel> kernels = split_kernels(apply(unit, schedule, target), target, &temporaries);
-  EXPECT_EQ(kernels.size(), 1u) << printed;
-  if (kernels.size() != 1) return printed;
-  const std::string kernel = loop::print(kernels[0], "k");
-  const std::vector<std::string> faults = loop::verify_kernel(kernels[0]);
-  for (const std::string& fault : faults) ADD_FAILURE() << fault << "\n" << printed << "\n" << kernel;
-  if (!faults.empty()) return printed;
-  std::string why;
-  EXPECT_TRUE(loop::equal(loop::parse_kernel(kernel, "kernel"), kernels[0], &why)) << why << "\n" << kernel;
+  EXPECT_EQ(kernels.size(), num_kernels) << printed;
+  std::string all;
+  for (const loop::Kernel& kernel : kernels) {
+    const std::string one = loop::print(kernel, "k");
+    all += one;
+    const std::vector<std::string> faults = loop::verify_kernel(kernel);
+    for (const std::string& fault : faults) ADD_FAILURE() << fault << "\n" << printed << "\n" << one;
+    if (!faults.empty()) return printed;
+    std::string why;
+    EXPECT_TRUE(loop::equal(loop::parse_kernel(one, "kernel"), kernel, &why)) << why << "\n" << one;
+    EXPECT_GT(estimate_ns(kernel, target), 0);
+  }
 
   std::vector<Tensor> expected = make_params(unit), actual = make_params(unit);
   loop::interpret(unit, expected);
   try {
-    loop::interpret(kernels[0], actual);
+    run(unit, kernels, temporaries, actual);
   } catch (const std::exception& error) {
-    ADD_FAILURE() << error.what() << "\n" << printed << "\n" << kernel;
+    ADD_FAILURE() << error.what() << "\n" << printed << "\n" << all;
     return printed;
   }
   const Tensor& e = expected.back();
   const Tensor& a = actual.back();
   for (int64_t i = 0; i < e.count(); i++) {
     if (e.as_double(i) == a.as_double(i)) continue;
-    ADD_FAILURE() << "at " << i << ": " << a.as_double(i) << ", expected " << e.as_double(i) << "\n" << printed << "\n" << kernel;
+    ADD_FAILURE() << "at " << i << ": " << a.as_double(i) << ", expected " << e.as_double(i) << "\n" << printed << "\n" << all;
     break;
   }
   return printed;
@@ -144,6 +163,35 @@ TEST(CudaContract, ThreadsHoldTilesOfExactProducts) {
 TEST(CudaContract, BatchDimsAndEpilogues) {
   EXPECT_TRUE(has(check(examples::kAttentionScores, Target::cuda_sm80()), "stage(a0, shared"));
   EXPECT_TRUE(has(check(examples::kLinear, Target::cuda_sm80()), "tensorize"));
+}
+
+TEST(CudaContract, LongSumsOfFewTilesAreCut) {
+  const Target target = Target::cuda_sm80();
+  for (const bool turned_a : {false, true}) {
+    for (const bool turned_b : {false, true}) {
+      // Tiles with a tail each way, and a last part that runs past the end of the sum.
+      const std::string exact = check(examples::matmul("f32", 36, 40, 524, turned_a, turned_b), target, nullptr, 2);
+      EXPECT_TRUE(has(exact, "split_reduce(v0, 2, multiple=16)") && has(exact, "pipeline(k_1_part_0, 3)")) << exact;
+      const std::string half = check(examples::matmul("bf16", 24, 40, 1544, turned_a, turned_b), target, nullptr, 2);
+      EXPECT_TRUE(has(half, "split_reduce(v0, 6, multiple=32)") && has(half, "tensorize(v0_part, m16n8k16")) << half;
+    }
+  }
+  // The second kernel has the epilogue: what follows the sum is done once.
+  check(examples::kGradientStep, target, nullptr, 2);
+  // Parts that a buffer goes on behind must divide the sum.
+  EXPECT_FALSE(has(check(examples::kLongPart, target), "split_reduce"));
+}
+
+TEST(CudaContract, OnlyLongSumsAreCut) {
+  const auto chosen = [](const std::string& dtype, int m, int n, int k) {
+    return print(choose(loop::parse_unit(examples::matmul(dtype, m, n, k, true, false), "test"), Target::cuda_sm80()));
+  };
+  EXPECT_TRUE(has(chosen("f32", 768, 768, 8192), "split_reduce(v0, 7, multiple=16) split(i_part, 128) split(j_part, 128)"));
+  EXPECT_TRUE(has(chosen("f32", 64, 64, 8192), "split_reduce(v0, 32, multiple=16)"));
+  EXPECT_TRUE(has(chosen("bf16", 768, 768, 8192), "split_reduce(v0, 7, multiple=32) split(i_part, 128) split(j_part, 256)"));
+  EXPECT_FALSE(has(chosen("f32", 4096, 4096, 768), "split_reduce"));
+  EXPECT_FALSE(has(chosen("bf16", 4096, 4096, 4096), "split_reduce"));
+  EXPECT_FALSE(has(chosen("bf16", 1024, 1024, 1024), "split_reduce"));
 }
 
 TEST(CudaContract, FewResults) {

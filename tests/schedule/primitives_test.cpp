@@ -165,6 +165,21 @@ const Case kCases[] = {
           map %i in 1 bind(serial) {
             %s: f32 = reduce sum %part in 10 bind(serial) { yield load %s.parts[%part, %i] }
             store %s, %r0[%i] } })"},
+    {"SplitReduceInMultiplesReadsZerosPastTheEnd",
+     R"(unit (%a0: f32[22, 3], %a1: f32[22]) -> (%r0: f32[3]) { map %i in 3 {
+          %s: f32 = reduce sum %k in 22 { %x: f32 = load %a0[%k, %i]
+            yield mul(%x, load %a1[%k]) }
+          store %s, %r0[%i] } })",
+     "split_reduce(s, 3, multiple=4)",
+     R"(unit (%a0: f32[22, 3], %a1: f32[22]) -> (%r0: f32[3]) {
+          alloc %s.parts: f32[3, 3] global
+          map %k_0 in 3 bind(serial), %i_part in 3 bind(serial) {
+            %s_part: f32 = reduce sum %k_1 in 8 bind(serial) { %x_part: f32 = load %a0[%k_0 * 8 + %k_1, %i_part] else 0.0
+              yield mul(%x_part, load %a1[%k_0 * 8 + %k_1] else 0.0) }
+            store %s_part, %s.parts[%k_0, %i_part] }
+          map %i in 3 bind(serial) {
+            %s: f32 = reduce sum %part in 3 bind(serial) { yield load %s.parts[%part, %i] }
+            store %s, %r0[%i] } })"},
 };
 
 class Primitives : public testing::TestWithParam<Case> {};

@@ -48,7 +48,8 @@ Unit pipeline(const Unit& unit, const std::string& dim, int stages);
 Unit epilogue(const Unit& unit, const std::string& accumulator);
 /// Spreads a reduce dim over the lanes of a warp, or the threads of a block; every one of them has the result.
 Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind);
-/// A reduce over one long dim -> partial results of `parts` pieces in a temporary, then a nest that combines them.
-Unit split_reduce(const Unit& unit, const std::string& accumulator, int64_t parts);
+/// A reduce over one long dim -> partial results of `parts` pieces in a temporary, then a nest that combines them. With `multiple` the pieces are multiples
+/// of it, and the last one reads zeros past the end: for sums of products of which both factors end there.
+Unit split_reduce(const Unit& unit, const std::string& accumulator, int64_t parts, int64_t multiple = 0);
 
 }  // namespace tcc::loop

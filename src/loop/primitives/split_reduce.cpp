@@ -6,7 +6,13 @@
 //   map %k_0 in 64, %i_part in 4 { %s_part: f32 = reduce sum %k_1_part in 16 where lt(...) { ... };  store %s_part, %s.parts[%k_0, %i_part] }
 //   map %i in 4 { %s: f32 = reduce sum %part in 64 { yield load %s.parts[%part, %i] };  store sqrt(%s), %b[%i] }
 //
-// The two nests are scheduled apart, so the names of the first are no copies of those of the second. The first dim of the reduce is cut. The reduce must stand directly in a top-level map, or at the top of the unit.
+// The two nests are scheduled apart, so the names of the first are no copies of those of the second. The first dim of the reduce is cut. The reduce must stand
+// directly in a top-level map, or at the top of the unit.
+//
+// split_reduce(s, 7, multiple=16): the pieces are multiples of 16 long, so that what is done in steps of 16 inside needs no test. The last piece runs past the
+// end instead of testing for it: the reduce must be a sum of products of loads from buffers that end there, whose loads give zeros beyond.
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "loop/primitives/edit.h"
@@ -17,9 +23,40 @@ namespace tcc::loop {
 
 namespace {
 
+/// Whether the reduce adds zeros where the variable is at its extent or beyond: it sums products, and both factors are loads that give zero there because
+/// their buffers end.
+bool adds_zeros_from(const Reduce& reduce, const VarRef& var) {
+  if (reduce.states.size() != 1 || reduce.combine || reduce.where || reduce.states[0].combiner != Op::reduce_sum_) return false;
+  std::map<const Scalar*, ExprPtr> lets;
+  for (const Stmt& stmt : reduce.body) {
+    const auto* let = std::get_if<Let>(&stmt.node);
+    if (!let) return false;
+    lets[let->scalar.get()] = let->value;
+  }
+  const auto without_names = [&](ExprPtr expr) {
+    while (expr->kind == Expr::Kind::scalar && lets.contains(expr->scalar.get())) expr = lets.at(expr->scalar.get());
+    return expr;
+  };
+  const ExprPtr product = without_names(reduce.states[0].value);
+  if (product->kind != Expr::Kind::op || product->op != Op::mul_) return false;
+  return std::all_of(product->args.begin(), product->args.end(), [&](const ExprPtr& arg) {
+    ExprPtr factor = without_names(arg);
+    while (factor->kind == Expr::Kind::op && factor->op == Op::cast_) factor = without_names(factor->args[0]);
+    if (factor->kind != Expr::Kind::load) return false;
+    if (factor->otherwise &&
+        (factor->otherwise->kind != Expr::Kind::constant || factor->otherwise->float_value != 0 || factor->otherwise->int_value != 0))
+      return false;
+    for (size_t axis = 0; axis < factor->indices.size(); axis++) {
+      if (factor->indices[axis] == Index(var) + (factor->buffer->extents[axis] - var->extent)) return true;
+    }
+    return false;
+  });
+}
+
 class Splitter {
  public:
-  Splitter(const Unit& unit, std::string accumulator, int64_t parts) : names_(unit), accumulator_(std::move(accumulator)), parts_(parts) {}
+  Splitter(const Unit& unit, std::string accumulator, int64_t parts, int64_t multiple)
+      : names_(unit), accumulator_(std::move(accumulator)), parts_(parts), multiple_(multiple) {}
 
   bool run(Block& top) {
     for (size_t i = 0; i < top.size(); i++) {
@@ -55,7 +92,11 @@ class Splitter {
   Block cut(Reduce& reduce, const Block& before, const Loop* loop) {
     const std::vector<Dim> kept = loop ? loop->dims : std::vector<Dim>{};
     const VarRef cut = reduce.dims[0].var;
-    const int64_t chunk = (cut->extent + parts_ - 1) / parts_, parts = (cut->extent + chunk - 1) / chunk;
+    const int64_t shortest = (cut->extent + parts_ - 1) / parts_, multiple = std::max<int64_t>(multiple_, 1);
+    const int64_t chunk = (shortest + multiple - 1) / multiple * multiple, parts = (cut->extent + chunk - 1) / chunk;
+    const bool past_end = multiple_ > 0 && parts * chunk > cut->extent;
+    if (past_end && !adds_zeros_from(reduce, cut))
+      internal_error("`" + accumulator_ + "` is no sum of products of which both factors end where `" + cut->name + "` does");
 
     Reduce partial = reduce;
     Block body = before;
@@ -74,7 +115,9 @@ class Splitter {
     inner.dims[0].var = within;
     const Index index = Index(part) * chunk + Index(within);
     lets = substitute_var(lets, cut, index);
-    std::get<Reduce>(lets.back().node).where = logical_and(std::get<Reduce>(lets.back().node).where, in_range(index, 0, cut->extent));
+    if (past_end) lets = guard_loads(lets, {part, within});
+    ExprPtr& condition = std::get<Reduce>(lets.back().node).where;
+    if (!past_end) condition = logical_and(condition, in_range(index, 0, cut->extent));
 
     // Where the results go: [part, dims of the map].
     std::vector<int64_t> extents{parts};
@@ -110,15 +153,16 @@ class Splitter {
 
   NameTable names_;
   std::string accumulator_;
-  int64_t parts_;
+  int64_t parts_, multiple_;
 };
 
 }  // namespace
 
-Unit split_reduce(const Unit& unit, const std::string& accumulator, int64_t parts) {
+Unit split_reduce(const Unit& unit, const std::string& accumulator, int64_t parts, int64_t multiple) {
   if (parts < 1) internal_error("the number of parts is " + std::to_string(parts));
   Unit result = unit;
-  if (!Splitter(unit, accumulator, parts).run(result.body)) internal_error("there is no reduce `" + accumulator + "` in a top-level map");
+  if (!Splitter(unit, accumulator, parts, multiple).run(result.body))
+    internal_error("there is no reduce `" + accumulator + "` in a top-level map");
   return result;
 }
 

@@ -1,0 +1,97 @@
+// A matmul whose tiles don't fill the chip, or whose last wave of blocks is nearly empty, may be cut along its sum. Each part is a batch index of a matmul with
+// a shorter sum; what they write is added up, in one order, by a second kernel, which also has the epilogue.
+//
+//   f32[768, 8192] x f32[8192, 768]      36 tiles of 128 x 128 on 132 multiprocessors      in 7 parts of 1184: 252 blocks, nearly two full waves
+//
+// The parts are memory at the time of the step that needs most of it, so they are kept few: see kMostBytes.
+#include "schedule/choose_cuda_cut.h"
+
+#include <algorithm>
+
+#include "loop/primitives/edit.h"
+#include "schedule/choose_cuda.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::schedule {
+
+using namespace tcc::loop;
+
+namespace {
+
+/// Steps of a part: below that the prologue of copies and the writing of results cost as much as they save.
+constexpr int64_t kShortestPart = 256, kMostParts = 128;
+/// All parts together; three quarters of what is read is a bound, too (small results may exceed that one).
+constexpr int64_t kMostBytes = 32 << 20, kSmallBytes = 1 << 20;
+/// A second kernel: its launch, and the latency of what it does.
+constexpr double kSecondKernelNs = 2500;
+/// A step of a block that nothing else keeps busy, and how many such blocks one multiprocessor runs at a time.
+constexpr double kStepNs = 250;
+constexpr int64_t kBlocksAtATime = 4;
+/// A cut must save that much of the time, and more parts, which take more memory, that much of the time with fewer.
+constexpr double kWorthwhile = 0.85, kMorePartsWorthwhile = 0.95;
+
+constexpr int64_t kThreads = 128, kFewThreads = 128;  ///< of a block; of a multiprocessor, before threads take several results
+
+int64_t pieces(int64_t extent, int64_t piece) { return (extent + piece - 1) / piece; }
+
+double tiles_ns(const TileShape& tile, const MatmulShape& shape, int64_t parts, int64_t length, const Target& target) {
+  const int64_t blocks = parts * shape.batch * pieces(shape.m, tile.m) * pieces(shape.n, tile.n);
+  const double step = 2.0 * static_cast<double>(tile.m * tile.n * shape.step) / (shape.flops_per_ns * tile.efficiency);
+  const double busy = static_cast<double>(pieces(blocks, target.cores)) * step;
+  const double waiting = static_cast<double>(pieces(blocks, target.cores * kBlocksAtATime)) * kStepNs;
+  return static_cast<double>(pieces(length, shape.step)) * std::max(busy, waiting);
+}
+
+}  // namespace
+
+SumCut choose_sum_cut(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Target& target) {
+  SumCut best;
+  double best_ns = tiles_ns(whole, shape, 1, shape.k, target) * kWorthwhile;
+  const int64_t bytes = shape.batch * shape.m * shape.n * size_bytes(DType::f32);  // of one part
+  const int64_t most_bytes = std::min(kMostBytes, std::max(kSmallBytes, shape.bytes_read * 3 / 4));
+  const int64_t most = std::min({kMostParts, shape.k / kShortestPart, most_bytes / std::max<int64_t>(bytes, 1)});
+  int64_t last_length = 0;
+  for (int64_t wanted = 2; wanted <= most; wanted++) {
+    const int64_t length = pieces(pieces(shape.k, wanted), shape.step) * shape.step, parts = pieces(shape.k, length);
+    if (length == last_length || parts < 2 || (shape.k % length != 0 && !shape.zeros_past_the_end)) continue;
+    if (parts > 16 && parts % 8 != 0) continue;  // they are added up eight at a time
+    last_length = length;
+    const double sum_ns = kSecondKernelNs + 2.0 * static_cast<double>(parts * bytes) / target.bytes_per_ns;
+    for (size_t i = 0; i < tiles.size(); i++) {
+      if (tiles[i].m > shape.m || tiles[i].n > shape.n) continue;
+      const double ns = tiles_ns(tiles[i], shape, parts, length, target) + sum_ns;
+      if (ns >= best_ns * (best.parts > 1 && parts > best.parts ? kMorePartsWorthwhile : 1)) continue;
+      best_ns = ns;
+      best = {parts, i};
+    }
+  }
+  return best;
+}
+
+void choose_cuda_sum_of_parts(Chooser& chooser, const std::string& first_dim) {
+  std::vector<std::string> dims = chooser.fuse_all(first_dim);
+  const Loop& nest = std::get<Loop>(chooser.find(dims.back()).node);
+  const Reduce* reduce = nullptr;
+  for (const Stmt& stmt : nest.body) {
+    if (const auto* found = std::get_if<Reduce>(&stmt.node)) reduce = found;
+  }
+  if (!reduce) internal_error("a nest that adds up parts without a reduce");
+  const std::string sum = reduce->states[0].result->name, part = reduce->dims[0].var->name;
+  const int64_t parts = reduce->dims[0].var->extent, results = iterations(nest.dims);
+  int64_t v = vector_width(accesses_of(nest.body), nest.dims.back(), true);
+  while (v > 1 && results / v < chooser.target().cores * kFewThreads) v /= 2;
+  const std::string vector = dims.back() + "_1";
+  if (v > 1) {
+    chooser.split(dims.back(), v);
+    dims.back() += "_0";
+  }
+  if (parts > 16) chooser.split(part, 8);
+  spread_over_threads(chooser, dims, kThreads, 1);
+  if (v > 1) {
+    chooser.add("tile", {Chooser::arg(sum), Chooser::arg(vector)});
+    chooser.vectorize(vector);
+  }
+  chooser.unroll(parts > 16 ? part + "_1" : part);
+}
+
+}  // namespace tcc::schedule

@@ -1,0 +1,36 @@
+// Matmuls on CUDA with few tiles and long sums (gradients of weights): whether the sum is cut into parts that blocks compute side by side.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "schedule/chooser.h"
+
+namespace tcc::schedule {
+
+/// What the choice knows of a tile: results, and the share of a multiprocessor's rate that it reaches.
+struct TileShape {
+  int64_t m, n;
+  double efficiency;
+};
+
+struct MatmulShape {
+  int64_t batch, m, n, k;
+  int64_t step;             ///< of the sum, that a block takes at a time
+  double flops_per_ns;      ///< of one multiprocessor with a tile of efficiency 1
+  int64_t bytes_read;       ///< of both operands
+  bool zeros_past_the_end;  ///< parts need not divide the sum
+};
+
+struct SumCut {
+  int64_t parts = 1;  ///< 1: the sum stays whole
+  size_t tile = 0;    ///< the one to use with these parts
+};
+
+/// The number of parts and the tile with the least time, where that is clearly less than the time with `whole`, the tile for the sum as it is.
+SumCut choose_sum_cut(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Target& target);
+
+/// Schedules the nest that adds up the parts: neighbouring threads take neighbouring results, each loads its parts together.
+void choose_cuda_sum_of_parts(Chooser& chooser, const std::string& first_dim);
+
+}  // namespace tcc::schedule
