@@ -203,7 +203,21 @@ class Differentiator {
       return;
     }
     Builder builder(graph_, graph_.body, grad_location(reader));
-    sum = builder.add(sum, cotangent);
+    if (adds_to_zeros(cotangent)) sum = add_into(builder, *cotangent->producer, sum);
+    else if (adds_to_zeros(sum)) sum = add_into(builder, *sum->producer, cotangent);
+    else sum = builder.add(sum, cotangent);
+  }
+
+  /// What is added at indices (the gradient of an embedding) to zeros is added to another cotangent of the same value just as well (a tied output layer):
+  /// neither zeros nor a sum, and what makes the other one need not wait.
+  static bool adds_to_zeros(const Value* value) {
+    const Node* node = value->producer;
+    if (node == nullptr || (node->op != Op::scatter_nd_ && node->op != Op::scatter_elements_)) return false;
+    const Node* data = node->operand(0)->producer;
+    return node->attrs.get_string("combiner") == "add" && data != nullptr && data->op == Op::full_ && data->attrs.get_float("value") == 0;
+  }
+  static Value* add_into(Builder& builder, const Node& scatter, Value* data) {
+    return builder.emit(scatter.op, {data, scatter.operand(1), scatter.operand(2)}, scatter.attrs);
   }
 
   void apply_rule(const Node& node) {

@@ -231,6 +231,24 @@ TEST(BuildJoint, ASharedSubexpressionIsBuiltOnce) {
   EXPECT_EQ(count(*joint, Op::exp_), 1);
 }
 
+/// An embedding whose table is the output layer's too: its gradient is added to that of the layer.
+TEST(BuildJoint, TiedEmbeddingsAddToTheGradientOfTheLayer) {
+  GradOptions options;
+  options.loss = parse_loss("cross_entropy");
+  const auto joint = joint_of(R"(
+    graph @g(%i: i64[3]) -> (%y: f32[3, 5]) {
+      weight @table: f32[5, 2]
+      %h: f32[3, 2] = gather(@table, %i) {axis=0}
+      %t: f32[3, 2] = tanh(%h)
+      %y: f32[3, 5] = gemm(%t, @table, none) {alpha=1, beta=1, transpose_a=false, transpose_b=true}
+    })",
+                              options);
+  const Node* gradient = joint->body.results[1]->producer;
+  ASSERT_EQ(gradient->op, Op::scatter_nd_) << print(*joint);
+  EXPECT_EQ(gradient->operand(0)->producer->op, Op::dot_general_);
+  EXPECT_EQ(count(*joint, Op::scatter_nd_), 1);
+}
+
 TEST(ParseLoss, ReadsOptionsAndRefusesOthers) {
   const LossOptions loss = parse_loss("cross_entropy:axis=-1,ignore_index=0,label_smoothing=0.1,reduction=sum,of=logits");
   EXPECT_EQ(loss.axis, -1);
