@@ -45,7 +45,30 @@ class CudaNest {
  private:
   const Loop& nest(const std::string& dim) const { return std::get<Loop>(c_.find(dim).node); }
 
+  /// Whether some factor of a sum of products belongs to several results. Without one (a gradient of a scale) nothing is gained by tiles: it is a
+  /// reduction of rows or columns.
+  bool reuses_factors() const {
+    const Loop& loop = nest(first_);
+    for (const Stmt& stmt : loop.body) {
+      const auto* reduce = std::get_if<Reduce>(&stmt.node);
+      if (!reduce) continue;
+      for (const Access& access : accesses_of(Block{stmt})) {
+        const auto follows = [&](const loop::Dim& dim) { return access.flat.uses(dim.var.get()); };
+        if (access.guarded) return true;
+        if (!std::any_of(reduce->dims.begin(), reduce->dims.end(), follows)) continue;
+        for (const loop::Dim& dim : loop.dims) {
+          if (dim.var->extent > 1 && !follows(dim)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
   void contraction() {
+    if (!reuses_factors()) {
+      reduction();
+      return;
+    }
     if (choose_cuda_contract(c_, first_) || columns(true)) return;
     choose_cuda_direct(c_, first_);
   }

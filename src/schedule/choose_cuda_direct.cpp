@@ -14,10 +14,11 @@ using namespace tcc::loop;
 namespace {
 
 constexpr int64_t kThreads = 128;
-/// Threads of each multiprocessor that hide latency, each with results that share a load.
-constexpr int64_t kEnough = 256, kResults = 8;
+/// Threads of each multiprocessor that hide latency, each with results that share a load; where the sums are as long as those of gradients the writing of
+/// parts costs nothing beside them, and more threads pay.
+constexpr int64_t kEnough = 256, kEnoughForVeryLong = 1024, kResults = 8;
 /// Steps of a sum (about 30 ns each, when nothing hides their loads) that are worth a second kernel, and those that one part should have.
-constexpr int64_t kLongSum = 256, kStepsPerPart = 64;
+constexpr int64_t kLongSum = 256, kVeryLongSum = 8192, kStepsPerPart = 64;
 /// The second kernel loads all parts of a result at once.
 constexpr int64_t kMostParts = 32;
 
@@ -31,8 +32,8 @@ std::string cut_long_sum(Chooser& c, const std::string& first) {
   if (!reduce || reduce->where) return "";
   const int64_t results = iterations(nest.dims), steps = iterations(reduce->dims);
   if (steps < kLongSum) return "";
-  const int64_t wanted =
-      std::min(c.target().cores * kEnough * kResults / std::max<int64_t>(results, 1), std::min(kMostParts / 2, steps / kStepsPerPart));
+  const int64_t threads = c.target().cores * (steps >= kVeryLongSum ? kEnoughForVeryLong : kEnough);
+  const int64_t wanted = std::min(threads * kResults / std::max<int64_t>(results, 1), std::min(kMostParts / 2, steps / kStepsPerPart));
   if (wanted < 2) return "";
   const std::string sum = reduce->states[0].result->name, cut = c.fuse_all(reduce->dims.front().var->name)[0];
   const int64_t extent = c.extent(cut);
