@@ -54,16 +54,18 @@ class Memory {
     }
   }
 
-  /// Whether the step may come early: it leaves less behind than was there, with no new peak, or next to nothing (scalars that steps which free wait for).
+  /// Whether the step may come early: it leaves less behind than was there, or next to nothing (scalars that steps which free wait for), with no new peak.
   bool may_come_early(int step) const {
-    int64_t made = 0, freed = 0;
-    for (int block : blocks(step)) {
-      const size_t at = static_cast<size_t>(block);
-      if (!lives_[at]) made += footprints_.block_bytes[at];
-      if (uses_[at] == 1) freed += footprints_.block_bytes[at];
-    }
-    if (made <= kNextToNothing) return true;
-    return freed > made && live_ + made + footprints_.own_bytes[static_cast<size_t>(step)] <= peak_;
+    const Change change = change_of(step);
+    const int64_t needed = change.made + footprints_.own_bytes[static_cast<size_t>(step)];
+    if (live_ + needed > peak_) return needed <= kNextToNothing;
+    return change.made <= kNextToNothing || change.freed > change.made;
+  }
+
+  /// What lives more after the step than before.
+  int64_t growth(int step) const {
+    const Change change = change_of(step);
+    return change.made - change.freed;
   }
 
   void take(int step) {
@@ -77,6 +79,19 @@ class Memory {
   }
 
  private:
+  struct Change {
+    int64_t made = 0, freed = 0;
+  };
+  Change change_of(int step) const {
+    Change change;
+    for (int block : blocks(step)) {
+      const size_t at = static_cast<size_t>(block);
+      if (!lives_[at]) change.made += footprints_.block_bytes[at];
+      if (uses_[at] == 1) change.freed += footprints_.block_bytes[at];
+    }
+    return change;
+  }
+
   const std::vector<int>& blocks(int step) const { return footprints_.blocks[static_cast<size_t>(step)]; }
 
   const Footprints& footprints_;
@@ -110,15 +125,32 @@ template <class Pick> std::vector<int> Order::sort(Pick pick) const {
 }
 
 std::vector<std::vector<int>> Order::sorted(const Footprints& footprints) const {
-  std::vector<std::vector<int>> orders{sort([](const std::set<int>& ready) { return *ready.begin(); })};
-  Memory memory(footprints);
-  std::vector<int> freeing_early = sort([&](const std::set<int>& ready) {
+  std::vector<std::vector<int>> orders;
+  auto add = [&](auto pick) {
+    Memory memory(footprints);
+    std::vector<int> order = sort([&](const std::set<int>& ready) {
+      const int step = pick(ready, memory);
+      memory.take(step);
+      return step;
+    });
+    if (std::find(orders.begin(), orders.end(), order) == orders.end()) orders.push_back(std::move(order));
+  };
+  add([](const std::set<int>& ready, const Memory&) { return *ready.begin(); });
+  add([](const std::set<int>& ready, const Memory& memory) {
     const auto at = std::find_if(ready.begin(), ready.end(), [&](int step) { return memory.may_come_early(step); });
-    const int step = at == ready.end() ? *ready.begin() : *at;
-    memory.take(step);
-    return step;
+    return at == ready.end() ? *ready.begin() : *at;
   });
-  if (freeing_early != orders[0]) orders.push_back(std::move(freeing_early));
+  for (const int window : {8, 32}) {
+    add([window](const std::set<int>& ready, const Memory& memory) {
+      const auto early = std::find_if(ready.begin(), ready.end(), [&](int step) { return memory.may_come_early(step); });
+      if (early != ready.end()) return *early;
+      int best = *ready.begin();
+      for (auto at = ready.begin(); at != ready.end() && *at < *ready.begin() + window; ++at) {
+        if (memory.growth(*at) < memory.growth(best)) best = *at;
+      }
+      return best;
+    });
+  }
   return orders;
 }
 

@@ -23,8 +23,8 @@ class Order {
   bool try_add(const std::vector<int>& before, int after);
   /// Takes back what try_add added.
   void remove(const std::vector<int>& before, int after);
-  /// Topological orders to choose from. First: the smallest number first among those that could come next. Then, when it differs: the same, but steps that
-  /// free more than they need come as soon as they can, as long as that is no new peak.
+  /// Topological orders to choose from, each once. First: the smallest number first among those that could come next. Then: the same, but steps that free
+  /// more than they need come as soon as they can, as long as that is no new peak. Then: of the next few numbers, what makes memory grow least.
   std::vector<std::vector<int>> sorted(const Footprints& footprints) const;
 
  private:

@@ -83,6 +83,41 @@ graph @norm(%a: f32[4, 16], %b: f32[4, 16], %g: f32[16]) -> (%y: f32[4, 16], %z:
   EXPECT_EQ(formed.groups.units.size(), 1u) << print(formed.groups);
 }
 
+TEST(Fusion, RowsComputeWhatOnlyTheyRead) {
+  // The gradient of a layer norm: the contraction stores its product alone, which a sum down the columns reads too.
+  const auto formed = form(R"(
+graph @backward(%dy: f32[16, 8], %w: f32[8, 32], %g: f32[32], %h: f32[16, 32]) -> (%r: f32[16, 32], %db: f32[32]) {
+  %d: f32[16, 32] = dot_general(%dy, %w) {dtype=f32, lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]}
+  %gb: f32[16, 32] = broadcast_in_dim(%g) {dims=[1], shape=[16, 32]}
+  %a: f32[16, 32] = mul(%d, %gb)
+  %b: f32[16, 32] = mul(%a, %h)
+  %s: f32[16] = reduce_sum(%b) {axes=[1]}
+  %sb: f32[16, 32] = broadcast_in_dim(%s) {dims=[0], shape=[16, 32]}
+  %r: f32[16, 32] = sub(%a, %sb)
+  %db: f32[32] = reduce_sum(%d) {axes=[0]}
+  return %r, %db
+}
+)");
+  ASSERT_EQ(formed.groups.units.size(), 3u) << print(formed.groups);
+  EXPECT_EQ(formed.groups.units[0].outputs.size(), 1u) << print(formed.groups);
+  EXPECT_EQ(formed.groups.units[0].nodes.size(), 1u) << print(formed.groups);
+}
+
+TEST(Fusion, AnEpilogueThatIsStoredOnceStays) {
+  // Moving the scale would store the product in its place: nothing is gained.
+  const auto formed = form(R"(
+graph @forward(%x: f32[16, 8], %w: f32[8, 32], %g: f32[32]) -> (%s: f32[16]) {
+  %d: f32[16, 32] = dot_general(%x, %w) {dtype=f32, lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]}
+  %gb: f32[16, 32] = broadcast_in_dim(%g) {dims=[1], shape=[16, 32]}
+  %a: f32[16, 32] = mul(%d, %gb)
+  %s: f32[16] = reduce_max(%a) {axes=[1]}
+  return %s
+}
+)");
+  ASSERT_EQ(formed.groups.units.size(), 2u) << print(formed.groups);
+  EXPECT_EQ(formed.groups.units[0].outputs[0]->name, "a") << print(formed.groups);
+}
+
 TEST(Fusion, TenPointwiseOpsAreOneUnit) {
   Graph graph("chain");
   Value* x = graph.add_input("x", Type(DType::f32, {64, 64}));

@@ -364,6 +364,25 @@ graph @backward(%x: f32[8], %lr: f32[], %a: f32[3], %b: f32[8]) -> (%y: f32[8], 
   EXPECT_EQ(out[128 + 7], 70.0f);
 }
 
+TEST(Plan, WhatFreesMemoryComesEarly) {
+  // In the graph's order all four sums come last, and all that they sum lives until then.
+  std::string text = "graph @sums(%x: f32[64, 64]) -> (%s0: f32[64], %s1: f32[64], %s2: f32[64], %s3: f32[64]) {\n", sums;
+  std::string value = "x";
+  for (int i = 0; i < 4; ++i) {
+    const std::string n = std::to_string(i);
+    text += "  %v" + n + ": f32[64, 64] = dot_general(%" + value + ", %x) " + kDot + "\n";
+    sums += "  %c" + n + ": f32[64, 64] = cumulative(%v" + n + ") {axis=0, exclusive=false, op=\"sum\", reverse=false}\n  %s" + n +
+            ": f32[64] = reduce_sum(%c" + n + ") {axes=[0]}\n";
+    value = "v" + n;
+  }
+  const auto graph = parse_graph(text + sums + "  return %s0, %s1, %s2, %s3\n}\n", "test", {}, true);
+  const Plan plan = make_plan(*graph, group::form_groups(*graph), schedule::Target::cpu_v3());
+  EXPECT_EQ(faults_of(verify(plan)), "") << print(plan);
+  int64_t scratch = 0;
+  for (const Buffer& buffer : plan.buffers) scratch = std::max(scratch, buffer.scratch ? buffer.size_bytes : 0);
+  EXPECT_LE(plan.arena_bytes, 3 * 64 * 64 * 4 + scratch) << print(plan);
+}
+
 TEST(Plan, KernelsOfSeveralPlansAreOneList) {
   Case a(R"(
 graph @a(%g: f32[8, 8]) -> (%y: f32[8, 8]) {
