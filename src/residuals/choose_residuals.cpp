@@ -20,11 +20,13 @@ namespace {
 /// In times of reading a byte. The last is more than contractions cost, but not more than the statistics of long rows, which are small.
 constexpr double kPrices[] = {0, 1, 4, 16, 64, 256};
 constexpr double kMemoryIsAll = 1024;
-/// Plans this near the fastest count as equally fast: the smallest of them is taken.
+/// Under a budget plans this near the fastest count as equally fast: the smallest of them is taken.
 constexpr double kAsFast = 1.02;
-/// Without a budget, a cut that computes more than this share of the time again is not planned: it can't be the fastest.
-constexpr double kTooSlow = 0.1;
-/// Plans between two rungs that are tried to use up a budget.
+/// Without a budget time is traded for memory up to this factor, where a plan with half the peak may take sqrt(2) times as long.
+constexpr double kWorthwhile = 1.1;
+/// Without a budget, a cut that computes more than this share of the time again is not planned: nor would a mix with it be taken.
+constexpr double kTooSlow = 0.3;
+/// Plans between two rungs that are tried to use up a budget of memory or time.
 constexpr int kMixes = 3;
 
 class Chooser {
@@ -51,7 +53,10 @@ class Chooser {
       }
     }
     choose();
-    if (options_.mode == Mode::automatic && options_.budget_bytes > 0) try_mixes();
+    if (options_.mode == Mode::automatic) {
+      if (options_.budget_bytes > 0) mix_for_budget();
+      else mix_for_time();
+    }
     finish();
     return std::move(result_);
   }
@@ -93,9 +98,8 @@ class Chooser {
     return cut(facts, per_kib(kMemoryIsAll), checkpoints.keep);
   }
 
-  /// Between what is fast and what fits: the first part of the forward pass as in what fits, the rest as in what is fast. The first part, because its
-  /// values would live longest.
-  void try_mixes() {
+  /// Between what is fast and what fits.
+  void mix_for_budget() {
     if (fitting_ == SIZE_MAX) return;
     const size_t small = fitting_;
     size_t fast = SIZE_MAX;
@@ -105,15 +109,35 @@ class Chooser {
     }
     if (fast == SIZE_MAX) return;
     double low = 0, high = 1;  // shares that are as in `small`: too few to fit, enough
-    const Saved few = saved_[small], many = saved_[fast];
     for (int i = 0; i < kMixes; ++i) {
       const double share = (low + high) / 2;
-      const size_t at =
-          try_rung({.name = "mix " + std::to_string(std::lround(share * 100)) + " %", .checkpoints = result_.ladder[small].checkpoints},
-                   mix(few, many, static_cast<int>(share * num_forward())));
-      (fits(result_.ladder[at]) ? high : low) = share;
+      (fits(result_.ladder[try_mix(small, fast, share)]) ? high : low) = share;
     }
     choose();
+  }
+
+  /// Between the plan that would be taken and the next smaller one, which takes too long.
+  void mix_for_time() {
+    const size_t fast = fitting_;
+    size_t small = SIZE_MAX;
+    for (size_t i = 0; i < result_.ladder.size(); ++i) {
+      if (worthwhile(result_.ladder[i]) || result_.ladder[i].peak_bytes >= result_.ladder[fast].peak_bytes) continue;
+      if (small == SIZE_MAX || result_.ladder[i].cost_ns < result_.ladder[small].cost_ns) small = i;
+    }
+    if (small == SIZE_MAX) return;
+    double low = 0, high = 1;  // shares that are as in `small`: quick enough, too slow
+    for (int i = 0; i < kMixes; ++i) {
+      const double share = (low + high) / 2;
+      (worthwhile(result_.ladder[try_mix(small, fast, share)]) ? low : high) = share;
+    }
+    choose();
+  }
+
+  /// The first part of the forward pass as in `small`, because its values would live longest, the rest as in `fast`; gives its number in the ladder.
+  size_t try_mix(size_t small, size_t fast, double share) {
+    const Saved few = saved_[small], many = saved_[fast];
+    Rung rung{.name = "mix " + std::to_string(std::lround(share * 100)) + " %", .checkpoints = result_.ladder[small].checkpoints};
+    return try_rung(std::move(rung), mix(few, many, static_cast<int>(share * num_forward())), true);
   }
 
   /// Values of the forward nodes before `end` as in `first`, the others as in `rest`; early ones go with what they are computed from.
@@ -136,13 +160,13 @@ class Chooser {
   }
 
   /// Plans the cut, unless there is a plan of the same; gives its number in the ladder.
-  size_t try_rung(Rung rung, const Saved& saved) {
+  size_t try_rung(Rung rung, const Saved& saved, bool however_slow = false) {
     Rebuilt rebuilt = recompute(facts_, saved);
     const auto same = std::find(sets_.begin(), sets_.end(), rebuilt.saved);
     if (same != sets_.end()) return static_cast<size_t>(same - sets_.begin());
     double again_ns = 0;
     for (size_t i = 0; i < rebuilt.again.size(); ++i) again_ns += rebuilt.again[i] ? static_cast<double>(facts_.recompute[i]) / 1000 : 0;
-    const bool may_be_slow = options_.mode != Mode::automatic || options_.budget_bytes > 0 || result_.ladder.empty();
+    const bool may_be_slow = however_slow || options_.mode != Mode::automatic || options_.budget_bytes > 0 || result_.ladder.empty();
     if (!may_be_slow && again_ns > kTooSlow * result_.ladder[0].cost_ns) return SIZE_MAX;
     for (size_t id = 0; id < rebuilt.saved.size(); ++id) {
       if (!rebuilt.saved[id]) continue;
@@ -172,16 +196,24 @@ class Chooser {
       }
       return;
     }
-    double fastest = INFINITY;
+    fastest_ns_ = INFINITY;
     for (const Rung& rung : ladder) {
-      if (fits(rung)) fastest = std::min(fastest, rung.cost_ns);
+      if (fits(rung)) fastest_ns_ = std::min(fastest_ns_, rung.cost_ns);
+    }
+    if (options_.budget_bytes <= 0) {
+      for (size_t i = 0; i < ladder.size(); ++i) {
+        if (worthwhile(ladder[i]) && (fitting_ == SIZE_MAX || worth(ladder[i]) < worth(ladder[fitting_]))) fitting_ = i;
+      }
+      return;
     }
     for (size_t i = 0; i < ladder.size(); ++i) {
-      if (!fits(ladder[i]) || ladder[i].cost_ns > fastest * kAsFast) continue;
+      if (!fits(ladder[i]) || ladder[i].cost_ns > fastest_ns_ * kAsFast) continue;
       if (fitting_ == SIZE_MAX || better_by_memory(ladder[i], ladder[fitting_])) fitting_ = i;
     }
   }
 
+  bool worthwhile(const Rung& rung) const { return rung.cost_ns <= fastest_ns_ * kWorthwhile; }
+  static double worth(const Rung& rung) { return rung.cost_ns * std::sqrt(static_cast<double>(rung.peak_bytes)); }
   static bool better_by_memory(const Rung& a, const Rung& b) {
     return a.peak_bytes != b.peak_bytes ? a.peak_bytes < b.peak_bytes : a.cost_ns < b.cost_ns;
   }
@@ -199,7 +231,7 @@ class Chooser {
     if (options_.mode == Mode::none) result_.reason = "all is saved, as asked";
     else if (options_.mode == Mode::full) result_.reason = "the smallest of those that compute all again";
     else if (bounded) result_.reason = "of those within the budget, the smallest that is within 2 % of the fastest";
-    else result_.reason = "the smallest that is within 2 % of the fastest";
+    else result_.reason = "within 10 % of the fastest, the smallest time * sqrt(peak)";
     list_candidates(rebuilt_[fitting_]);
     result_.graph = std::move(rebuilt_[fitting_].graph);
   }
@@ -254,6 +286,7 @@ class Chooser {
   std::vector<std::vector<char>> sets_;  ///< what is saved and needed: tells cuts apart
   std::vector<Saved> saved_;
   size_t fitting_ = SIZE_MAX;  ///< the plan to take
+  double fastest_ns_ = 0;      ///< of those that fit
 };
 
 }  // namespace
