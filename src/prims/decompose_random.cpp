@@ -1,9 +1,15 @@
 // Random numbers as prims, so that they fuse with what reads them, and cost no memory.
 //
 // Philox-2x32 with 10 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3): a keyed permutation of 64-bit counters.
-//   counter  low half: the number of the element; high half: the stream        key  the seed
-// So elements, streams and seeds below 2^32 never share a counter and key; what is above is mixed into the high half. One word is the result where
-// 32 bits are asked for, both where 64 are. An element costs ten wide multiplications, which is about what reading four bytes costs a GPU.
+//   counter  low half: the number of the element, counted from the key; high half: the upper word of seed + stream * gamma
+//   key      the lower word of seed + stream * gamma, gamma being that of Weyl sequences, 2^64 over the golden ratio
+// So elements never share a counter and key, nor do streams and seeds, unless seeds are gamma apart. One word is the result where 32 bits are asked
+// for, both where 64 are. An element costs ten wide multiplications, which is about what reading eight bytes costs a GPU.
+//
+// All of it is per element, and reads seed and stream first:
+// - what depends on no input is computed at compile time, and stored: so the element's number is no node before it is added to the key
+// - what two ops have in common is computed once, and stored: so they have nothing in common
+// - scalars would be a unit, and a launch, of their own: a thread computes them once for all its elements instead
 //
 // A round: (left, right) becomes (high(M * left) ^ key ^ right, low(M * left)); the key grows by W from round to round.
 
@@ -18,15 +24,10 @@ namespace {
 
 constexpr int kRounds = 10;
 constexpr int64_t kMultiplier = 0xD256D193, kKeyStep = 0x9E3779B9;
-constexpr int64_t kMixSeed = 0x85EBCA6B, kMixIndex = 0xC2B2AE35;  // odd: multiplication by them is one to one
+constexpr int64_t kMixIndex = 0xC2B2AE35;  // odd: multiplication by it is one to one
+constexpr uint64_t kGamma = 0x9E3779B97F4A7C15;
 
 Value* constant(Builder& b, Value* like, int64_t value) { return b.full_int(dtype_of(like), {}, value); }
-
-/// What of a stream's number is beyond 32 bits, mixed into them.
-int64_t narrow_stream(int64_t stream) {
-  const auto bits = static_cast<uint64_t>(stream);
-  return static_cast<int64_t>((bits ^ ((bits >> 32) * static_cast<uint64_t>(kMixIndex))) & 0xFFFFFFFF);
-}
 
 /// 2^-bits * the uppermost `bits` of a word, exactly.
 Value* fraction(Builder& b, Value* word, int bits, DType dtype) {
@@ -83,19 +84,21 @@ Results decompose_rng_bits(Builder& b, const Node& node) {
   const DType dtype = node.attrs.get_dtype("dtype");
   const int64_t count = num_elements(shape);
   if (count == 0) return {b.full_int(dtype, shape, 0)};
-  // All per element, the seed's halves too: scalars would be a unit, and a launch, of their own, while a thread computes them once for all its elements.
-  Value* seed = b.emit(Op::bitcast_, {b.broadcast_to(node.operand(0), shape)}, {{"dtype", DType::u64}});
+  const auto offset = static_cast<int64_t>(static_cast<uint64_t>(node.attrs.get_int("stream")) * prims::kGamma);
+  auto seed_of_stream = [&](const Shape& over) {
+    Value* seed = b.broadcast_to(node.operand(0), over);
+    return b.emit(Op::bitcast_, {b.add(seed, constant(b, seed, offset))}, {{"dtype", DType::u64}});
+  };
+  Value* seed = seed_of_stream(shape);
   Value* key = b.cast(seed, DType::u32);
-  Value* upper = b.cast(b.binary(Op::shr_, seed, constant(b, seed, 32)), DType::u32);
-  Value* high = b.mul(upper, constant(b, upper, prims::kMixSeed));
-  high = b.add(high, constant(b, high, prims::narrow_stream(node.attrs.get_int("stream"))));
+  Value* right = b.cast(b.binary(Op::shr_, seed, constant(b, seed, 32)), DType::u32);
 
   const bool is_large = count > (int64_t{1} << 32);
-  Value* index = b.reshape(b.iota(is_large ? DType::u64 : DType::u32, {count}, 0), shape);
-  Value *left = b.cast(index, DType::u32), *right = high;
+  Value* number = b.iota(is_large ? DType::u64 : DType::u32, {count}, 0);
+  Value* left = b.reshape(b.add(b.cast(number, DType::u32), b.cast(seed_of_stream({count}), DType::u32)), shape);
   if (is_large) {
-    Value* beyond = b.cast(b.binary(Op::shr_, index, constant(b, index, 32)), DType::u32);
-    right = b.add(b.mul(beyond, constant(b, beyond, prims::kMixIndex)), right);
+    Value* beyond = b.cast(b.binary(Op::shr_, number, constant(b, number, 32)), DType::u32);
+    right = b.add(b.reshape(b.mul(beyond, constant(b, beyond, prims::kMixIndex)), shape), right);
   }
   for (int round = 0; round < prims::kRounds; ++round) {
     Value* wide = b.cast(left, DType::u64);

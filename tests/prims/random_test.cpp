@@ -4,8 +4,11 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "tcc/graph/graph.h"
 #include "tcc/graph/passes.h"
@@ -89,9 +92,10 @@ TEST(PrimsRandom, BitsAreThoseOfPhilox) {
       const std::string rest = "stream=" + std::to_string(stream);
       const Tensor words = run(random_graph("u32[3, 5]", "rng_bits", rest), seed)[0];
       const Tensor pairs = run(random_graph("u64[3, 5]", "rng_bits", rest), seed)[0];
-      const uint32_t high = static_cast<uint32_t>(static_cast<uint64_t>(seed) >> 32) * 0x85EBCA6BU + static_cast<uint32_t>(stream);
+      const uint64_t both = static_cast<uint64_t>(seed) + static_cast<uint64_t>(stream) * 0x9E3779B97F4A7C15U;
+      const auto key = static_cast<uint32_t>(both), high = static_cast<uint32_t>(both >> 32);
       for (int64_t i = 0; i < 15; ++i) {
-        const Words expected = philox2x32({static_cast<uint32_t>(i), high}, static_cast<uint32_t>(seed));
+        const Words expected = philox2x32({static_cast<uint32_t>(i) + key, high}, key);
         ASSERT_EQ(words.data<uint32_t>()[i], expected[0]) << seed << " " << stream << " " << i;
         ASSERT_EQ(pairs.data<uint64_t>()[i], expected[0] | (uint64_t{expected[1]} << 32));
       }
@@ -107,6 +111,36 @@ TEST(PrimsRandom, StreamsBeyond32BitsDiffer) {
   };
   EXPECT_NE(bits(2), bits(2 + (int64_t{1} << 32)));
   EXPECT_NE(bits(2 + (int64_t{1} << 32)), bits(2 + (int64_t{2} << 32)));
+}
+
+/// No tables are computed at compile time, and two ops have no node in common, whose result would be stored.
+TEST(PrimsRandom, NothingIsStored) {
+  const auto graph = parse_graph(R"(graph @g(%seed: i64[]) -> (%a: u32[64, 64], %b: u32[64, 64]) {
+                                      %a: u32[64, 64] = rng_bits(%seed) {dtype=u32, shape=[64, 64], stream=3}
+                                      %b: u32[64, 64] = rng_bits(%seed) {dtype=u32, shape=[64, 64], stream=4}
+                                    })",
+                                 "", {});
+  Diagnostics diagnostics;
+  decompose(*graph, diagnostics);
+  for (int i = 0; i < 2; ++i) {
+    fold_constants(*graph);
+    canonicalize(*graph);
+    eliminate_common_subexpressions(*graph);
+  }
+  for (const auto& weight : graph->weights()) EXPECT_LE(weight->tensor.count(), 1) << weight->name;
+  const Node* first = graph->body.results[0]->producer;
+  std::set<const Node*> seen;
+  const std::function<void(const Node*)> visit = [&](const Node* node) {
+    if (node == nullptr || !seen.insert(node).second) return;
+    for (const Value* operand : node->operands) visit(operand->producer);
+  };
+  visit(first);
+  const std::set<const Node*> of_first = std::exchange(seen, {});
+  visit(graph->body.results[1]->producer);
+  for (const Node* node : seen) {
+    const Lowering lowering = info(node->op).lowering;
+    if (lowering != Lowering::create && lowering != Lowering::view) EXPECT_FALSE(of_first.contains(node)) << print(*node);
+  }
 }
 
 constexpr int64_t kRow = 1000, kCount = 100 * kRow;
