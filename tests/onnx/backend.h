@@ -20,7 +20,7 @@ class Backend {
 };
 
 std::unique_ptr<Backend> make_interpreter_backend();
-std::unique_ptr<Backend> make_gradient_backend();     ///< the same, and gradients against differences  ///< import, resolve, interpret
-std::unique_ptr<Backend> make_library_backend();      ///< compile to a library, run that; only where the driver is built
+std::unique_ptr<Backend> make_gradient_backend();  ///< the same, and gradients against differences  ///< import, resolve, interpret
+std::unique_ptr<Backend> make_library_backend();   ///< compile to a library, run that; only where the driver is built
 
 }  // namespace tcc::onnx_suite
