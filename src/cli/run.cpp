@@ -41,7 +41,8 @@ struct StepFlags {
   CLI::Option *lr_option = nullptr, *steps_option = nullptr;
 
   void add_to(CLI::App& app) {
-    steps_option = app.add_option("--steps", steps, "training steps on these inputs; prints the loss of each, before its update")->type_name("N");
+    steps_option =
+        app.add_option("--steps", steps, "training steps on these inputs; prints the loss of each, before its update")->type_name("N");
     lr_option = app.add_option("--lr", lr, "learning rate (that of --optimizer)")->type_name("X");
     app.add_option("--load-state", load, "parameters and optimizer state to begin with, a safetensors file")->type_name("FILE");
     app.add_option("--save-state", save, "where to write them at the end")->type_name("FILE");
@@ -54,9 +55,12 @@ struct StepFlags {
     };
     if (steps_option->count() > 0 && !trains) refuse("--steps: the library has no training step");
     if (lr_option->count() > 0 && !trains) refuse("--lr: the library has no learning rate");
+    if (lr_option->count() > 0 && !std::isfinite(lr))
+      throw Error(ExitCode::usage, "invalid-argument", "", "--lr=" + number_text(lr) + ": a number was expected");
     if ((!load.empty() || !save.empty()) && loaded.library->state().empty()) refuse("the library keeps no state to load or save");
     if (steps_option->count() > 0 && steps < 1)
-      throw Error(ExitCode::usage, "invalid-argument", "", "--steps=" + std::to_string(steps) + ": a number of steps was expected, at least 1");
+      throw Error(ExitCode::usage, "invalid-argument", "",
+                  "--steps=" + std::to_string(steps) + ": a number of steps was expected, at least 1");
   }
 };
 
@@ -88,7 +92,9 @@ int run(const Arguments& arguments) {
   training.add_to(app);
   std::string folder;
   bool json = false;
-  app.add_option("--save", folder, "writes the outputs to FOLDER/0.npy, FOLDER/1.npy, ..., gradients to FOLDER/grad.<name>.npy, losses to FOLDER/losses.npy")->type_name("FOLDER");
+  app.add_option("--save", folder,
+                 "writes the outputs to FOLDER/0.npy, FOLDER/1.npy, ..., gradients to FOLDER/grad.<name>.npy, losses to FOLDER/losses.npy")
+      ->type_name("FOLDER");
   app.add_flag("--json", json, "prints one JSON object");
   if (!parse(app, arguments)) return 0;
 

@@ -1,5 +1,7 @@
 #include "driver/functions.h"
 
+#include <algorithm>
+
 #include "tcc/autograd/optimizer.h"
 #include "tcc/group/group.h"
 #include "tcc/support/diagnostics.h"
@@ -49,6 +51,22 @@ void add(Session& session, Functions& functions, const char* name, std::unique_p
   functions.list.push_back({name, std::move(prims), has_backward, in_halves});
 }
 
+/// The first output `grad.<name>` of an input or weight of the graph; empty when there is none. A joint graph has them.
+std::string gradient_in(const Graph& graph) {
+  for (const std::string& output : graph.output_names) {
+    if (!output.starts_with("grad.")) continue;
+    const std::string name = output.substr(5);
+    const bool of_input =
+        std::any_of(graph.body.args.begin(), graph.body.args.end(), [&](const Value* input) { return input->name == name; });
+    if (of_input || graph.find_weight(name) != nullptr) return output;
+  }
+  return "";
+}
+
+bool chooses_gradients(const Options& options) {
+  return !options.loss.empty() || !options.wrt.empty() || !options.train.empty() || !options.freeze.empty() || options.train_batch_norms;
+}
+
 }  // namespace
 
 void to_resolved(Session& session, PassState& state) {
@@ -87,7 +105,19 @@ Functions make_functions(Session& session, PassState state, Emitter& emitter, bo
   }
   if (!state.graph->state_updates.empty())
     throw Error(ExitCode::usage, "invalid-argument", options.model, "the graph is a training step already", "leave --mode out");
+  const std::string gradient = gradient_in(*state.graph);
+  const bool goes_on = !gradient.empty() && options.mode == Mode::grad && !options.from.empty() && !chooses_gradients(options);
+  if (!gradient.empty() && !goes_on) {
+    throw Error(ExitCode::usage, "invalid-argument", options.model,
+                "the graph has an output `" + gradient + "`: it has its gradients already",
+                "leave --mode out; a joint graph that is read back is taken with --mode=grad alone");
+  }
   if (options.from != "prims") to_resolved(session, state);
+  if (goes_on) {
+    emitter.write_graph("joint", *state.graph);
+    if (!stop_at_joint) add(session, functions, "grad", std::move(state.graph), true);
+    return functions;
+  }
   std::unique_ptr<Graph> forward = options.mode == Mode::train ? state.graph->clone() : nullptr;
   if (options.train_batch_norms) run_pass(session, state, "train-batch-norms");
   run_pass(session, state, "build-joint");

@@ -148,9 +148,15 @@ void compile_graph(Session& session, const std::vector<TargetChoice>& choices, E
   }
   emitter.write_graph("graph", *state.graph);
   const bool builds = !options.output.empty();
+  if (builds && options.mode == Mode::infer && !state.graph->state_updates.empty()) {
+    throw Error(ExitCode::usage, "invalid-argument", options.model,
+                "the graph updates state, `" + state.graph->state_updates.front().weight->name +
+                    "` for one, and the text doesn't say how it is laid out",
+                "leave -o out to look at it; a library that trains is made from the model with --mode=train");
+  }
   if (!builds && emitter.last_stage() <= Stage::imported && options.print_after.empty()) return;
-  Functions functions = make_functions(session, std::move(state), emitter,
-                                       !builds && emitter.last_stage() == Stage::joint && options.print_after.empty());
+  Functions functions =
+      make_functions(session, std::move(state), emitter, !builds && emitter.last_stage() == Stage::joint && options.print_after.empty());
   if (functions.list.empty()) return;
   emitter.write_graph("prims", *functions.list[functions.main].prims);
   if (!builds && emitter.last_stage() <= Stage::prims) return;
