@@ -23,12 +23,20 @@ constexpr const char* kStep = "optimizer.step";
 
 std::string slot_name(const std::string& slot, const std::string& of) { return "optimizer." + slot + "." + of; }
 
-/// Whether a matmul makes the value, but for views and casts. Not a convolution: its weights are laid out other than its sums, and what is updated there
-/// must wait for the convolution back to the input, while large activations stay alive.
-bool made_by_matmul(const Value* value) {
+/// Tables of fewer elements are not worth a kernel of their own.
+constexpr int64_t kLargeTable = int64_t(1) << 16;
+
+/// Whether it is better to update a parameter with this gradient by itself. Seen through views and casts it is made by
+/// - a matmul: the update becomes its epilogue. Not a convolution: its weights are laid out other than its sums, and what is updated there must wait for
+///   the convolution back to the input;
+/// - the scatter of a large embedding: the last of the backward pass, for which the flat gradient would keep room from its begin on.
+bool is_updated_apart(const Value* gradient) {
+  const int64_t count = gradient->type.count();
   const auto is_passed = [](Op op) { return op == Op::reshape_ || op == Op::cast_ || op == Op::transpose_; };
-  while (value->producer != nullptr && is_passed(value->producer->op)) value = value->producer->operand(0);
-  return value->producer != nullptr && (value->producer->op == Op::dot_general_ || value->producer->op == Op::matmul_);
+  while (gradient->producer != nullptr && is_passed(gradient->producer->op)) gradient = gradient->producer->operand(0);
+  if (gradient->producer == nullptr) return false;
+  const Op op = gradient->producer->op;
+  return op == Op::dot_general_ || op == Op::matmul_ || (op == Op::scatter_nd_ && count >= kLargeTable);
 }
 
 /// Zeros that take no memory until they are written: pages that were never touched.
@@ -107,7 +115,7 @@ TrainingState::TrainingState(const Graph& joint, const Graph& forward, const Opt
 void TrainingState::add_parameters(std::vector<Trained> trained, const OptimizerOptions& options) {
   const bool fuses = options.fuse_updates && options.clip_norm <= 0 && options.accumulate <= 1 && !options.loss_scale.enabled();
   const auto apart_end =
-      std::stable_partition(trained.begin(), trained.end(), [&](const Trained& t) { return fuses && made_by_matmul(t.gradient); });
+      std::stable_partition(trained.begin(), trained.end(), [&](const Trained& t) { return fuses && is_updated_apart(t.gradient); });
   std::unordered_set<const Value*> apart;
   for (auto t = trained.begin(); t != apart_end; ++t) apart.insert(t->weight);
   auto is_apart = [&](const Trained& t) { return apart.count(t.weight) != 0; };

@@ -364,5 +364,26 @@ TEST(FusedUpdates, AreTheSameSteps) {
   }
 }
 
+/// A table whose gradient comes last is no part of the flat gradient.
+TEST(FusedUpdates, LargeEmbeddingsAreUpdatedApart) {
+  const auto graph = parse_graph(R"(
+    graph @g(%i: i64[3]) -> (%y: f32[3, 64]) {
+      weight @scale: f32[64]
+      weight @table: f32[1024, 64]
+      %h: f32[3, 64] = gather(@table, %i) {axis=0}
+      %y: f32[3, 64] = mul(%h, @scale)
+    })",
+                                 "net.graph", {}, true);
+  GradOptions options;
+  options.loss = parse_loss("mse");
+  Diagnostics diagnostics;
+  const TrainingGraphs graphs = build_training(*build_joint(*graph, options, diagnostics), *graph, parse_optimizer("sgd"));
+  EXPECT_EQ(graphs.state.tensors[0].name, "table");
+  ASSERT_EQ(graphs.step->state_updates.size(), 2u);
+  EXPECT_EQ(graphs.step->state_updates[0].weight->name, "table");
+  EXPECT_EQ(graphs.step->state_updates[1].weight->name, "parameters.f32.rest");
+  EXPECT_EQ(graphs.update->state_updates.size(), 1u);
+}
+
 }  // namespace
 }  // namespace tcc

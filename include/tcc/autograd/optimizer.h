@@ -40,7 +40,7 @@ struct OptimizerOptions {
   int accumulate = 1;                    ///< micro-batches whose gradients are averaged before an update
   LossScale loss_scale;                  ///< must be that of the joint graph
   /// Parameters whose gradient a matmul makes are updated one by one, so that the update is that matmul's epilogue: their gradients are never in memory.
-  /// Nothing is where all gradients must be known first: clipped by norm, accumulated or scaled.
+  /// So are large embeddings. Nothing is where all gradients must be known first: clipped by norm, accumulated or scaled.
   bool fuse_updates = true;
 };
 /// "sgd:momentum=0.9,nesterov=true,weight_decay=1e-4". Error usage "invalid-argument" names what is known.
