@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -111,7 +112,14 @@ Verification verify_prims(const Graph& prims, const std::vector<Tensor>& inputs,
   instance_options.device = verify.device;
   instance_options.num_threads = verify.threads;
   runtime::Instance instance(library, instance_options);
-  const std::vector<Tensor> found = instance.run(inputs);
+  std::vector<Tensor> tensors;  // the graph's inputs that are the caller's; scalars such as the seed are set
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = prims.body.args[i]->name;
+    const auto is_it = [&](const runtime::ScalarInfo& scalar) { return scalar.name == name; };
+    if (std::any_of(library->scalars().begin(), library->scalars().end(), is_it)) instance.set_scalar(name, inputs[i].as_double(0));
+    else tensors.push_back(inputs[i]);
+  }
+  const std::vector<Tensor> found = instance.run(tensors);
   Verification result;
   result.expected = interpret(prims, inputs, true);
   result.device = instance.device_name();
