@@ -309,6 +309,26 @@ void redirect(Kernel& kernel, const loop::Buffer* old, const BufferRef& result) 
   std::erase_if(kernel.params, [&](const Param& param) { return param.buffer.get() == old; });
 }
 
+/// Loads before stores in each run of statements: no compiler moves a load over a store that might be to the same place, and a thread that waits for one
+/// load after the other has little in flight.
+void load_first(Block& block) {
+  for (Stmt& stmt : block) {
+    for (Block* inner : blocks_of(stmt)) load_first(*inner);
+  }
+  std::set<const loop::Buffer*> stored;
+  for (const Stmt& stmt : block) {
+    if (const auto* store = as<Store>(stmt)) {
+      stored.insert(store->buffer.get());
+      continue;
+    }
+    if (!as<Let>(stmt)) return;
+    for (const loop::Buffer* buffer : uses_of(stmt).reads) {
+      if (stored.count(buffer)) return;
+    }
+  }
+  std::stable_partition(block.begin(), block.end(), [](const Stmt& stmt) { return as<Let>(stmt) != nullptr; });
+}
+
 }  // namespace
 
 bool can_overwrite(const Form& form, const std::string& old, const std::string& result) {
@@ -333,6 +353,7 @@ std::vector<loop::Kernel> overwrite(const Form& form, const std::vector<Overwrit
       if (param.buffer->name != result) continue;
       const BufferRef to = param.buffer;
       redirect(kernel, from, to);
+      load_first(kernel.body);
       break;
     }
   }
