@@ -47,8 +47,10 @@ TEST_F(Errors, Usage) {
          "x86-64-v4");
   expect("net.onnx --emit=sass", 2,
          "tcc: error: --emit=sass: there is no such product [invalid-argument]\n"
-         "tcc: help: products are graph, prims, groups, loop, schedule, kernel, plan, llvm, ptx, asm, obj, header, manifest");
-  expect("net.onnx --emit=joint", 2, "tcc: error: --emit=joint: an inference has no `joint` [invalid-argument]");
+         "tcc: help: products are graph, joint, prims, remat, forward, backward, groups, loop, schedule, kernel, plan, llvm, ptx, asm, "
+         "obj, header, manifest");
+  expect("net.onnx --emit=joint", 2,
+         "tcc: error: --emit=joint: an inference has no `joint` [invalid-argument]\ntcc: help: it goes with --mode=grad and --mode=train");
   expect("net.onnx --emit=ptx --target=cpu", 2,
          "tcc: error: --emit=ptx: none of the targets has it [invalid-argument]\ntcc: help: name another one with --target");
   expect("net.onnx --emit=plan,plan", 2, "tcc: error: --emit names `plan` twice [invalid-argument]");
@@ -66,11 +68,11 @@ TEST_F(Errors, Usage) {
   expect("--from=graph small.graph --pass=simplify --emit=graph", 2,
          "tcc: error: --pass: there is no pass `simplify` [unknown-pass]\n"
          "tcc: help: passes are bind-shapes, resolve, canonicalize, fold-constants, eliminate-common-subexpressions, eliminate-dead-code, "
-         "decompose");
+         "train-batch-norms, build-joint, decompose");
   expect("--from=graph small.graph -o s.so --print-after=nothing", 2,
          "tcc: error: --print-after: there is no pass `nothing` [unknown-pass]\n"
          "tcc: help: passes are bind-shapes, resolve, canonicalize, fold-constants, eliminate-common-subexpressions, eliminate-dead-code, "
-         "decompose");
+         "train-batch-norms, build-joint, decompose");
 }
 
 TEST_F(Errors, Inputs) {
@@ -89,9 +91,6 @@ TEST_F(Errors, Inputs) {
 }
 
 TEST_F(Errors, NotSupportedYet) {
-  expect("net.onnx -o n.so --mode=train", 1,
-         "net.onnx: error: not supported yet: --mode=train: gradients and training [unsupported-option]\nnet.onnx: help: --mode=infer "
-         "compiles the model as it is");
   expect("net.onnx -o n.so --matmul-precision=high", 1,
          "net.onnx: error: not supported yet: --matmul-precision=high [unsupported-option]\nnet.onnx: help: leave it out: f32 products are "
          "exact to f32");
