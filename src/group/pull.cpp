@@ -150,6 +150,9 @@ ExprPtr Puller::pull_or(const Value* value, const Indices& at, const ExprPtr& fa
   ExprPtr condition;
   for (size_t i = 0; i < at.size(); ++i) condition = logical_and(condition, in_range(at[i], 0, shape[i]));
   if (!condition) return pull(value, at);
+  // What is outside of a transposed value is outside of the value.
+  if (!inputs_.count(value) && value->producer && value->producer->op == Op::transpose_)
+    return pull_or(value->producer->operand(0), pull_back(*value->producer, at), fallback);
   if (inputs_.count(value) && fallback->kind == loop::Expr::Kind::constant) {
     // The load itself knows what is outside. Not remembered: the same index has another value with another fallback.
     const DType dtype = value->type.dtype;

@@ -2,6 +2,7 @@
 //   tensor cores   f16 and bf16 (f32 where the target allows tf32): tiles of 128 x 256 x 32 and smaller, copied ahead by cp.async, mma.sync on register tiles
 //   tiles          other matmuls with enough rows and columns: tiles in shared memory, 8 x 8 or 4 x 4 results a thread
 //   warps          few results with long sums along neighbouring elements: a warp a result
+//   images         sums over whole images (gradients of convolutions): choose_cuda_images.cpp
 // What is left (convolutions, short sums) is chosen in choose_cuda_direct.cpp.
 //
 // Which tile: the one with the least time by waves of blocks over the multiprocessors, given how well a tile of that size uses one of them. A long sum with few
@@ -13,6 +14,7 @@
 #include <numeric>
 
 #include "schedule/choose_cuda_cut.h"
+#include "schedule/choose_cuda_tiles.h"
 #include "schedule/contraction.h"
 #include "tcc/support/diagnostics.h"
 
@@ -27,13 +29,6 @@ Arg word(std::string text) { return Chooser::arg(std::move(text)); }
 Arg number(int64_t value) { return Chooser::arg(value); }
 Arg keyed(std::string name, std::string text) { return Chooser::key(std::move(name), std::move(text)); }
 Arg keyed(std::string name, int64_t value) { return {std::move(name), value}; }
-
-/// A contraction that is a matmul for each batch index: one summed dim, rows and columns.
-struct Matmul {
-  VarRef m, n, k;
-  std::vector<VarRef> batch;
-  int a_rows = 0, a_sum = 0, b_columns = 0, b_sum = 0;  ///< axes of the factors
-};
 
 std::optional<Matmul> as_matmul(const Contraction& c) {
   if (c.sums.size() != 1 || c.a.buffer == c.b.buffer) return std::nullopt;
@@ -61,12 +56,6 @@ std::optional<Matmul> as_matmul(const Contraction& c) {
   mm.b_sum = c.b.axis_of(mm.k.get());
   if (mm.a_sum < 0 || mm.b_sum < 0 || mm.a_sum == mm.a_rows || mm.b_sum == mm.b_columns) return std::nullopt;
   return mm;
-}
-
-int64_t count_batch(const Matmul& mm) {
-  int64_t count = 1;
-  for (const VarRef& var : mm.batch) count *= var->extent;
-  return count;
 }
 
 int64_t tiles_along(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
@@ -108,8 +97,6 @@ bool ends_with_buffer(const Factor& factor, int axis, const VarRef& k) {
   return factor.indices[static_cast<size_t>(axis)] == Index(k) && factor.buffer->extents[static_cast<size_t>(axis)] == k->extent;
 }
 
-int64_t bytes_of(const Buffer& buffer) { return buffer.count() * size_bytes(buffer.dtype); }
-
 /// How the sum is cut; `whole` is the tile for the sum as it is.
 template <class Tile, size_t count>
 SumCut cut_for(const Tile (&tiles)[count], const Tile& whole, const Contraction& c, const Matmul& mm, int64_t step, double flops_per_ns,
@@ -133,13 +120,6 @@ template <class F> void cut_sum(Chooser& chooser, const Contraction& c, const Ma
   if (!matmul) internal_error("a part of the matmul `" + c.accumulator + "` is no matmul");
   schedule(*part, *matmul);
   choose_cuda_sum_of_parts(chooser, first);
-}
-
-void stage(Chooser& chooser, const Factor& factor, const std::string& at, int64_t swizzle, int64_t pad) {
-  std::vector<Arg> arguments{word(factor.buffer->name), word("shared"), keyed("at", at)};
-  if (swizzle > 0) arguments.push_back(keyed("swizzle", swizzle));
-  if (pad > 0) arguments.push_back(keyed("pad", pad));
-  chooser.add("stage", std::move(arguments));
 }
 
 /// Blocks of rows next to each other share columns of b in the L2 cache: groups of 8 rows of tiles run down the columns together.
@@ -200,8 +180,8 @@ void schedule_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul&
   chooser.add("tile", {word(c.accumulator), word(row + "_1"), word(column + "_1")});
   const int64_t size = size_bytes(c.a.buffer->dtype);
   const int64_t a_row = form.a_turned ? tile.m : form.step, b_row = form.b_turned ? tile.n : form.step;
-  stage(chooser, c.b, sum + "_0", swizzle_bits(b_row * size), 0);
-  stage(chooser, c.a, sum + "_0", swizzle_bits(a_row * size), 0);
+  stage_factor(chooser, c.b, sum + "_0", swizzle_bits(b_row * size), 0);
+  stage_factor(chooser, c.a, sum + "_0", swizzle_bits(a_row * size), 0);
   chooser.add("tensorize", {word(c.accumulator), word(form.half ? "m16n8k16" : "m16n8k8"), number(tile.warps_m), number(tile.warps_n)});
   if (std::min(copy_bytes(c.a, a_row), copy_bytes(c.b, b_row)) >= 4) {
     const int64_t stage_bytes = (tile.m + tile.n) * form.step * size;
@@ -241,10 +221,6 @@ bool choose_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul& m
 
 // -------------------------------------------------------------------------------------------------------------- tiles
 
-struct ThreadTile {
-  int64_t m, n, threads_m, threads_n;
-  double efficiency;
-};
 constexpr ThreadTile kThreadTiles[] = {
     {128, 128, 16, 16, 1.00}, {128, 64, 16, 16, 0.85}, {64, 128, 16, 16, 0.85}, {64, 64, 16, 16, 0.70}, {32, 64, 8, 16, 0.50},
     {64, 32, 16, 8, 0.50},    {32, 32, 8, 8, 0.35},    {16, 64, 4, 16, 0.30},   {16, 32, 4, 8, 0.20},   {32, 16, 8, 4, 0.20},
@@ -270,36 +246,18 @@ ThreadSplit split_for_threads(Chooser& chooser, const std::string& dim, int64_t 
   return {dim + "_1_0", {dim + "_0", dim + "_1_1"}};
 }
 
-/// The share of the peak rate that the largest tile has reached.
-constexpr double kExactRate = 0.62;
-
 void schedule_tiles(Chooser& chooser, const Contraction& c, const Matmul& mm, const ThreadTile& tile, int64_t step) {
-  const std::string& row = mm.m->name;
-  const std::string& column = mm.n->name;
   const std::string& sum = mm.k->name;
   const bool a_neighbours = mm.a_rows == static_cast<int>(c.a.indices.size()) - 1,
              b_neighbours = mm.b_columns == static_cast<int>(c.b.indices.size()) - 1;
-  chooser.split(row, tile.m);
-  chooser.split(column, tile.n);
-  const ThreadSplit rows = split_for_threads(chooser, row + "_1", tile.m, tile.threads_m, a_neighbours);
-  const ThreadSplit columns = split_for_threads(chooser, column + "_1", tile.n, tile.threads_n, b_neighbours);
-  std::vector<std::string> held = rows.held;
-  held.insert(held.end(), columns.held.begin(), columns.held.end());
-  std::vector<std::string> inside{rows.thread, columns.thread};
-  inside.insert(inside.end(), held.begin(), held.end());
-  bind_tiles(chooser, mm, inside);
-  chooser.bind(rows.thread, "thread");
-  chooser.bind(columns.thread, "thread");
-  for (const std::string& dim : held) chooser.unroll(dim);
+  const std::vector<std::string> held = spread_tiles(chooser, mm, tile, a_neighbours, b_neighbours);
   chooser.split(sum, step);
   chooser.split(sum + "_1", 4);
   chooser.unroll(sum + "_1_1");
-  std::vector<Arg> tiled{word(c.accumulator)};
-  for (const std::string& dim : held) tiled.push_back(word(dim));
-  chooser.add("tile", std::move(tiled));
+  hold_tile(chooser, c, held);
   const auto pad = [](const Factor& factor, bool neighbours) { return neighbours ? 0 : 16 / size_bytes(factor.buffer->dtype); };
-  stage(chooser, c.b, sum + "_0", 0, pad(c.b, b_neighbours));
-  stage(chooser, c.a, sum + "_0", 0, pad(c.a, a_neighbours));
+  stage_factor(chooser, c.b, sum + "_0", 0, pad(c.b, b_neighbours));
+  stage_factor(chooser, c.a, sum + "_0", 0, pad(c.a, a_neighbours));
   if (std::min(copy_bytes(c.a, a_neighbours ? tile.m : step), copy_bytes(c.b, b_neighbours ? tile.n : step)) >= 4) {
     chooser.add("pipeline", {word(sum + "_0"), number(3)});
   }
@@ -344,13 +302,56 @@ bool choose_warps(Chooser& chooser, const Contraction& c) {
 
 }  // namespace
 
+int64_t count_batch(const Matmul& mm) {
+  int64_t count = 1;
+  for (const VarRef& var : mm.batch) count *= var->extent;
+  return count;
+}
+
+int64_t bytes_of(const Buffer& buffer) { return buffer.count() * size_bytes(buffer.dtype); }
+
+std::span<const ThreadTile> thread_tiles() { return kThreadTiles; }
+
+const ThreadTile* best_thread_tile(const Matmul& mm, const Target& target) { return best_tile(kThreadTiles, mm, target); }
+
+std::vector<std::string> spread_tiles(Chooser& chooser, const Matmul& mm, const ThreadTile& tile, bool a_neighbours, bool b_neighbours) {
+  const std::string& row = mm.m->name;
+  const std::string& column = mm.n->name;
+  chooser.split(row, tile.m);
+  chooser.split(column, tile.n);
+  const ThreadSplit rows = split_for_threads(chooser, row + "_1", tile.m, tile.threads_m, a_neighbours);
+  const ThreadSplit columns = split_for_threads(chooser, column + "_1", tile.n, tile.threads_n, b_neighbours);
+  std::vector<std::string> held = rows.held;
+  held.insert(held.end(), columns.held.begin(), columns.held.end());
+  std::vector<std::string> inside{rows.thread, columns.thread};
+  inside.insert(inside.end(), held.begin(), held.end());
+  bind_tiles(chooser, mm, inside);
+  chooser.bind(rows.thread, "thread");
+  chooser.bind(columns.thread, "thread");
+  for (const std::string& dim : held) chooser.unroll(dim);
+  return held;
+}
+
+void hold_tile(Chooser& chooser, const Contraction& c, const std::vector<std::string>& held) {
+  std::vector<Arg> tiled{word(c.accumulator)};
+  for (const std::string& dim : held) tiled.push_back(word(dim));
+  chooser.add("tile", std::move(tiled));
+}
+
+void stage_factor(Chooser& chooser, const Factor& factor, const std::string& at, int64_t swizzle, int64_t pad) {
+  std::vector<Arg> arguments{word(factor.buffer->name), word("shared"), keyed("at", at)};
+  if (swizzle > 0) arguments.push_back(keyed("swizzle", swizzle));
+  if (pad > 0) arguments.push_back(keyed("pad", pad));
+  chooser.add("stage", std::move(arguments));
+}
+
 bool choose_cuda_contract(Chooser& chooser, const std::string& first_dim) {
   const std::optional<Contraction> c = as_contraction(chooser.find(first_dim));
   if (!c || c->results() == 0 || c->length() == 0) return false;
   if (const std::optional<Matmul> mm = as_matmul(*c)) {
     if (choose_tensor_cores(chooser, *c, *mm) || choose_tiles(chooser, *c, *mm)) return true;
   }
-  return choose_warps(chooser, *c);
+  return choose_cuda_image_sums(chooser, *c) || choose_warps(chooser, *c);
 }
 
 }  // namespace tcc::schedule

@@ -44,9 +44,13 @@ double tiles_ns(const TileShape& tile, const MatmulShape& shape, int64_t parts, 
 
 }  // namespace
 
+double whole_sum_ns(const TileShape& tile, const MatmulShape& shape, const Target& target) {
+  return tiles_ns(tile, shape, 1, shape.k, target);
+}
+
 SumCut choose_sum_cut(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Target& target) {
   SumCut best;
-  double best_ns = tiles_ns(whole, shape, 1, shape.k, target) * kWorthwhile;
+  double best_ns = whole_sum_ns(whole, shape, target) * kWorthwhile;
   const int64_t bytes = shape.batch * shape.m * shape.n * size_bytes(DType::f32);  // of one part
   const int64_t most_bytes = std::min(kMostBytes, std::max(kSmallBytes, shape.bytes_read * 3 / 4));
   const int64_t most = std::min({kMostParts, shape.k / kShortestPart, most_bytes / std::max<int64_t>(bytes, 1)});

@@ -30,6 +30,9 @@ struct SumCut {
 /// The number of parts and the tile with the least time, where that is clearly less than the time with `whole`, the tile for the sum as it is.
 SumCut choose_sum_cut(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Target& target);
 
+/// Time of the sum as it is.
+double whole_sum_ns(const TileShape& tile, const MatmulShape& shape, const Target& target);
+
 /// Schedules the nest that adds up the parts: neighbouring threads take neighbouring results, each loads its parts together.
 void choose_cuda_sum_of_parts(Chooser& chooser, const std::string& first_dim);
 

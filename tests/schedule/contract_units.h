@@ -18,6 +18,17 @@ inline std::string matmul(const std::string& dtype, int m, int n, int k, bool tu
          (half ? "cast<" + dtype + ">(%v0)" : "%v0") + ", %r0[%i, %j]\n  }\n}\n";
 }
 
+/// Gradient of the weights of a convolution of 32 images: sums over images, rows and columns.
+inline std::string conv_weight_gradient(int inputs, int outputs, int size, int window) {
+  const std::string i = std::to_string(inputs), o = std::to_string(outputs), n = std::to_string(size), w = std::to_string(window),
+                    image = ", " + n + ", " + n + "]", before = window == 1 ? "" : " - " + std::to_string(window / 2),
+                    outside = window == 1 ? "" : " else 0.0";
+  return "unit (%a0: f32[32, " + i + image + ", %a1: f32[32, " + o + image + ") -> (%r0: f32[" + o + ", " + i + ", " + w + ", " + w +
+         "]) {\n  map %i in " + i + ", %j in " + o + ", %k in " + w + ", %l in " + w + " {\n    %v0: f32 = reduce sum %m in 32, %n in " +
+         n + ", %p in " + n + " {\n      %v1: f32 = load %a0[%m, %i, %k + %n" + before + ", %l + %p" + before + "]" + outside +
+         "\n      %v2: f32 = load %a1[%m, %j, %n, %p]\n      yield mul(%v1, %v2)\n    }\n    store %v0, %r0[%j, %i, %k, %l]\n  }\n}\n";
+}
+
 /// Scores of attention: heads are no outer dim of the operands; scale and mask as epilogue.
 inline constexpr const char* kAttentionScores = R"(
 unit (%a0: f32[2, 40, 3, 32], %a1: f32[2, 36, 3, 32], %a2: f32[2, 1, 1, 36]) -> (%r0: f32[2, 3, 40, 36]) {

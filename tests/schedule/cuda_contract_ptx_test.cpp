@@ -63,6 +63,18 @@ TEST(CudaContractPtx, GradientsOfWeightsInPartsMoveSixteenBytes) {
   ptx_of(half, 1);
 }
 
+TEST(CudaContractPtx, GradientsOfConvolutionsDontSpill) {
+  const std::string pointwise = examples::conv_weight_gradient(256, 128, 28, 1), window = examples::conv_weight_gradient(128, 128, 28, 3),
+                    small = examples::conv_weight_gradient(512, 512, 7, 3);
+  EXPECT_GE(count(ptx_of(pointwise), "cp.async.cg.shared.global"), 4);
+  EXPECT_GT(count(ptx_of(pointwise), "ld.shared.v4"), 0);
+  EXPECT_EQ(count(ptx_of(pointwise), "ld.shared.b32"), 0);
+  EXPECT_GT(count(ptx_of(window), "ld.shared.v4"), 0);
+  EXPECT_GE(count(ptx_of(window), "cp.async.ca.shared.global"), 4);  // a window's rows begin anywhere
+  EXPECT_GE(count(ptx_of(small), "cp.async.ca.shared.global"), 4);
+  ptx_of(pointwise, 1);
+}
+
 TEST(CudaColumnsPtx, SumsDownColumnsLoadSixteenBytesSeveralAtATime) {
   const std::string ptx = ptx_of(
       "unit (%a0: f32[65536, 2048]) -> (%r0: f32[2048]) {\n map %i in 2048 {\n %v0: f32 = reduce sum %j in 65536 { yield load %a0[%j, %i] "
