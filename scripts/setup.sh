@@ -17,7 +17,10 @@ packages=(
 test_packages=(
   libgtest-dev llvm-22-tools libonnx-testdata      # tools: FileCheck
 )
-dev_packages=(clang-format-22 clang-tidy-22 git)
+dev_packages=(
+  clang-format-22 clang-tidy-22 git
+  libopenmpi-dev openmpi-bin                       # mpicc and mpirun: the test of models/mnist_train/data_parallel.c, skipped without
+)
 
 for argument in "$@"; do
   case $argument in

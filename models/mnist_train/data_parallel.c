@@ -1,6 +1,6 @@
 /* Two or more processes train one model together: each takes its own batches, and the gradients are averaged between backward and update.
  *
- *   mpirun -n 2 data_parallel [STEPS=100]    in a folder with images.bin and labels.bin of make_data.py
+ *   mpirun -n 2 data_parallel [STEPS=100]    in a folder with images.bin and labels.bin of make_data.py; leaves mnist.safetensors
  *
  * The gradients of all parameters of one dtype are one flat buffer, so one all-reduce does. On CUDA the same buffer is device memory,
  * for NCCL or an MPI that takes such pointers.
@@ -22,8 +22,10 @@ static void check(int failed, const char* what) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* The batch that begins at image `first`. */
-static void read_batch(FILE* image_file, FILE* label_file, long first) {
+/* Batch `number` of the files, which begin again where they end. */
+static void read_batch(FILE* image_file, FILE* label_file, long number) {
+  fseek(label_file, 0, SEEK_END);
+  const long batches = ftell(label_file) / (BATCH * (long)sizeof(int64_t)), first = batches > 0 ? number % batches * BATCH : 0;
   const int failed = fseek(image_file, first * PIXELS * (long)sizeof(float), SEEK_SET) != 0 ||
                      fread(images, sizeof(float), BATCH * PIXELS, image_file) != BATCH * PIXELS ||
                      fseek(label_file, first * (long)sizeof(int64_t), SEEK_SET) != 0 ||
@@ -52,10 +54,11 @@ int main(int argc, char** argv) {
   check(mnist_api()->section_info(model, section, &gradients), "section_info");
   const int count = (int)(gradients.size_bytes / sizeof(float));
   unsigned char* saved = malloc(MNIST_FORWARD_OUTPUT_SAVED_BYTES);
+  if (!saved) MPI_Abort(MPI_COMM_WORLD, 1);
 
   for (int step = 0; step < steps; step++) {
     float loss;
-    read_batch(image_file, label_file, ((long)step * size + rank) * BATCH);
+    read_batch(image_file, label_file, (long)step * size + rank);
     check(mnist_forward(model, images, labels, &loss, saved), "forward");
     check(mnist_backward(model, images, labels, saved), "backward");
     MPI_Allreduce(MPI_IN_PLACE, gradients.data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -74,7 +77,11 @@ int main(int argc, char** argv) {
   MPI_Allreduce(&sum, &largest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   MPI_Allreduce(&sum, &smallest, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
   if (rank == 0) printf("parameters %s\n", largest == smallest ? "are equal in all processes" : "DIFFER");
+  if (rank == 0) check(mnist_save(model, "mnist.safetensors"), "save");
   mnist_destroy(model);
+  free(saved);
+  fclose(image_file);
+  fclose(label_file);
   MPI_Finalize();
   return largest == smallest ? 0 : 1;
 }
