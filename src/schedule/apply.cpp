@@ -136,7 +136,8 @@ constexpr std::array kPrimitives = {
         [](const Unit& unit, Arguments& a) {
           const std::string accumulator = a.name("a reduce");
           const std::vector<std::string> dims = a.names();
-          return loop::tile(unit, accumulator, dims, parse_space(a.word("space", "registers")));
+          const loop::Space space = parse_space(a.word("space", "registers"));
+          return loop::tile(unit, accumulator, dims, space, a.word("apart", ""));
         }},
     Row{"keep",
         [](const Unit& unit, Arguments& a) {

@@ -70,11 +70,13 @@ std::vector<std::string> CpuNest::split_columns(const std::string& dim, int64_t 
   return {dim + "_0", dim + "_1"};
 }
 
-void CpuNest::tile_registers(const std::string& sum, const std::string& row, const std::vector<std::string>& registers) {
+void CpuNest::tile_registers(const std::string& sum, const std::string& row, const std::vector<std::string>& registers,
+                             const std::string& apart) {
   std::vector<std::string> dims = registers;
   if (!row.empty()) dims.insert(dims.begin(), row);
   std::vector<Argument> arguments{Chooser::arg(sum)};
   for (const std::string& dim : dims) arguments.push_back(Chooser::arg(dim));
+  if (!apart.empty()) arguments.push_back(Chooser::key("apart", apart));
   c_.add("tile", std::move(arguments));
   for (size_t i = 0; i + 1 < dims.size(); i++) c_.unroll(dims[i]);
   c_.vectorize(dims.back());
@@ -133,6 +135,23 @@ void CpuNest::unroll_steps(const std::vector<loop::Dim>& reduced) {
   }
 }
 
+std::string CpuNest::sum_apart(const std::vector<loop::Dim>& reduced) {
+  // Short sums are exact enough; sums of fewer terms apart would cost more than they are worth.
+  constexpr int64_t kTerms = 32;
+  int64_t terms = 1;
+  size_t first = reduced.size();
+  while (first > 1 && terms < kTerms) terms *= reduced[--first].var->extent;
+  if (reduced.size() < 2) return "";
+  if (terms >= kTerms) return reduced[first - 1].var->extent > 1 ? reduced[first - 1].var->name : "";
+  const loop::Dim& channels = reduced[0];
+  for (int64_t part = 4; part < channels.var->extent; part *= 2) {
+    if (terms * part < kTerms || channels.var->extent % part != 0) continue;
+    c_.split(channels.var->name, part);
+    return channels.var->name + "_0";
+  }
+  return "";
+}
+
 const loop::Dim* CpuNest::rows_dim(const std::vector<loop::Dim>& dims, const Access& moving, const Access& other, const Var* vector) {
   const loop::Dim* rows = nullptr;
   for (const loop::Dim& dim : dims) {
@@ -175,7 +194,7 @@ void CpuNest::register_tile(const std::string& sum, const Operands& o, const std
   if (vector.var->extent % columns != 0) c_.peel(v + "_1");
 
   unroll_steps(reduced);
-  tile_registers(sum, rows ? u + "_1" : "", registers);
+  tile_registers(sum, rows ? u + "_1" : "", registers, sum_apart(reduced));
 }
 
 void CpuNest::partial_sums(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const loop::Dim& reduced) {

@@ -123,7 +123,7 @@ bool CpuNest::staged_tile(const std::string& sum, const Operands& o, const std::
   for (const std::string& name : items.parallel) c_.bind(name, "threads");
   if (rows->var->extent % size.rows != 0) c_.peel(u + "_1");
   unroll_steps(reduced);
-  tile_registers(sum, u + "_1", registers);
+  tile_registers(sum, u + "_1", registers, sum_apart(reduced));
   std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string("scratch")),
                                   Chooser::key("at", items.parallel.back())};
   if (*stride > 1) arguments.push_back({"phases", *stride});

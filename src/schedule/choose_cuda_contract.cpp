@@ -100,22 +100,21 @@ bool ends_with_buffer(const Factor& factor, int axis, const VarRef& k) {
 /// How the sum is cut; `whole` is the tile for the sum as it is.
 template <class Tile, size_t count>
 SumCut cut_for(const Tile (&tiles)[count], const Tile& whole, const Contraction& c, const Matmul& mm, int64_t step, double flops_per_ns,
-               const Target& target) {
-  // The parts lie in the order of the nest's dims: rows and columns must be the same there.
-  if (c.neighbour != c.dims.back() || mm.n != c.neighbour) return {};
+               double rate_alone, const Target& target) {
+  if (!c.neighbour || mm.n != c.neighbour) return {};  // rows and columns would be others in the parts
   std::vector<TileShape> shapes;
   for (const Tile& tile : tiles) shapes.push_back({tile.m, tile.n, tile.efficiency});
   MatmulShape shape{count_batch(mm), mm.m->extent, mm.n->extent, mm.k->extent, step, flops_per_ns / target.cores, 0, false};
   shape.bytes_read = bytes_of(*c.a.buffer) + bytes_of(*c.b.buffer);
+  shape.rate_alone = rate_alone;
   shape.zeros_past_the_end = ends_with_buffer(c.a, mm.a_sum, mm.k) && ends_with_buffer(c.b, mm.b_sum, mm.k);
   return choose_sum_cut(shapes, {whole.m, whole.n, whole.efficiency}, shape, target);
 }
 
 /// Cuts the sum and schedules both nests, the first one by `schedule`.
-template <class F> void cut_sum(Chooser& chooser, const Contraction& c, const Matmul& mm, int64_t parts, int64_t step, F schedule) {
-  const std::string first = c.dims[0]->name, sum = mm.k->name;
-  chooser.add("split_reduce", {word(c.accumulator), number(parts), keyed("multiple", step)});
-  const std::optional<Contraction> part = as_contraction(chooser.find(sum + "_0"));
+template <class F> void choose_in_parts(Chooser& chooser, const Contraction& c, int64_t parts, int64_t step, F schedule) {
+  const std::string first = c.dims[0]->name;
+  const std::optional<Contraction> part = as_contraction(chooser.find(cut_sum(chooser, c, parts, step)));
   const std::optional<Matmul> matmul = part ? as_matmul(*part) : std::nullopt;
   if (!matmul) internal_error("a part of the matmul `" + c.accumulator + "` is no matmul");
   schedule(*part, *matmul);
@@ -208,11 +207,11 @@ bool choose_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul& m
   if (!tile) return false;
 
   const MmaForm form{half, a_turned, b_turned, step};
-  const SumCut cut = cut_for(kMmaTiles, *tile, c, mm, step, target.flops_per_ns * (half ? kHalfRate : kTf32Rate), target);
+  const SumCut cut = cut_for(kMmaTiles, *tile, c, mm, step, target.flops_per_ns * (half ? kHalfRate : kTf32Rate), 1, target);
   if (cut.parts == 1) {
     schedule_tensor_cores(chooser, c, mm, *tile, form);
   } else {
-    cut_sum(chooser, c, mm, cut.parts, step, [&](const Contraction& part, const Matmul& matmul) {
+    choose_in_parts(chooser, c, cut.parts, step, [&](const Contraction& part, const Matmul& matmul) {
       schedule_tensor_cores(chooser, part, matmul, kMmaTiles[cut.tile], form);
     });
   }
@@ -270,12 +269,13 @@ bool choose_tiles(Chooser& chooser, const Contraction& c, const Matmul& mm) {
   const ThreadTile* tile = best_tile(kThreadTiles, mm, target);
   if (!tile) return false;
   const int64_t step = k % 16 == 0 || k > 64 ? 16 : k % 8 == 0 || k > 16 ? 8 : 4;
-  const SumCut cut = cut_for(kThreadTiles, *tile, c, mm, step, target.flops_per_ns * kExactRate, target);
+  const SumCut cut = cut_for(kThreadTiles, *tile, c, mm, step, target.flops_per_ns * kExactRate, kExactRateAlone, target);
   if (cut.parts == 1) {
     schedule_tiles(chooser, c, mm, *tile, step);
   } else {
-    cut_sum(chooser, c, mm, cut.parts, step,
-            [&](const Contraction& part, const Matmul& matmul) { schedule_tiles(chooser, part, matmul, kThreadTiles[cut.tile], step); });
+    choose_in_parts(chooser, c, cut.parts, step, [&](const Contraction& part, const Matmul& matmul) {
+      schedule_tiles(chooser, part, matmul, kThreadTiles[cut.tile], step);
+    });
   }
   return true;
 }

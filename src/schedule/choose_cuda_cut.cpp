@@ -7,6 +7,7 @@
 #include "schedule/choose_cuda_cut.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "loop/primitives/edit.h"
 #include "schedule/choose_cuda.h"
@@ -37,7 +38,8 @@ int64_t pieces(int64_t extent, int64_t piece) { return (extent + piece - 1) / pi
 double tiles_ns(const TileShape& tile, const MatmulShape& shape, int64_t parts, int64_t length, const Target& target) {
   const int64_t blocks = parts * shape.batch * pieces(shape.m, tile.m) * pieces(shape.n, tile.n);
   const double step = 2.0 * static_cast<double>(tile.m * tile.n * shape.step) / (shape.flops_per_ns * tile.efficiency);
-  const double busy = static_cast<double>(pieces(blocks, target.cores)) * step;
+  const int64_t waves = pieces(blocks, target.cores);
+  const double busy = (static_cast<double>(waves) + (waves % 2 == 1 ? 1 / shape.rate_alone - 1 : 0)) * step;
   const double waiting = static_cast<double>(pieces(blocks, target.cores * kBlocksAtATime)) * kStepNs;
   return static_cast<double>(pieces(length, shape.step)) * std::max(busy, waiting);
 }
@@ -70,6 +72,26 @@ SumCut choose_sum_cut(std::span<const TileShape> tiles, const TileShape& whole, 
     }
   }
   return best;
+}
+
+std::string cut_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64_t multiple) {
+  std::vector<std::pair<int64_t, std::string>> order;  // by the distance of neighbours in memory
+  for (const Access& access : accesses_of(std::get<Loop>(chooser.find(c.dims[0]->name).node).body)) {
+    if (!access.store) continue;
+    for (const VarRef& var : c.dims) order.emplace_back(-stride_of(access, var.get()).value_or(0), var->name);
+    break;
+  }
+  if (!std::is_sorted(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first < y.first; })) {
+    std::stable_sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    std::vector<std::string> names;
+    for (const auto& [stride, name] : order) names.push_back(name);
+    chooser.reorder(names);
+  }
+  const std::string sum = c.sums[0]->name;
+  std::vector<Argument> arguments{Chooser::arg(c.accumulator), Chooser::arg(parts)};
+  if (multiple > 0) arguments.push_back({"multiple", multiple});
+  chooser.add("split_reduce", std::move(arguments));
+  return sum + "_0";
 }
 
 void choose_cuda_sum_of_parts(Chooser& chooser, const std::string& first_dim) {

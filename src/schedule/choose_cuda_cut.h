@@ -5,6 +5,7 @@
 #include <string>
 
 #include "schedule/chooser.h"
+#include "schedule/contraction.h"
 
 namespace tcc::schedule {
 
@@ -20,6 +21,7 @@ struct MatmulShape {
   double flops_per_ns;      ///< of one multiprocessor with a tile of efficiency 1
   int64_t bytes_read;       ///< of both operands
   bool zeros_past_the_end;  ///< parts need not divide the sum
+  double rate_alone = 1;    ///< share of its rate that a multiprocessor reaches with one block instead of two
 };
 
 struct SumCut {
@@ -32,6 +34,10 @@ SumCut choose_sum_cut(std::span<const TileShape> tiles, const TileShape& whole, 
 
 /// Time of the sum as it is.
 double whole_sum_ns(const TileShape& tile, const MatmulShape& shape, const Target& target);
+
+/// Cuts the sum, the first of the contraction's, into parts; gives the first dim of the nest that computes them. The dims of both nests are in the order of the
+/// results in memory, so that parts are written and read as these are.
+std::string cut_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64_t multiple);
 
 /// Schedules the nest that adds up the parts: neighbouring threads take neighbouring results, each loads its parts together.
 void choose_cuda_sum_of_parts(Chooser& chooser, const std::string& first_dim);

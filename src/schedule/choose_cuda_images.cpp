@@ -150,7 +150,7 @@ void schedule_image_sum(Chooser& chooser, const Contraction& c, const Matmul& mm
 
 bool choose_cuda_image_sums(Chooser& chooser, const Contraction& c) {
   const std::optional<Matmul> mm = as_image_sum(c);
-  if (!mm || c.length() < kShortestSum) return false;
+  if (!mm || c.length() < kShortestSum || !c.neighbour) return false;
   const Target& target = chooser.target();
   std::vector<TileShape> shapes;
   std::vector<ThreadTile> tiles;
@@ -162,6 +162,7 @@ bool choose_cuda_image_sums(Chooser& chooser, const Contraction& c) {
   if (tiles.empty()) return false;
   MatmulShape shape{
       count_batch(*mm), mm->m->extent, mm->n->extent, c.length(), 0, target.flops_per_ns * kExactRate / target.cores, 0, false};
+  shape.rate_alone = kExactRateAlone;
   shape.step = c.length() / c.sums[0]->extent;  // parts are whole images
   shape.bytes_read = bytes_of(*c.a.buffer) + bytes_of(*c.b.buffer);
   size_t whole = 0;
@@ -173,9 +174,8 @@ bool choose_cuda_image_sums(Chooser& chooser, const Contraction& c) {
     schedule_image_sum(chooser, c, *mm, tiles[whole], *step_for(c, tiles[whole]));
     return true;
   }
-  const std::string first = c.dims[0]->name, images = c.sums[0]->name;
-  chooser.add("split_reduce", {Chooser::arg(c.accumulator), Chooser::arg(cut.parts)});
-  const std::optional<Contraction> part = as_contraction(chooser.find(images + "_0"));
+  const std::string first = c.dims[0]->name;
+  const std::optional<Contraction> part = as_contraction(chooser.find(cut_sum(chooser, c, cut.parts, 0)));
   const std::optional<Matmul> matmul = part ? as_image_sum(*part) : std::nullopt;
   if (!matmul) internal_error("a part of the sum `" + c.accumulator + "` over images is none");
   const std::optional<Step> step = step_for(*part, tiles[cut.tile]);

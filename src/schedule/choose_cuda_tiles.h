@@ -25,8 +25,9 @@ struct ThreadTile {
 std::span<const ThreadTile> thread_tiles();
 /// The one with the least time for the matmul; null when none fits.
 const ThreadTile* best_thread_tile(const Matmul& mm, const Target& target);
-/// The share of the peak rate that the largest of them has reached.
-constexpr double kExactRate = 0.62;
+/// The share of the peak rate that the largest of them has reached, and of that what one block reaches alone on a multiprocessor: nothing else runs while its
+/// threads wait for each other.
+constexpr double kExactRate = 0.62, kExactRateAlone = 0.75;
 
 /// Cuts rows and columns into tiles, binds tiles and batch to blocks, and spreads a tile over threads; gives the dims that one of them holds. `a_neighbours`:
 /// the rows are neighbours in the first factor's memory; a thread then takes four at a time.

@@ -75,7 +75,7 @@ unit (%a0: f16[32, 96], %a1: f16[32, 96]) -> (%r0: f16[32, 32]) {
 /// A step of an optimizer with the gradient of a weight: two results, a long sum.
 inline constexpr const char* kGradientStep = R"(
 unit (%a0: f32[1056, 36], %a1: f32[1056, 40], %a2: f32[36, 40], %a3: f32[36, 40]) -> (%r0: f32[36, 40], %r1: f32[36, 40]) {
-  map %i in 36, %j in 40 {
+  map %j in 40, %i in 36 {
     %v0: f32 = reduce sum %k in 1056 {
       %v1: f32 = load %a0[%k, %i]
       %v2: f32 = load %a1[%k, %j]
