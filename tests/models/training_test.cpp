@@ -286,6 +286,109 @@ TEST(Memory, ABudgetIsKeptAndChangesNoLoss) {
   }
 }
 
+/// |a - b| over all parameters that train: the largest, and the norm.
+struct Change {
+  double largest = 0, norm = 0;
+};
+Change change_of_first_step(const driver::Options& options) {
+  const Trainer trainer(kMlp, {"", "sgd:lr=1"}, options);
+  const auto before = trainer.instance(), after = trainer.instance();
+  after->step(trainer.inputs());
+  Change change;
+  for (const runtime::StateInfo& info : trainer.library().state()) {
+    if (info.role != StateRole::parameter || !info.trained) continue;
+    const Tensor x = before->read_state(info.name), y = after->read_state(info.name);
+    for (int64_t i = 0; i < x.count(); ++i) {
+      const double moved = std::abs(x.as_double(i) - y.as_double(i));
+      change.largest = std::max(change.largest, moved);
+      change.norm += moved * moved;
+    }
+  }
+  change.norm = std::sqrt(change.norm);
+  return change;
+}
+
+TEST(Flags, ClippedGradientsMoveParametersAsFar) {
+  driver::Options options = compile_options();
+  const Change free = change_of_first_step(options);
+  options.clip_value = free.largest / 2;
+  EXPECT_NEAR(change_of_first_step(options).largest, free.largest / 2, 1e-4 * free.largest);
+  options.clip_value = 0;
+  options.clip_norm = free.norm / 4;
+  EXPECT_NEAR(change_of_first_step(options).norm, free.norm / 4, 1e-4 * free.norm);
+}
+
+TEST(Flags, AScaleOfTheLossCancels) {
+  const Trainer trainer(kMlp, kAdamw);
+  const auto instance = trainer.instance();
+  const std::vector<double> losses = losses_of(*instance, trainer.inputs(), 5);
+  for (const char* scale : {"1024", "dynamic"}) {
+    driver::Options options = compile_options();
+    options.loss_scale = scale;
+    const Trainer scaling(kMlp, kAdamw, options);
+    const auto scaled = scaling.instance();
+    expect_near(losses_of(*scaled, scaling.inputs(), 5), losses, 1e-6);
+    EXPECT_LT(difference_of_parameters(*instance, *scaled), 1e-5) << scale;
+  }
+}
+
+/// On the same batch with a learning rate of 0 running statistics go towards those of the batch by a tenth of what is left, and inference sees it.
+TEST(Flags, BatchNormsKeepRunningStatistics) {
+  driver::Options options = compile_options();
+  options.train_batch_norms = true;
+  const Trainer trainer(kResnet, {"", "sgd:lr=0"}, options);
+  const auto instance = trainer.instance();
+  const Tensor inferred = instance->run(trainer.inputs_to_infer()).at(0);
+  std::vector<std::map<std::string, Tensor>> statistics;
+  for (int step = 0; step < 3; ++step) {
+    if (step > 0) instance->step(trainer.inputs());
+    std::map<std::string, Tensor>& now = statistics.emplace_back();
+    for (const runtime::StateInfo& info : trainer.library().state()) {
+      if (info.role == StateRole::statistic) now.emplace(info.name, instance->read_state(info.name));
+    }
+  }
+  EXPECT_EQ(statistics[0].size(), 10U);  // mean and variance of five batch norms
+  for (const auto& [name, first] : statistics[0]) {
+    const Tensor &second = statistics[1].at(name), &third = statistics[2].at(name);
+    EXPECT_FALSE(second.same_bytes(first)) << name;
+    const double tolerance = 1e-5 * largest_magnitude(second);
+    for (int64_t i = 0; i < first.count(); ++i)
+      ASSERT_NEAR(third.as_double(i) - second.as_double(i), 0.9 * (second.as_double(i) - first.as_double(i)), tolerance) << name;
+  }
+  EXPECT_FALSE(instance->run(trainer.inputs_to_infer()).at(0).same_bytes(inferred));
+}
+
+/// Steps that are too small for the eight bits of bf16 add up in the f32 copy.
+TEST(Flags, NarrowParametersAreUpdatedInF32) {
+  const Folder folder;
+  folder.write("narrow.graph", R"(graph @narrow(%x: bf16[4, 3]) -> (%y: bf16[4, 2]) {
+  weight @w: bf16[3, 2] = [1, -1, 0.5, 2, -0.5, 1]
+  %y: bf16[4, 2] = matmul(%x, @w)
+}
+)");
+  driver::Options options = compile_options();
+  options.from = "graph";
+  options.mode = driver::Mode::train;
+  options.loss = "mse";
+  options.optimizer = "sgd:lr=1e-4";
+  driver::compile_to_library(folder / "narrow.graph", options, folder / "narrow.so");
+  runtime::Instance instance(runtime::Library::open(folder / "narrow.so"), {.device = device()});
+  Tensor x(DType::bf16, {4, 3}), target(DType::bf16, {4, 2});
+  for (int64_t i = 0; i < x.count(); ++i) x.set_double(i, static_cast<double>(i % 5) - 1);
+  const Tensor before = instance.read_state("w");
+  instance.step({x, target});
+  EXPECT_TRUE(instance.read_state("w").same_bytes(before));
+  losses_of(instance, {x, target}, 300);
+  const Tensor after = instance.read_state("w"), master = instance.read_state("optimizer.master.w");
+  ASSERT_EQ(master.dtype(), DType::f32);
+  EXPECT_FALSE(after.same_bytes(before));
+  for (int64_t i = 0; i < after.count(); ++i) {
+    Tensor rounded(DType::bf16, {1});
+    rounded.set_double(0, master.as_double(i));
+    EXPECT_EQ(after.as_double(i), rounded.as_double(0)) << i;
+  }
+}
+
 }  // namespace
 }  // namespace tcc::test
 
