@@ -97,6 +97,28 @@ const Case kCases[] = {
           map %i.out in 4 bind(unroll) {
             %s: f32 = reduce sum %k_1.sum in 8 bind(vector) { yield load %s.tile[%i.out, %k_1.sum] }
             store %s, %r0[%i.out] } })"},
+    {"TileSumsShortStretchesApart",
+     R"(unit (%a0: f32[4, 3, 9]) -> (%r0: f32[4]) { map %i in 4 {
+          %s: f32 = reduce sum %m in 3, %n in 9 { %x: f32 = load %a0[%i, %m, %n]
+            yield %x }
+          store %s, %r0[%i] } })",
+     "tile(s, i, apart=m) unroll(i)",
+     R"(unit (%a0: f32[4, 3, 9]) -> (%r0: f32[4]) {
+          alloc %s.tile: f32[4] registers
+          map %i.init in 4 bind(unroll) { store 0.0, %s.tile[%i.init] }
+          alloc %s.part: f32[4] registers
+          for %m in 3 bind(serial) {
+            map %i.zero in 4 bind(unroll) { store 0.0, %s.part[%i.zero] }
+            for %n in 9 bind(serial) { map %i in 4 bind(unroll) {
+              %x: f32 = load %a0[%i, %m, %n]
+              %s.old: f32 = load %s.part[%i]
+              store add(%s.old, %x), %s.part[%i] } }
+            map %i.add in 4 bind(unroll) {
+              %s.sum: f32 = load %s.tile[%i.add]
+              store add(%s.sum, load %s.part[%i.add]), %s.tile[%i.add] } }
+          map %i.out in 4 bind(unroll) {
+            %s: f32 = load %s.tile[%i.out]
+            store %s, %r0[%i.out] } })"},
     {"KeepReadsARowOnce",
      R"(unit (%a0: f32[3, 8]) -> (%r0: f32[3, 8]) { map %i in 3 {
           %m: f32 = reduce max %j in 8 { %x: f32 = load %a0[%i, %j]
@@ -219,7 +241,7 @@ TEST(Schedule, TextReadsBack) {
 TEST(Schedule, WhatDoesNotFitIsNamed) {
   const loop::Unit unit =
       loop::parse_unit("unit (%a0: f32[4]) -> (%r0: f32[4]) { map %i in 4 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }", "unit");
-  for (const char* text : {"split(j, 4)", "bind(i, nowhere)", "fuse(i, j)", "tile(s, i)", "no_such(i)", "split(i, 4, 5)"}) {
+  for (const char* text : {"split(j, 4)", "bind(i, nowhere)", "fuse(i, j)", "tile(s, i)", "tile(s, j, apart=k)", "no_such(i)", "split(i, 4, 5)"}) {
     try {
       apply(unit, parse_schedule(text, "schedule"), Target::cpu_v3());
       ADD_FAILURE() << text << " was accepted";

@@ -26,8 +26,9 @@ Unit reorder(const Unit& unit, const std::vector<std::string>& order);
 /// Where the iterations of a dim run.
 Unit bind(const Unit& unit, const std::string& dim, Bind kind);
 /// Interchanges the reduce that defines `accumulator` with the named dims of the map around it: their accumulators live in a buffer. A named dim of
-/// the reduce itself keeps partial results apart until the end.
-Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<std::string>& dims, Space space);
+/// the reduce itself keeps partial results apart until the end. `apart`, unless empty, a dim of the reduce: what the dims inside it give is summed from
+/// zero, then added.
+Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<std::string>& dims, Space space, const std::string& apart = "");
 /// The let `scalar`, computed alike in several loops over a row, is computed once, into a buffer.
 Unit keep(const Unit& unit, const std::string& scalar, Space space);
 /// The let `scalar` is computed for all iterations that it depends on before its nest (`where`: top), into a temporary.

@@ -12,6 +12,9 @@
 //     map %i_1.out in 6, %j_1.out in 16 where lt(%j_0 * 16 + %j_1.out, 60) { %s: f32 = load %s.tile[...];  store max(%s, 0), %c[...] }
 //   }
 //
+// With `apart=k`, k among several dims of the reduce, what the dims inside it give is summed from zero and then added to the tile: in long sums
+// the rounding errors of a few short ones.
+//
 // A mask on a tiled dim guards the last map only: what is accumulated outside is never stored, and its loads are made safe. A named dim of the reduce
 // itself (`tile(s, i_1, k_1)`) keeps partial results apart; the last map starts with the reduce over it. What is computed before the reduce in the map's
 // body must be lets; they are computed again where they are used.
@@ -28,8 +31,8 @@ namespace {
 
 class Tiler {
  public:
-  Tiler(const Unit& unit, std::string accumulator, std::vector<std::string> dims, Space space)
-      : names_(unit), accumulator_(std::move(accumulator)), named_(std::move(dims)), space_(space) {}
+  Tiler(const Unit& unit, std::string accumulator, std::vector<std::string> dims, Space space, std::string apart)
+      : names_(unit), accumulator_(std::move(accumulator)), named_(std::move(dims)), space_(space), apart_(std::move(apart)) {}
 
   std::optional<Block> edit(Stmt& stmt) {
     auto* loop = std::get_if<Loop>(&stmt.node);
@@ -121,7 +124,15 @@ class Tiler {
       result.body.push_back({Alloc{tiles.back()}});
     }
     result.body.push_back(init(reduce, before, all, kept, tiles));
-    result.body.push_back(accumulate(reduce, before, all, reduced, tiles, indices));
+    if (apart_.empty()) {
+      result.body.push_back(accumulate(reduce, before, all, reduced, tiles, indices));
+    } else {
+      const int last = find_dim(reduced, apart_);
+      if (last < 0 || static_cast<size_t>(last) + 1 == reduced.size() || reduce.combine)
+        internal_error("`" + apart_ + "` has no dim of the reduce of `" + accumulator_ + "` inside it");
+      for (Stmt& stmt : accumulate_apart(reduce, before, all, reduced, static_cast<size_t>(last) + 1, tiles, indices))
+        result.body.push_back(std::move(stmt));
+    }
     for (Stmt& stmt : finish(reduce, before, after, tiled, kept, tiles, inside)) result.body.push_back(std::move(stmt));
     if (!result.dims.empty()) return {Stmt{std::move(result)}};
     if (!result.where) return std::move(result.body);
@@ -222,6 +233,37 @@ class Tiler {
     return {std::move(steps)};
   }
 
+  /// The first `num_outer` dims go around; the others are summed into a tile of their own, which is then added to the first.
+  Block accumulate_apart(const Reduce& reduce, const Block& before, const std::vector<Dim>& all, const std::vector<Dim>& reduced,
+                         size_t num_outer, const std::vector<BufferRef>& tiles, const std::vector<Index>& indices) {
+    const auto middle = reduced.begin() + static_cast<std::ptrdiff_t>(num_outer);
+    Block block;
+    std::vector<BufferRef> parts;
+    Loop zero, add;
+    const Copy zeroed = copy_dims(all, ".zero"), added = copy_dims(all, ".add");
+    zero.dims = zeroed.dims;
+    add.dims = added.dims;
+    for (size_t i = 0; i < tiles.size(); i++) {
+      const State& state = reduce.states[i];
+      const DType dtype = state.result->dtype;
+      parts.push_back(make_buffer(names_.fresh(state.result->name + ".part"), dtype, tiles[i]->extents, space_));
+      block.push_back({Alloc{parts.back()}});
+      zero.body.push_back({Store{parts[i], zeroed.indices, identity_of(state.combiner, dtype)}});
+      const ScalarRef sum = make_scalar(names_.fresh(state.result->name + ".sum"), dtype);
+      add.body.push_back({Let{sum, load(tiles[i], added.indices)}});
+      add.body.push_back(
+          {Store{tiles[i], added.indices, combine_values(state.combiner, scalar_value(sum), load(parts[i], added.indices))}});
+    }
+    Loop outer;
+    outer.kind = Loop::Kind::for_;
+    outer.dims.assign(reduced.begin(), middle);
+    outer.body.push_back({std::move(zero)});
+    outer.body.push_back(accumulate(reduce, before, all, std::vector<Dim>(middle, reduced.end()), parts, indices));
+    outer.body.push_back({std::move(add)});
+    block.push_back({std::move(outer)});
+    return block;
+  }
+
   Block finish(const Reduce& reduce, const Block& before, const Block& after, const std::vector<Dim>& tiled, const std::vector<Dim>& kept,
                const std::vector<BufferRef>& tiles, const std::vector<ExprPtr>& where) {
     Loop loop;
@@ -255,15 +297,16 @@ class Tiler {
   std::string accumulator_;
   std::vector<std::string> named_;
   Space space_;
+  std::string apart_;
   std::vector<VarRef> unmasked_;  ///< tiled dims whose mask guards the last map only
   bool found_ = false;
 };
 
 }  // namespace
 
-Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<std::string>& dims, Space space) {
+Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<std::string>& dims, Space space, const std::string& apart) {
   Unit result = unit;
-  Tiler tiler(unit, accumulator, dims, space);
+  Tiler tiler(unit, accumulator, dims, space, apart);
   rewrite(result.body, [&](Stmt& stmt) { return tiler.edit(stmt); });
   if (!tiler.found()) internal_error("there is no reduce `" + accumulator + "` directly inside a map");
   return result;
