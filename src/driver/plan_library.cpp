@@ -46,7 +46,8 @@ bool uses_gradients(const Graph& graph, const StateLayout& state) {
     return tensor != nullptr && tensor->role == StateRole::gradient;
   };
   return std::any_of(graph.weights().begin(), graph.weights().end(), [&](const auto& weight) { return is_gradient(*weight); }) ||
-         std::any_of(graph.state_updates.begin(), graph.state_updates.end(), [&](const StateUpdate& update) { return is_gradient(*update.weight); });
+         std::any_of(graph.state_updates.begin(), graph.state_updates.end(),
+                     [&](const StateUpdate& update) { return is_gradient(*update.weight); });
 }
 
 /// Plans the functions for one target.
@@ -99,7 +100,8 @@ class TargetPlanner {
       if (session_.verify) require_well_formed("form-groups", group::verify(groups));
       if (main && emitter_.wants("groups", choice_)) emitter_.write("groups", choice_.name, group::print(groups));
       plan::Plan plan = plan::make_plan(*graph, groups, choice_.target, options);
-      plan.name = name == "infer" ? graph->name : graph->name + "." + name;
+      plan.name =
+          name == "infer" || graph->name.ends_with("." + name) ? graph->name : graph->name + "." + name;  // halves have names of their own
       if (session_.verify) verify_plan(plan);
       plans.push_back(std::move(plan));
     });

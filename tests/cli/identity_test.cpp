@@ -1,15 +1,18 @@
 // parse(print(ir)) is the identity for every printed stage of every model.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "cli/models.h"
+#include "cli/program.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/frontend/import.h"
 #include "tcc/group/group.h"
 #include "tcc/loop/loop.h"
 #include "tcc/plan/plan.h"
 #include "tcc/schedule/schedule.h"
+#include "tcc/support/safetensors.h"
 
 namespace tcc {
 namespace {
@@ -72,6 +75,57 @@ TEST_P(Identity, EveryStageReadsBack) {
   }
 }
 
+/// Texts of plans that stand one behind the other, each read by itself.
+void expect_plans_read_back(const std::string& text) {
+  size_t count = 0;
+  for (size_t at = 0; at < text.size(); ++count) {
+    const size_t end = std::min(text.find("\nplan @", at), text.size() - 1) + 1;
+    const std::string piece = text.substr(at, end - at);
+    EXPECT_EQ(plan::print(plan::parse_plan(piece, "plan")), piece);
+    at = end;
+  }
+  EXPECT_GT(count, 0U);
+}
+
+class TrainingIdentity : public testing::TestWithParam<test::ModelFile> {};
+
+/// The joint graph, its halves and the plans of all functions: of training where the model has a loss of its own kind, else of gradients.
+TEST_P(TrainingIdentity, EveryStageReadsBack) {
+  const std::string model = GetParam().name.substr(0, GetParam().name.find('/'));
+  const test::Folder folder;
+  driver::Options options;
+  options.model = GetParam().path;
+  options.verify_passes = true;
+  options.cuda = false;
+  options.mode =
+      model == "mnist_mlp" || model == "bert_tiny" || model == "resnet_torchvision_slim" ? driver::Mode::train : driver::Mode::grad;
+  if (options.mode == driver::Mode::train) {
+    options.loss = model == "bert_tiny" ? "mse" : "cross_entropy";
+    options.optimizer = "adamw";
+    options.accumulate = 2;
+  }
+  const std::vector<std::string> graphs = {"joint", "prims", "forward", "backward"};
+  for (const std::string& kind : graphs) options.emit.push_back({kind, folder / kind});
+  options.emit.push_back({"plan", folder / "plan"});
+  Diagnostics diagnostics;
+  driver::compile(options, diagnostics);
+  for (const std::string& kind : graphs) {
+    const std::string text = folder.read(kind);
+    const std::unique_ptr<Graph> read = parse_graph(text, kind, read_safetensors(folder / (kind + ".safetensors")).tensors);
+    EXPECT_EQ(verify(*read, kind == "joint" ? GraphStage::resolved : GraphStage::prims), std::vector<std::string>());
+    PrintOptions as_emitted;
+    as_emitted.weights_file = kind + ".safetensors";
+    EXPECT_EQ(print(*read, as_emitted), text);
+  }
+  expect_plans_read_back(folder.read("plan"));
+}
+
+std::vector<test::ModelFile> unoptimized() {
+  std::vector<test::ModelFile> files = test::model_files();
+  std::erase_if(files, [](const test::ModelFile& file) { return !file.name.ends_with("/unoptimized.onnx"); });
+  return files;
+}
+
 std::string name_of_test(const testing::TestParamInfo<test::ModelFile>& info) {
   std::string name = info.param.name.substr(0, info.param.name.rfind('.'));
   for (char& c : name) {
@@ -81,6 +135,7 @@ std::string name_of_test(const testing::TestParamInfo<test::ModelFile>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Identity, testing::ValuesIn(test::model_files()), name_of_test);
+INSTANTIATE_TEST_SUITE_P(Models, TrainingIdentity, testing::ValuesIn(unoptimized()), name_of_test);
 
 }  // namespace
 }  // namespace tcc

@@ -1,10 +1,13 @@
-// The PTX of every model assembles for both chips, and no kernel spills registers. Without ptxas the test is skipped (exit code 77).
+// The PTX of every model, and of its gradients or training steps, assembles, and no kernel spills
+// registers. Without ptxas the test is skipped (exit code 77).
 #include <cstdio>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "cli/models.h"
+#include "cli/program.h"
 #include "driver/kernels.h"
 #include "tcc/codegen/codegen.h"
 #include "tcc/driver/pipeline.h"
@@ -14,16 +17,37 @@ namespace {
 
 using namespace tcc;
 
-std::string ptx_of(const std::string& model) {
+driver::Options options_for(const std::string& model) {
   driver::Options options;
   options.model = model;
   options.cpu = false;
   options.march = {"ptx"};
+  return options;
+}
+
+std::string ptx_of(const std::string& model) {
+  const driver::Options options = options_for(model);
   Diagnostics diagnostics;
   const std::unique_ptr<Graph> prims = driver::compile_to_prims(options, diagnostics);
   const driver::TargetChoice choice = driver::choose_targets(options).front();
   const plan::Plan plan = plan::make_plan(*prims, group::form_groups(*prims), choice.target);
   return driver::emit_all_kernels(plan, choice, choice.ptx_arch, options.optimization, false, true).assembly;
+}
+
+/// Of all functions of a training where the loss is one for the model, else of its gradients.
+std::string training_ptx_of(const test::ModelFile& file) {
+  driver::Options options = options_for(file.path);
+  const bool classifies = file.name.starts_with("mnist_mlp/") || file.name.starts_with("resnet");
+  options.mode = classifies ? driver::Mode::train : driver::Mode::grad;
+  if (classifies) {
+    options.loss = "cross_entropy";
+    options.optimizer = "adamw";
+  }
+  const test::Folder folder;
+  options.emit = {{"ptx", folder / "ptx"}};
+  Diagnostics diagnostics;
+  driver::compile(options, diagnostics);
+  return folder.read("ptx");
 }
 
 /// Lines of ptxas -v that report spills, or accumulators that it had to move (advisories C75xx).
@@ -48,18 +72,21 @@ int main() {
   }
   std::set<std::string> seen;  // exporters agree on many models
   int failed = 0;
+  const auto check = [&](const std::string& name, const std::string& ptx, const std::vector<const char*>& archs) {
+    if (!seen.insert(ptx).second) return;
+    for (const char* arch : archs) {
+      std::string report;
+      codegen::assemble_ptx(ptx, arch, &report);
+      const std::string found = spills(report);
+      if (found.empty()) continue;
+      ++failed;
+      std::printf("%s for %s spills:\n%s", name.c_str(), arch, found.c_str());
+    }
+  };
   for (const test::ModelFile& file : test::model_files()) {
     try {
-      const std::string ptx = ptx_of(file.path);
-      if (!seen.insert(ptx).second) continue;
-      for (const char* arch : {"sm_80", "sm_90a"}) {
-        std::string report;
-        codegen::assemble_ptx(ptx, arch, &report);
-        const std::string found = spills(report);
-        if (found.empty()) continue;
-        ++failed;
-        std::printf("%s for %s spills:\n%s", file.name.c_str(), arch, found.c_str());
-      }
+      check(file.name, ptx_of(file.path), {"sm_80", "sm_90a"});
+      if (file.name.ends_with("/unoptimized.onnx")) check(file.name + ", gradients", training_ptx_of(file), {"sm_90a"});
     } catch (const std::exception& error) {
       ++failed;
       std::printf("%s: %s\n", file.name.c_str(), error.what());
