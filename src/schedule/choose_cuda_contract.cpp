@@ -60,22 +60,6 @@ std::optional<Matmul> as_matmul(const Contraction& c) {
 
 int64_t tiles_along(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
 
-/// Bytes of one access of the copy that `stage` makes of a box with this extent along the last axis.
-int64_t copy_bytes(const Factor& factor, int64_t last_tile) {
-  const Buffer& buffer = *factor.buffer;
-  const int64_t size = size_bytes(buffer.dtype), last = static_cast<int64_t>(buffer.extents.size()) - 1;
-  const std::vector<int64_t> strides = buffer.element_strides();
-  if (strides[static_cast<size_t>(last)] != 1) return size;
-  int64_t elements = std::gcd(16 / size, std::gcd(last_tile, buffer.extents[static_cast<size_t>(last)]));
-  const Index& index = factor.indices[static_cast<size_t>(last)];
-  elements = std::gcd(elements, index.constant());
-  for (const Term& term : index.terms()) {
-    if (term.coefficient != 1) elements = std::gcd(elements, term.coefficient);
-  }
-  for (int64_t axis = 0; axis < last; axis++) elements = std::gcd(elements, strides[static_cast<size_t>(axis)]);
-  return elements * size;
-}
-
 /// The tile with the least waves of blocks, weighted by what a block does and how fast.
 template <class Tile, size_t count> const Tile* best_tile(const Tile (&tiles)[count], const Matmul& mm, const Target& target) {
   const Tile* best = nullptr;
@@ -306,6 +290,21 @@ int64_t count_batch(const Matmul& mm) {
   int64_t count = 1;
   for (const VarRef& var : mm.batch) count *= var->extent;
   return count;
+}
+
+int64_t copy_bytes(const Factor& factor, int64_t last_tile) {
+  const Buffer& buffer = *factor.buffer;
+  const int64_t size = size_bytes(buffer.dtype), last = static_cast<int64_t>(buffer.extents.size()) - 1;
+  const std::vector<int64_t> strides = buffer.element_strides();
+  if (strides[static_cast<size_t>(last)] != 1) return size;
+  int64_t elements = std::gcd(16 / size, std::gcd(last_tile, buffer.extents[static_cast<size_t>(last)]));
+  const Index& index = factor.indices[static_cast<size_t>(last)];
+  elements = std::gcd(elements, index.constant());
+  for (const Term& term : index.terms()) {
+    if (term.coefficient != 1) elements = std::gcd(elements, term.coefficient);
+  }
+  for (int64_t axis = 0; axis < last; axis++) elements = std::gcd(elements, strides[static_cast<size_t>(axis)]);
+  return elements * size;
 }
 
 int64_t bytes_of(const Buffer& buffer) { return buffer.count() * size_bytes(buffer.dtype); }

@@ -32,8 +32,9 @@ std::string cut_long_sum(Chooser& c, const std::string& first) {
   if (!reduce || reduce->where) return "";
   const int64_t results = iterations(nest.dims), steps = iterations(reduce->dims);
   if (steps < kLongSum) return "";
-  const int64_t threads = c.target().cores * (steps >= kVeryLongSum ? kEnoughForVeryLong : kEnough);
-  const int64_t wanted = std::min(threads * kResults / std::max<int64_t>(results, 1), std::min(kMostParts / 2, steps / kStepsPerPart));
+  const bool very_long = steps >= kVeryLongSum;
+  const int64_t threads = c.target().cores * (very_long ? kEnoughForVeryLong : kEnough), most = very_long ? kMostParts : kMostParts / 2;
+  const int64_t wanted = std::min(threads * kResults / std::max<int64_t>(results, 1), std::min(most, steps / kStepsPerPart));
   if (wanted < 2) return "";
   const std::string sum = reduce->states[0].result->name, cut = c.fuse_all(reduce->dims.front().var->name)[0];
   const int64_t extent = c.extent(cut);

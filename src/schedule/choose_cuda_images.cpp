@@ -70,7 +70,7 @@ std::optional<int64_t> pad_of(const Factor& factor, const Contraction& c, const 
 bool reads_images(const Factor& factor, const VarRef& channel, const Contraction& c) {
   const int axis = factor.axis_of(channel.get()), last = static_cast<int>(factor.indices.size()) - 1;
   if (axis < 0 || axis == last || !(factor.indices[static_cast<size_t>(axis)] == Index(channel))) return false;
-  if (factor.buffer->dtype != DType::f32 || !factor.buffer->strides.empty()) return false;
+  if (!factor.buffer->strides.empty()) return false;
   for (const Index& index : factor.indices) {
     for (const Term& term : index.terms()) {
       if (term.atom.kind != Atom::Kind::var) return false;
@@ -112,8 +112,9 @@ std::optional<Step> step_for(const Contraction& c, const ThreadTile& tile) {
     if (width % columns == 0 && (columns % 4 == 0 || columns == width || width % 4 != 0)) steps.push_back({false, columns});
   }
   for (const Step& step : steps) {
-    const int64_t elements = tile.m * box_of(c.a, c, step) + tile.n * box_of(c.b, c, step);
-    if (elements * size_bytes(DType::f32) <= kMostStageBytes && pad_of(c.a, c, step) && pad_of(c.b, c, step)) return step;
+    const int64_t bytes =
+        tile.m * box_of(c.a, c, step) * size_bytes(c.a.buffer->dtype) + tile.n * box_of(c.b, c, step) * size_bytes(c.b.buffer->dtype);
+    if (bytes <= kMostStageBytes && pad_of(c.a, c, step) && pad_of(c.b, c, step)) return step;
   }
   return std::nullopt;
 }
@@ -143,7 +144,10 @@ void schedule_image_sum(Chooser& chooser, const Contraction& c, const Matmul& mm
   hold_tile(chooser, c, held);
   stage_factor(chooser, c.b, steps, 0, *pad_of(c.b, c, step));
   stage_factor(chooser, c.a, steps, 0, *pad_of(c.a, c, step));
-  chooser.add("pipeline", {Chooser::arg(steps), Chooser::arg(int64_t{kStages})});
+  const auto bytes = [&](const Factor& factor) {
+    return copy_bytes(factor, box_along(factor, static_cast<int>(factor.indices.size()) - 1, c, step));
+  };
+  if (std::min(bytes(c.a), bytes(c.b)) >= 4) chooser.add("pipeline", {Chooser::arg(steps), Chooser::arg(int64_t{kStages})});
 }
 
 }  // namespace

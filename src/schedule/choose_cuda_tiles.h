@@ -38,6 +38,9 @@ void hold_tile(Chooser& chooser, const Contraction& c, const std::vector<std::st
 /// A shared copy of what the factor reads inside a dim.
 void stage_factor(Chooser& chooser, const Factor& factor, const std::string& at, int64_t swizzle, int64_t pad);
 
+/// Bytes of one access of the copy that `stage` makes of a box with this extent along the last axis.
+int64_t copy_bytes(const Factor& factor, int64_t last_tile);
+
 int64_t bytes_of(const loop::Buffer& buffer);
 
 /// Products summed over whole images, as gradients of a convolution's weights are. False, and nothing chosen, for other nests.
