@@ -35,11 +35,13 @@ Swizzle swizzle_of(const Buffer& buffer, int bits) {
 std::vector<int64_t> padded_strides(const Buffer& buffer, int64_t pad) {
   const size_t rank = buffer.extents.size();
   std::vector<int64_t> strides(rank, 1);
+  size_t row = rank;  // one past the axis that rows lie along: those of extent 1 behind it hold single elements
+  while (row > 1 && buffer.extents[row - 1] == 1) row--;
   int64_t next = 1;
   for (size_t axis = rank; axis-- > 0;) {
     strides[axis] = next;
     next *= buffer.extents[axis];
-    if (axis + 1 == rank) next += pad;
+    if (axis + 1 == row) next += pad;
   }
   return strides;
 }
