@@ -82,7 +82,8 @@ int bench(const Arguments& arguments) {
   std::string function_name;
   app.add_option("--runs", runs, "timed runs (as many as half a second holds, at least 20)")->type_name("N");
   app.add_option("--warmup", warmups, "runs before those (for a fifth of a second)")->type_name("N");
-  app.add_option("--function", function_name, "of a library for training: infer, step, forward, backward, update (infer)")->type_name("NAME");
+  app.add_option("--function", function_name, "of a library for training: infer, step, forward, backward, update (infer)")
+      ->type_name("NAME");
   app.add_flag("--json", json, "prints one JSON object");
   app.add_flag("--profile", profile, "adds a table of launches, each timed by itself");
   if (!parse(app, arguments)) return 0;

@@ -134,13 +134,15 @@ void CompileFlags::add_to(CLI::App& app) {
   group(app.add_option("--precision", precision, "of everything else: keep")->type_name("P"), "Code");
 
   const char* training = "Gradients and training";
-  group(app.add_option("--loss", o.loss, "cross_entropy, nll, mse, l1, huber, bce, output:NAME; options follow a colon: cross_entropy:axis=1")
-            ->type_name("LOSS"),
-        training);
+  group(
+      app.add_option("--loss", o.loss, "cross_entropy, nll, mse, l1, huber, bce, output:NAME; options follow a colon: cross_entropy:axis=1")
+          ->type_name("LOSS"),
+      training);
   group(add_list(app, "--wrt", o.wrt, "what to differentiate by: globs over inputs and parameters")->delimiter(',')->type_name("GLOB,..."),
         training);
-  group(app.add_option("--optimizer", o.optimizer, "sgd, adam, adamw, adagrad; options follow a colon: sgd:momentum=0.9")->type_name("NAME"),
-        training);
+  group(
+      app.add_option("--optimizer", o.optimizer, "sgd, adam, adamw, adagrad; options follow a colon: sgd:momentum=0.9")->type_name("NAME"),
+      training);
   group(add_list(app, "--train", o.train, "trains these parameters alone")->delimiter(',')->type_name("GLOB,..."), training);
   group(add_list(app, "--freeze", o.freeze, "does not train these parameters")->delimiter(',')->type_name("GLOB,..."), training);
   group(app.add_option("--batch-norm", batch_norm, "keep, train: batch norms as exported, or in training form (keep)")->type_name("FORM"),

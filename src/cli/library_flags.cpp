@@ -13,7 +13,9 @@ void LibraryFlags::add_to(CLI::App& app) {
   app.add_option("--device", device, "auto, cuda, cpu; auto takes CUDA where it can")->type_name("DEVICE");
   app.add_option("--device-number", ordinal, "which CUDA device (0)")->type_name("N");
   app.add_option("--threads", threads, "of the CPU (all that this process may use)")->type_name("N");
-  app.add_option("--weights", weights, "weights of a library compiled with --weights=file (<library>.weights), or a state file whose parameters a library for training takes")
+  app.add_option("--weights", weights,
+                 "weights of a library compiled with --weights=file (<library>.weights), or a state file whose parameters a library for "
+                 "training takes")
       ->type_name("FILE");
   app.add_flag("--no-cuda-graph", no_cuda_graph, "launches each kernel by itself");
 }
@@ -45,7 +47,8 @@ LoadedLibrary LibraryFlags::load() const {
 
 std::vector<Tensor> LibraryFlags::inputs(const runtime::Library& library, int function) const {
   std::vector<driver::ExpectedTensor> expected;
-  for (const runtime::TensorInfo& info : library.functions().at(static_cast<size_t>(function)).inputs) expected.push_back({info.name, info.dtype, info.shape});
+  for (const runtime::TensorInfo& info : library.functions().at(static_cast<size_t>(function)).inputs)
+    expected.push_back({info.name, info.dtype, info.shape});
   return driver::gather_inputs(expected, input, path);
 }
 

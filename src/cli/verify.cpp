@@ -41,9 +41,10 @@ int verify(const Arguments& arguments) {
   std::string device = "auto";
   double rtol = -1, atol = -1;
   bool no_random = false, no_differences = false;
-  CLI::App app("Compiles a model, runs it and compares every output with the interpreter in f64; with --mode=grad every gradient too, and that "
-               "with finite differences. Inputs that are not given are random.",
-               "tcc verify");
+  CLI::App app(
+      "Compiles a model, runs it and compares every output with the interpreter in f64; with --mode=grad every gradient too, and that "
+      "with finite differences. Inputs that are not given are random.",
+      "tcc verify");
   flags.add_to(app);
   add_list(app, "--input", input.inputs, "a .npy or .pb file for the next input or the one named, or an .npz with arrays named like inputs")
       ->type_name("[NAME=]FILE")
@@ -55,7 +56,8 @@ int verify(const Arguments& arguments) {
   app.add_option("--threads", verify_options.threads, "of the CPU")->type_name("N")->group("Run");
   app.add_option("--rtol", rtol, "relative tolerance (f32 1e-4, f16 1e-2, bf16 4e-2, f64 1e-9)")->type_name("X")->group("Run");
   app.add_option("--atol", atol, "absolute tolerance (f32 1e-5, f16 1e-3, bf16 1e-2, f64 1e-12)")->type_name("X")->group("Run");
-  app.add_flag("--no-finite-differences", no_differences, "with --mode=grad: compares with the interpreter's gradients alone")->group("Run");
+  app.add_flag("--no-finite-differences", no_differences, "with --mode=grad: compares with the interpreter's gradients alone")
+      ->group("Run");
   if (!parse(app, arguments)) return 0;
   flags.apply();
   if (options.mode == driver::Mode::train) {
@@ -91,7 +93,8 @@ int verify(const Arguments& arguments) {
   driver::write_stdout(text);
   print_diagnostics(diagnostics, options);
   Diagnostics differences;
-  if (options.mode == driver::Mode::grad && !no_differences) verify_rules(*prims, inputs, result.expected, input.seed, options.model, differences);
+  if (options.mode == driver::Mode::grad && !no_differences)
+    verify_rules(*prims, inputs, result.expected, input.seed, options.model, differences);
   if (result.passed) {
     differences.checkpoint(ExitCode::verification);
     return 0;

@@ -40,7 +40,9 @@ constexpr auto kKinds = std::to_array<EmitKind>({
 bool exists_from(std::string_view kind, std::string_view from) {
   if (from.empty() || from == "graph") return true;
   if (from == "prims") return kind != "graph";
-  if (kind == "graph" || kind == "joint" || kind == "prims" || kind == "remat" || kind == "forward" || kind == "backward" || kind == "groups" || kind == "plan" || kind == "header" || kind == "manifest") return false;
+  if (kind == "graph" || kind == "joint" || kind == "prims" || kind == "remat" || kind == "forward" || kind == "backward" ||
+      kind == "groups" || kind == "plan" || kind == "header" || kind == "manifest")
+    return false;
   return from == "loop" || (kind != "loop" && kind != "schedule");
 }
 

@@ -81,8 +81,9 @@ Tensor moved(const Tensor& tensor, const std::vector<double>& direction, double 
 
 }  // namespace
 
-std::vector<DirectionalDerivative> check_gradients(const Graph& joint, const std::vector<Tensor>& inputs, const std::vector<Tensor>& results,
-                                                   uint64_t seed, const std::function<void(const DirectionalDerivative&)>& observe) {
+std::vector<DirectionalDerivative> check_gradients(const Graph& joint, const std::vector<Tensor>& inputs,
+                                                   const std::vector<Tensor>& results, uint64_t seed,
+                                                   const std::function<void(const DirectionalDerivative&)>& observe) {
   Function function(joint, inputs);
   std::vector<DirectionalDerivative> derivatives;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -111,7 +112,8 @@ std::vector<DirectionalDerivative> check_gradients(const Graph& joint, const std
     derivative.agrees = std::abs(derivative.gradient - derivative.difference) <= tolerance;
     if (!derivative.agrees) {
       const double right = (after - here) / step, left = (here - before) / step;
-      derivative.at_kink = derivative.gradient >= std::min(left, right) - tolerance && derivative.gradient <= std::max(left, right) + tolerance;
+      derivative.at_kink =
+          derivative.gradient >= std::min(left, right) - tolerance && derivative.gradient <= std::max(left, right) + tolerance;
       derivative.agrees = derivative.at_kink;
     }
     if (observe) observe(derivative);

@@ -21,7 +21,8 @@ struct DirectionalDerivative {
 
 /// `joint`: prims, with outputs `grad.<name>`; `inputs` of it; `results` of it for these inputs, in f64. The function is the first output when it is
 /// a loss, else the sum of all outputs times their cotangents. `observe` (may be null) sees each as it comes.
-std::vector<DirectionalDerivative> check_gradients(const Graph& joint, const std::vector<Tensor>& inputs, const std::vector<Tensor>& results,
-                                                   uint64_t seed, const std::function<void(const DirectionalDerivative&)>& observe);
+std::vector<DirectionalDerivative> check_gradients(const Graph& joint, const std::vector<Tensor>& inputs,
+                                                   const std::vector<Tensor>& results, uint64_t seed,
+                                                   const std::function<void(const DirectionalDerivative&)>& observe);
 
 }  // namespace tcc::driver

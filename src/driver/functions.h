@@ -22,9 +22,9 @@ struct Function {
 };
 
 struct Functions {
-  std::vector<Function> list;  ///< the first is what run() runs
-  size_t main = 0;             ///< the one that is printed: the step of a training
-  StateLayout state;           ///< what all of them share between calls
+  std::vector<Function> list;             ///< the first is what run() runs
+  size_t main = 0;                        ///< the one that is printed: the step of a training
+  StateLayout state;                      ///< what all of them share between calls
   std::vector<link::ScalarDesc> scalars;  ///< inputs of the graphs that are set by name, not handed over
   int accumulate = 1;
 };
