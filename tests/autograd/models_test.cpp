@@ -6,9 +6,10 @@
 #include <cmath>
 #include <filesystem>
 
+#include "autograd/exported_model.h"
+#include "autograd/to_prims.h"
 #include "tcc/autograd/autograd.h"
 #include "tcc/frontend/import.h"
-#include "tcc/support/npy.h"
 
 namespace tcc {
 namespace {
@@ -29,43 +30,18 @@ std::vector<std::string> model_files() {
   return names;
 }
 
-/// What the driver does before and after: resolve, then the joint graph, then prims.
-void to_prims(Graph& graph) {
-  Diagnostics diagnostics;
-  for (int round = 0; round < 2; ++round) {
-    canonicalize(graph, true);
-    fold_constants(graph, true);
-    eliminate_common_subexpressions(graph);
-    if (round == 0) decompose(graph, diagnostics);
-  }
-  diagnostics.checkpoint();
-}
-
 class GradientsOfModels : public testing::TestWithParam<std::string> {};
 
 TEST_P(GradientsOfModels, AreTheFrameworks) {
   const fs::path path = fs::path(TCC_MODELS_DIR) / GetParam();
   const bool gpt2 = GetParam().rfind("gpt2_tiny/", 0) == 0, intact = path.filename() == "unoptimized.onnx";
-  const auto reference = read_npz((path.parent_path() / "ref.npz").string());
-  Diagnostics diagnostics;
-  const auto graph = import_model(path.string(), {}, diagnostics);
+  test::ExportedModel model(path.string());
+  const auto& reference = model.reference;
+  Diagnostics& diagnostics = model.diagnostics;
+  Graph* graph = model.graph.get();
+  std::vector<Tensor> inputs = model.inputs;
   // Other exports fold and merge parameters: those count that still are what they were.
   const auto original = intact ? nullptr : import_model((path.parent_path() / "unoptimized.onnx").string(), {}, diagnostics);
-  std::vector<Tensor> inputs;
-  Bindings bindings;
-  for (const Value* input : graph->body.args) {
-    auto found = reference.find(input->name);
-    if (found == reference.end()) found = reference.find("in" + std::to_string(input->index));
-    ASSERT_NE(found, reference.end()) << input->name;
-    inputs.push_back(found->second);
-    bindings.shapes[input->name] = found->second.shape();
-  }
-  bind_shapes(*graph, bindings);
-  resolve(*graph, diagnostics);
-  ASSERT_NO_THROW(diagnostics.checkpoint());
-  canonicalize(*graph, true);
-  fold_constants(*graph, true);
-  eliminate_common_subexpressions(*graph);
 
   std::unique_ptr<Graph> joint;
   GradReport report;
@@ -77,8 +53,7 @@ TEST_P(GradientsOfModels, AreTheFrameworks) {
   EXPECT_FALSE(intact && warned);
   EXPECT_TRUE(warned || (GetParam() != "bert_tiny/dynamo.onnx" && GetParam() != "gpt2_tiny/dynamo.onnx"));
   ASSERT_EQ(verify(*joint, GraphStage::resolved), std::vector<std::string>());
-  to_prims(*joint);
-  ASSERT_EQ(verify(*joint, GraphStage::prims), std::vector<std::string>());
+  test::to_prims(*joint);
 
   // The first output has the cotangent w / sqrt(n), any others zeros.
   for (size_t i = inputs.size(); i < joint->body.args.size(); ++i) {

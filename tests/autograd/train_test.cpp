@@ -6,29 +6,17 @@
 #include <cmath>
 #include <filesystem>
 
+#include "autograd/exported_model.h"
+#include "autograd/to_prims.h"
 #include "state_memory.h"
 #include "tcc/autograd/autograd.h"
 #include "tcc/autograd/optimizer.h"
-#include "tcc/frontend/import.h"
-#include "tcc/graph/passes.h"
 #include "tcc/support/npy.h"
 
 namespace tcc {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// As the driver does to each graph: to prims, simplified, the parameters no constants.
-void to_prims(Graph& graph) {
-  Diagnostics diagnostics;
-  for (int round = 0; round < 2; ++round) {
-    canonicalize(graph, true);
-    fold_constants(graph, true);
-    eliminate_common_subexpressions(graph);
-    if (round == 0) decompose(graph, diagnostics);
-  }
-  ASSERT_EQ(verify(graph, GraphStage::prims), std::vector<std::string>());
-}
 
 struct Training {
   const char* model;
@@ -39,23 +27,11 @@ class TrainModels : public testing::TestWithParam<Training> {};
 
 TEST_P(TrainModels, AsTheFrameworkDoes) {
   const fs::path folder = fs::path(TCC_MODELS_DIR) / GetParam().model;
-  const auto reference = read_npz((folder / "ref.npz").string());
   const auto training = read_npz((folder / "train.npz").string(), true);
-  Diagnostics diagnostics;
-  const auto graph = import_model((folder / "unoptimized.onnx").string(), {}, diagnostics);
-  std::vector<Tensor> inputs;
-  Bindings bindings;
-  for (const Value* input : graph->body.args) {
-    auto found = reference.find(input->name);
-    if (found == reference.end()) found = reference.find("in" + std::to_string(input->index));
-    ASSERT_NE(found, reference.end()) << input->name;
-    inputs.push_back(found->second);
-    bindings.shapes[input->name] = found->second.shape();
-  }
-  bind_shapes(*graph, bindings);
-  resolve(*graph, diagnostics);
-  canonicalize(*graph, true);
-  fold_constants(*graph, true);
+  test::ExportedModel model((folder / "unoptimized.onnx").string());
+  const Graph* graph = model.graph.get();
+  Diagnostics& diagnostics = model.diagnostics;
+  std::vector<Tensor> inputs = model.inputs;
   GradOptions options;
   options.loss = parse_loss(GetParam().loss);
   const auto joint = build_joint(*graph, options, diagnostics);
@@ -70,7 +46,7 @@ TEST_P(TrainModels, AsTheFrameworkDoes) {
     const TrainingGraphs graphs = build_training(*joint, *graph, optimizer);
     for (Graph* function : {graphs.step.get(), graphs.gradients.get(), graphs.update.get()}) {
       ASSERT_EQ(verify(*function, GraphStage::resolved), std::vector<std::string>());
-      to_prims(*function);
+      test::to_prims(*function);
     }
     ASSERT_EQ(graphs.step->body.args.back()->name, "lr");
     StateMemory memory(graphs.state);

@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
+#include "autograd/exported_model.h"
 #include "nets.h"
-#include "tcc/frontend/import.h"
 #include "tcc/group/group.h"
 #include "tcc/plan/plan.h"
 #include "tcc/residuals/residuals.h"
@@ -118,24 +118,11 @@ class Models : public testing::TestWithParam<Training> {};
 
 TEST_P(Models, ComputeTheSameInLessMemory) {
   const std::filesystem::path folder = std::filesystem::path(TCC_MODELS_DIR) / GetParam().model;
-  const auto reference = read_npz((folder / "ref.npz").string());
-  const auto training = read_npz((folder / "train.npz").string(), true);
-  Diagnostics diagnostics;
-  const auto graph = import_model((folder / "unoptimized.onnx").string(), {}, diagnostics);
-  std::vector<Tensor> inputs;
-  Bindings bindings;
-  for (const Value* input : graph->body.args) {
-    auto found = reference.find(input->name);
-    if (found == reference.end()) found = reference.find("in" + std::to_string(input->index));
-    ASSERT_NE(found, reference.end()) << input->name;
-    inputs.push_back(found->second);
-    bindings.shapes[input->name] = found->second.shape();
-  }
-  inputs.push_back(training.at("target"));
-  bind_shapes(*graph, bindings);
-  resolve(*graph, diagnostics);
-  canonicalize(*graph, true);
-  fold_constants(*graph, true);
+  test::ExportedModel model((folder / "unoptimized.onnx").string());
+  const Graph* graph = model.graph.get();
+  Diagnostics& diagnostics = model.diagnostics;
+  std::vector<Tensor> inputs = model.inputs;
+  inputs.push_back(read_npz((folder / "train.npz").string(), true).at("target"));
   GradOptions grad;
   grad.loss = parse_loss(GetParam().loss);
   const auto joint = build_joint(*graph, grad, diagnostics);

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "autograd/to_prims.h"
 #include "tcc/autograd/autograd.h"
 #include "tcc/autograd/optimizer.h"
 #include "tcc/graph/builder.h"
@@ -10,16 +11,7 @@
 
 namespace tcc::residuals {
 
-inline void to_prims(Graph& graph) {
-  Diagnostics diagnostics;
-  for (int round = 0; round < 2; ++round) {
-    canonicalize(graph, true);
-    fold_constants(graph, true);
-    eliminate_common_subexpressions(graph);
-    if (round == 0) decompose(graph, diagnostics);
-  }
-  diagnostics.checkpoint();
-}
+using test::to_prims;
 
 inline Tensor random_tensor(const Type& type, std::mt19937& random) {
   Tensor tensor(type.dtype, type.shape());
