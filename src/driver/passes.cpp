@@ -80,6 +80,18 @@ const Pass* find_pass(std::string_view name) {
   throw Error(ExitCode::usage, "unknown-pass", "", flag + ": there is no pass `" + name + "`", "passes are " + names);
 }
 
+/// A pass that is asked for by name may come before the types are known. The stages of a graph that was read as text are not.
+void require_types(Session& session, PassState& state, const Pass& pass) {
+  const bool needs_types = pass.stage >= GraphStage::resolved && pass.info.name != "resolve";
+  if (!needs_types || state.stage >= GraphStage::resolved) return;
+  if (!verify(*state.graph, GraphStage::resolved).empty()) {
+    throw Error(ExitCode::usage, "invalid-argument", session.options.model,
+                "--pass=" + std::string(pass.info.name) + " takes a graph in which all types are known",
+                "let --pass=bind-shapes --pass=resolve come first");
+  }
+  state.stage = GraphStage::resolved;
+}
+
 bool wants_print(const Options& options, std::string_view pass, bool changed) {
   return std::any_of(options.print_after.begin(), options.print_after.end(),
                      [&](const std::string& name) { return name == pass || name == "all" || (name == "changed" && changed); });
@@ -92,6 +104,7 @@ std::span<const PassInfo> graph_passes() { return kInfos; }
 void run_pass(Session& session, PassState& state, std::string_view name) {
   const Pass* pass = find_pass(name);
   if (pass == nullptr) unknown_pass("--pass", std::string(name));
+  require_types(session, state, *pass);
   session.progress.step(std::string(name));
   // A copy shares the weights, so keeping one for the reproducer costs little.
   const std::unique_ptr<Graph> before = state.graph->clone();

@@ -132,6 +132,13 @@ TEST_F(CommandLine, PassesRunAlone) {
                 "relu(%x)\n}\n");
   const std::string dead = good("--from=graph g.graph --pass=eliminate-dead-code --emit=graph");
   EXPECT_EQ(dead.find("exp"), std::string::npos);
+  const std::string model = "\"$MODELS/mnist_mlp/unoptimized.onnx\" --mode=grad --emit=graph --pass=";
+  const Result unresolved = tcc(model + "build-joint");
+  EXPECT_EQ(unresolved.exit_code, 2);
+  EXPECT_NE(unresolved.err.find("--pass=build-joint takes a graph in which all types are known [invalid-argument]"), std::string::npos)
+      << unresolved.err;
+  EXPECT_NE(good(model + "bind-shapes --pass=resolve --pass=build-joint --pass=decompose").find("%grad.1.weight: f32[64, 784] = "),
+            std::string::npos);
   const Result printed = tcc("--from=graph g.graph --emit=prims --print-after=eliminate-dead-code,changed");
   EXPECT_EQ(printed.exit_code, 0);
   EXPECT_NE(printed.err.find("// after eliminate-dead-code"), std::string::npos) << printed.err;
