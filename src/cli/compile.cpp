@@ -9,13 +9,14 @@ namespace {
 
 constexpr const char* kVerbs = R"(
 Verbs, each with a --help of its own:
-  tcc run      run a library on given or random inputs
+  tcc run      run a library on given or random inputs, or train with it
   tcc bench    time a library
-  tcc verify   compile a model, run it and compare every output with the interpreter in f64
+  tcc verify   compile a model, run it and compare every output and gradient with the interpreter in f64
   tcc check    list everything in a model that is not supported
 
-Products of --emit: graph, prims, groups, loop, schedule, kernel, plan, llvm, ptx, asm, obj, header, manifest. One without a path goes to
-standard output, several go to <stem>.<kind> in this folder, <stem>.<target>.<kind> where the target matters.
+Products of --emit: graph, prims, groups, loop, schedule, kernel, plan, llvm, ptx, asm, obj, header, manifest; with --mode=grad and train
+also joint, remat, forward, backward. One without a path goes to standard output, several go to <stem>.<kind> in this folder,
+<stem>.<target>.<kind> where the target matters.
 
 Exit codes: 0 success, 1 the model can't be compiled, 2 wrong usage, 3 verification failed, 4 a bug in tcc, 5 files, memory or devices.
 )";
