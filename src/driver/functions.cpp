@@ -130,8 +130,8 @@ Functions make_functions(Session& session, PassState state, Emitter& emitter, bo
   const OptimizerOptions optimizer = optimizer_options(options);
   TrainingGraphs training;
   session.progress.step("build-step");
-  run_stage(session, "build-step", state.graph.get(), "--mode=infer --from=graph --emit=graph",
-            [&] { training = build_training(*state.graph, *forward, optimizer); });
+  // No reproducer: a joint graph that is read back trains no more.
+  run_stage(session, "build-step", nullptr, "", [&] { training = build_training(*state.graph, *forward, optimizer); });
   functions.state = std::move(training.state);
   functions.scalars.push_back({"lr", DType::f32, optimizer.lr});
   functions.accumulate = optimizer.accumulate;

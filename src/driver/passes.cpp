@@ -101,6 +101,23 @@ bool wants_print(const Options& options, std::string_view pass, bool changed) {
 
 std::span<const PassInfo> graph_passes() { return kInfos; }
 
+std::string pass_arguments(const Options& options, std::string_view name) {
+  std::string text = "--from=graph";
+  const auto add = [&](const char* flag, const std::string& value) {
+    text += value.empty() ? "" : std::string(" ") + flag + "='" + value + "'";
+  };
+  if (options.mode != Mode::infer) {
+    text += options.mode == Mode::grad ? " --mode=grad" : " --mode=train";
+    add("--loss", options.loss);
+    add("--optimizer", options.optimizer);
+    for (const std::string& glob : options.wrt) add("--wrt", glob);
+    for (const std::string& glob : options.train) add("--train", glob);
+    for (const std::string& glob : options.freeze) add("--freeze", glob);
+    add("--loss-scale", options.loss_scale);
+  }
+  return text + " --pass=" + std::string(name) + " --emit=graph";
+}
+
 void run_pass(Session& session, PassState& state, std::string_view name) {
   const Pass* pass = find_pass(name);
   if (pass == nullptr) unknown_pass("--pass", std::string(name));
@@ -108,7 +125,7 @@ void run_pass(Session& session, PassState& state, std::string_view name) {
   session.progress.step(std::string(name));
   // A copy shares the weights, so keeping one for the reproducer costs little.
   const std::unique_ptr<Graph> before = state.graph->clone();
-  run_stage(session, name, before.get(), "--from=graph --pass=" + std::string(name), [&] {
+  run_stage(session, name, before.get(), pass_arguments(session.options, name), [&] {
     pass->run(session, state);
     session.diagnostics.checkpoint();
     state.stage = std::max(state.stage, pass->stage);

@@ -21,6 +21,8 @@ struct PassState {
   GradReport report;  ///< of build-joint
 };
 
+/// What runs one pass alone on a printed graph, behind `tcc`: the first line of a reproducer.
+std::string pass_arguments(const Options& options, std::string_view name);
 /// Times it, runs it, verifies the result, prints it when --print-after asks for that. Error (usage) for an unknown name.
 void run_pass(Session& session, PassState& state, std::string_view name);
 /// Error (usage) when --pass or --print-after name a pass that doesn't exist.

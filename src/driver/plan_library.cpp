@@ -134,7 +134,10 @@ class TargetPlanner {
       return {estimate.arena_bytes, estimate.cost_ns};
     };
     residuals::Result chosen;
-    run_stage(session_, "choose-residuals", function.prims.get(), reproducer_arguments(choice_),
+    std::string arguments = reproducer_arguments(choice_) + " --mode=grad";
+    if (given.remat != Remat::automatic) arguments += given.remat == Remat::none ? " --remat=none" : " --remat=full";
+    if (given.memory_budget > 0) arguments += " --mem-budget=" + std::to_string(given.memory_budget);
+    run_stage(session_, "choose-residuals", options_.state == nullptr ? function.prims.get() : nullptr, arguments,
               [&] { chosen = residuals::choose_residuals(*function.prims, choice_.target, options, planner); });
     return chosen;
   }

@@ -3,6 +3,7 @@
 
 #include "cli/program.h"
 #include "driver/bindings.h"
+#include "driver/passes.h"
 #include "driver/session.h"
 #include "tcc/graph/passes.h"
 #include "tcc/support/files.h"
@@ -43,6 +44,22 @@ TEST(Session, AnInternalErrorLeavesAReproducer) {
   try {
     run_stage(session, "resolve", graph.get(), "", [] { throw Error(ExitCode::model, "type-error", "x", "wrong"); });
   } catch (const Error& error) { EXPECT_STREQ(error.what(), "x: error: wrong [type-error]"); }
+}
+
+TEST(Session, AReproducerOfAPassHasTheFlagsThatItReads) {
+  Options options;
+  EXPECT_EQ(pass_arguments(options, "canonicalize"), "--from=graph --pass=canonicalize --emit=graph");
+  options.mode = Mode::grad;
+  options.loss = "mse:of=p";
+  options.wrt = {"x", "w*"};
+  const std::string arguments = pass_arguments(options, "build-joint");
+  EXPECT_EQ(arguments, "--from=graph --mode=grad --loss='mse:of=p' --wrt='x' --wrt='w*' --pass=build-joint --emit=graph");
+  const test::Folder folder;
+  folder.write("small.graph", test::small_graph());
+  const test::Result result = test::run_tcc(
+      "--from=graph --pass=resolve --emit=graph=resolved.graph small.graph && \"$TCC\" " + arguments + " resolved.graph", folder.path());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("%grad.w2: f32[5, 2]"), std::string::npos) << result.out;
 }
 
 TEST(Bindings, NamesHoldAnyCharacter) {
