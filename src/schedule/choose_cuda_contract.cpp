@@ -348,9 +348,9 @@ bool choose_cuda_contract(Chooser& chooser, const std::string& first_dim) {
   const std::optional<Contraction> c = as_contraction(chooser.find(first_dim));
   if (!c || c->results() == 0 || c->length() == 0) return false;
   if (const std::optional<Matmul> mm = as_matmul(*c)) {
-    if (choose_tensor_cores(chooser, *c, *mm) || choose_tiles(chooser, *c, *mm)) return true;
+    if (choose_tensor_cores(chooser, *c, *mm) || choose_cuda_conv(chooser, *c) || choose_tiles(chooser, *c, *mm)) return true;
   }
-  return choose_cuda_image_sums(chooser, *c) || choose_warps(chooser, *c);
+  return choose_cuda_conv(chooser, *c) || choose_cuda_image_sums(chooser, *c) || choose_warps(chooser, *c);
 }
 
 }  // namespace tcc::schedule

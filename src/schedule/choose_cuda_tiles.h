@@ -46,4 +46,7 @@ int64_t bytes_of(const loop::Buffer& buffer);
 /// Products summed over whole images, as gradients of a convolution's weights are. False, and nothing chosen, for other nests.
 bool choose_cuda_image_sums(Chooser& chooser, const Contraction& c);
 
+/// Convolutions with enough channels and pixels: choose_cuda_conv.cpp. False, and nothing chosen, for other nests.
+bool choose_cuda_conv(Chooser& chooser, const Contraction& c);
+
 }  // namespace tcc::schedule

@@ -29,6 +29,36 @@ inline std::string conv_weight_gradient(int inputs, int outputs, int size, int w
          "\n      %v2: f32 = load %a1[%m, %j, %n, %p]\n      yield mul(%v1, %v2)\n    }\n    store %v0, %r0[%j, %i, %k, %l]\n  }\n}\n";
 }
 
+/// A convolution of square kernels with bias and relu; `turned`: with respect to the input, whose kernels are turned around.
+struct ConvShape {
+  int images, inputs, outputs, height, width, window;
+  int stride = 1, dilation = 1;
+  bool turned = false;
+};
+inline std::string convolution(const ConvShape& s) {
+  const auto text = [](int number) { return std::to_string(number); };
+  const int pad = s.window / 2 * s.dilation, reach = s.dilation * (s.window - 1);
+  const std::string rows = text((s.height + 2 * pad - reach - 1) / s.stride + 1),
+                    columns = text((s.width + 2 * pad - reach - 1) / s.stride + 1);
+  const auto at = [&](const std::string& pixel, const std::string& position) {
+    std::string index = pixel + (s.stride > 1 ? " * " + text(s.stride) : "");
+    if (s.window > 1) index += " + " + position + (s.dilation > 1 ? " * " + text(s.dilation) : "") + " - " + text(pad);
+    return index;
+  };
+  const auto position = [&](const std::string& name) {
+    return s.window == 1 ? "0" : s.turned ? "-" + name + " + " + text(s.window - 1) : name;
+  };
+  const std::string window = text(s.window), o = text(s.outputs), c = text(s.inputs), n = text(s.images);
+  return "unit (%a0: f32[" + n + ", " + c + ", " + text(s.height) + ", " + text(s.width) + "], %a1: f32[" + (s.turned ? c : o) + ", " +
+         (s.turned ? o : c) + ", " + window + ", " + window + "], %a2: f32[" + o + "]) -> (%r0: f32[" + n + ", " + o + ", " + rows + ", " +
+         columns + "]) {\n  map %i in " + n + ", %j in " + o + ", %k in " + rows + ", %l in " + columns +
+         " {\n    %v0: f32 = reduce sum %m in " + c + (s.window > 1 ? ", %n in " + window + ", %p in " + window : "") +
+         " {\n      %v1: f32 = load %a0[%i, %m, " + at("%k", "%n") + ", " + at("%l", "%p") + "]" + (s.window > 1 ? " else 0.0" : "") +
+         "\n      %v2: f32 = load %a1[" + (s.turned ? "%m, %j" : "%j, %m") + ", " + position("%n") + ", " + position("%p") +
+         "]\n      yield mul(%v1, %v2)\n    }\n    %v3: f32 = load %a2[%j]\n    store max(add(%v0, %v3), 0.0), %r0[%i, %j, %k, %l]\n  "
+         "}\n}\n";
+}
+
 /// Scores of attention: heads are no outer dim of the operands; scale and mask as epilogue.
 inline constexpr const char* kAttentionScores = R"(
 unit (%a0: f32[2, 40, 3, 32], %a1: f32[2, 36, 3, 32], %a2: f32[2, 1, 1, 36]) -> (%r0: f32[2, 3, 40, 36]) {

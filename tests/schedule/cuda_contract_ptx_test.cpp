@@ -75,6 +75,23 @@ TEST(CudaContractPtx, GradientsOfConvolutionsDontSpill) {
   ptx_of(pointwise, 1);
 }
 
+TEST(CudaContractPtx, ConvolutionsDontSpill) {
+  const examples::ConvShape shapes[] = {
+      {.images = 32, .inputs = 64, .outputs = 64, .height = 56, .width = 56, .window = 3},
+      {.images = 32, .inputs = 128, .outputs = 128, .height = 28, .width = 28, .window = 3, .turned = true},
+      {.images = 32, .inputs = 512, .outputs = 512, .height = 7, .width = 7, .window = 3},
+      {.images = 32, .inputs = 256, .outputs = 256, .height = 28, .width = 28, .window = 3, .stride = 2},
+      {.images = 32, .inputs = 3, .outputs = 64, .height = 224, .width = 224, .window = 7, .stride = 2},
+      {.images = 32, .inputs = 64, .outputs = 256, .height = 56, .width = 56, .window = 1},
+      {.images = 32, .inputs = 1024, .outputs = 256, .height = 14, .width = 14, .window = 1, .turned = true},
+      {.images = 32, .inputs = 512, .outputs = 1024, .height = 28, .width = 28, .window = 1, .stride = 2},
+  };
+  for (const examples::ConvShape& shape : shapes) {
+    const std::string ptx = ptx_of(examples::convolution(shape));
+    EXPECT_GT(count(ptx, "cp.async.c"), 0);
+  }
+}
+
 TEST(CudaColumnsPtx, SumsDownColumnsLoadSixteenBytesSeveralAtATime) {
   const std::string ptx = ptx_of(
       "unit (%a0: f32[65536, 2048]) -> (%r0: f32[2048]) {\n map %i in 2048 {\n %v0: f32 = reduce sum %j in 65536 { yield load %a0[%j, %i] "

@@ -11,6 +11,14 @@
 namespace tcc::schedule {
 namespace {
 
+/// A part of the chip, in which large tiles pay for less.
+Target few_multiprocessors(int count) {
+  Target target = Target::cuda_sm80();
+  target.flops_per_ns *= static_cast<double>(count) / target.cores;
+  target.cores = count;
+  return target;
+}
+
 /// One multiprocessor: the tile that suits it best is taken, however few of them there are.
 Target one_multiprocessor() {
   Target target = Target::cuda_sm80();
@@ -199,7 +207,32 @@ TEST(CudaContract, FewResults) {
   check(examples::kNarrow, Target::cuda_sm80());
 }
 
-TEST(CudaContract, Convolutions) {
+TEST(CudaContract, ConvolutionsHoldTilesOfChannelsByPixels) {
+  const examples::ConvShape shapes[] = {
+      {.images = 1, .inputs = 5, .outputs = 36, .height = 9, .width = 13, .window = 3},
+      {.images = 2, .inputs = 6, .outputs = 34, .height = 14, .width = 14, .window = 3, .turned = true},
+      {.images = 4, .inputs = 8, .outputs = 64, .height = 7, .width = 7, .window = 3},
+      {.images = 2, .inputs = 4, .outputs = 40, .height = 28, .width = 28, .window = 3, .stride = 2},
+      {.images = 1, .inputs = 3, .outputs = 33, .height = 15, .width = 57, .window = 3, .dilation = 2},
+      {.images = 1, .inputs = 3, .outputs = 64, .height = 18, .width = 32, .window = 7, .stride = 2},
+      {.images = 4, .inputs = 24, .outputs = 40, .height = 7, .width = 7, .window = 1},
+      {.images = 3, .inputs = 20, .outputs = 65, .height = 14, .width = 14, .window = 1, .turned = true},
+      {.images = 2, .inputs = 7, .outputs = 48, .height = 16, .width = 18, .window = 1, .stride = 2},
+      {.images = 1, .inputs = 16, .outputs = 64, .height = 4, .width = 56, .window = 1},
+  };
+  for (const examples::ConvShape& shape : shapes) {
+    const std::string schedule = check(examples::convolution(shape), few_multiprocessors(1));
+    EXPECT_TRUE(has(schedule, "j_1_0, k_1_1, l_1_1) stage(a0, shared, at=m_0")) << schedule;
+  }
+}
+
+TEST(CudaContract, ConvolutionsOfFewPixelsAreCutAlongTheChannels) {
+  const std::string few = examples::convolution({.images = 1, .inputs = 128, .outputs = 40, .height = 8, .width = 8, .window = 3});
+  const std::string schedule = check(few, few_multiprocessors(4), nullptr, 2);
+  EXPECT_TRUE(has(schedule, "split_reduce(v0, ") && has(schedule, "stage(a0, shared, at=m_1_part_0")) << schedule;
+}
+
+TEST(CudaContract, OtherConvolutions) {
   check(examples::kConv, Target::cuda_sm80());
   check(examples::kDepthwiseConv, Target::cuda_sm80());
 }

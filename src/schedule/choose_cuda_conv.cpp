@@ -1,0 +1,361 @@
+// Convolutions on CUDA as matmuls of channels by pixels, forward and with respect to the input:
+//
+//   r[b, o, h, w] = epilogue(sum over channels c, positions y, x of  image[b, c, h * 2 + y - 1, w * 2 + x - 1] * weight[o, c, y, x])
+//
+// A block holds a tile of output channels by pixels: some columns of some rows of some images, as the images' size has it (112 x 2, 28 x 8, a whole 14 x 14, four
+// of 7 x 7). It takes the sum a few channels at a time: their weights, and the part of the images under the tile with its border, are copied to shared memory
+// ahead of the products, zeros where they are outside of the image. A thread holds 8 channels by 8 pixels of a row (7, or 4 of two rows): with the positions of
+// the kernel unrolled it loads each pixel once for all of them. Neighbouring threads take neighbouring channels, so a warp loads weights of 8 channels, which lie
+// in different banks, and four pieces of rows.
+//
+// Where images and channels are few (7 x 7 for a small batch) the channels of the sum are cut into parts, as in choose_cuda_cut.cpp.
+#include <algorithm>
+#include <numeric>
+
+#include "schedule/choose_cuda_cut.h"
+#include "schedule/choose_cuda_tiles.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::schedule {
+
+using namespace tcc::loop;
+
+namespace {
+
+/// Threads along the output channels, and pixels' threads at most.
+constexpr int64_t kChannelThreads = 8, kMostPixelThreads = 32;
+/// Positions of a kernel, at most; those that are unrolled.
+constexpr int64_t kMostPositions = 64, kMostUnrolled = 9;
+/// Bytes of one stage of both copies, and of all stages, so that two blocks fit a multiprocessor.
+constexpr int64_t kMostStageBytes = 36 << 10, kMostBytes = 100 << 10;
+constexpr int64_t kMostStages = 3;
+/// Accesses of one thread that copy a step.
+constexpr int64_t kMostCopies = 18;
+/// A step of a block that nothing else keeps busy; a kernel more.
+constexpr double kStepNs = 400, kSecondKernelNs = 2500;
+/// Registers of a multiprocessor, and what a thread has beside one and a half for each result.
+constexpr int64_t kRegisters = 65536, kRegistersBeside = 72;
+/// Instructions for each element, or access of several, that a thread copies.
+constexpr double kCopyInstructions = 12;
+/// Share of the peak rate that choose_cuda_direct.cpp reaches, and what a step takes that nothing hides.
+constexpr double kDirectRate = 0.1, kDirectStepNs = 30;
+/// Cutting the sum must save that much of the time.
+constexpr double kWorthwhile = 0.85;
+constexpr int64_t kMostParts = 16;
+
+int64_t pieces(int64_t extent, int64_t piece) { return (extent + piece - 1) / piece; }
+
+/// Accesses of the epilogue for each result, above which a thread holds half as many.
+constexpr size_t kLongEpilogue = 8;
+
+/// The roles of the dims. `images` and `rows` may be null.
+struct Conv {
+  VarRef channels, images, rows, columns, sum;
+  std::vector<VarRef> batch;   ///< dims with blocks of their own
+  std::vector<VarRef> window;  ///< summed positions of the kernel
+  int64_t positions = 1;
+  bool long_epilogue = false;
+};
+
+bool is_plain(const Factor& factor, const VarRef& var) {
+  const int axis = factor.axis_of(var.get());
+  return axis >= 0 && factor.indices[static_cast<size_t>(axis)] == Index(var);
+}
+
+std::optional<Conv> as_conv(const Contraction& c) {
+  if (!c.neighbour || c.a.buffer == c.b.buffer || !c.a.buffer->strides.empty() || !c.b.buffer->strides.empty()) return std::nullopt;
+  for (const Factor* factor : {&c.a, &c.b}) {
+    for (const Index& index : factor->indices) {
+      for (const Term& term : index.terms()) {
+        if (term.atom.kind != Atom::Kind::var) return std::nullopt;
+      }
+    }
+  }
+  const int last = static_cast<int>(c.b.indices.size()) - 1;
+  if (last < 2) return std::nullopt;
+  Conv conv;
+  conv.columns = c.neighbour;
+  conv.sum = c.sums[0];
+  if (c.a.axis_of(conv.sum.get()) < 0 || c.b.axis_of(conv.sum.get()) < 0 || c.b.axis_of(conv.sum.get()) >= last) return std::nullopt;
+  for (size_t i = 1; i < c.sums.size(); i++) {
+    if (!c.a.uses(c.sums[i].get()) || !c.b.uses(c.sums[i].get())) return std::nullopt;
+    conv.window.push_back(c.sums[i]);
+    conv.positions *= c.sums[i]->extent;
+  }
+  for (const VarRef& var : c.only_a) {
+    if (is_plain(c.a, var) && (!conv.channels || var->extent > conv.channels->extent)) conv.channels = var;
+  }
+  if (!conv.channels) return std::nullopt;
+  const auto uses = [&](int axis, const VarRef& var) {
+    for (int other = 0; other <= last; other++) {
+      if (c.b.indices[static_cast<size_t>(other)].uses(var.get()) != (other == axis)) return false;
+    }
+    return true;
+  };
+  bool has_columns = false;
+  for (const VarRef& var : c.only_b) {
+    if (var == conv.columns) has_columns = uses(last, var);
+    else if (uses(last - 1, var) && !conv.rows) conv.rows = var;
+    else if (is_plain(c.b, var) && (!conv.images || var->extent > conv.images->extent)) conv.images = var;
+  }
+  // Without a window and with one dim of pixels it is a matmul.
+  if (!has_columns || (conv.window.empty() && !conv.rows) || conv.positions > kMostPositions) return std::nullopt;
+  for (const VarRef& var : c.dims) {
+    if (var != conv.channels && var != conv.columns && var != conv.rows && var != conv.images) conv.batch.push_back(var);
+  }
+  return conv;
+}
+
+/// How a block's tile is made up. Held: by one thread, neighbours along rows and columns.
+struct ConvTile {
+  int64_t held_channels = 8, held_rows = 1, held_columns = 8;
+  int64_t image_threads = 1, row_threads = 1, column_threads = 1;
+  int64_t step = 1;  ///< of the summed channels
+  int64_t threads() const { return kChannelThreads * image_threads * row_threads * column_threads; }
+  int64_t channels() const { return kChannelThreads * held_channels; }
+  int64_t rows() const { return held_rows * row_threads; }
+  int64_t columns() const { return held_columns * column_threads; }
+  int64_t held() const { return held_channels * held_rows * held_columns; }
+};
+
+/// Extents of the box of a factor that a step of the tile reads.
+std::vector<int64_t> box_of(const Factor& factor, const Conv& conv, const ConvTile& tile) {
+  std::vector<int64_t> box;
+  for (const Index& index : factor.indices) {
+    int64_t extent = 1;
+    for (const Term& term : index.terms()) {
+      const VarRef& var = term.atom.var;
+      int64_t along = 1;
+      if (var == conv.channels) along = tile.channels();
+      else if (var == conv.images) along = tile.image_threads;
+      else if (var == conv.rows) along = tile.rows();
+      else if (var == conv.columns) along = tile.columns();
+      else if (var == conv.sum) along = tile.step;
+      else if (std::find(conv.window.begin(), conv.window.end(), var) != conv.window.end()) along = var->extent;
+      extent += std::abs(term.coefficient) * (std::min(along, var->extent) - 1);
+    }
+    box.push_back(extent);
+  }
+  return box;
+}
+
+int64_t padded_bytes(const Factor& factor, const std::vector<int64_t>& box, int64_t pad) {
+  size_t row = box.size();
+  while (row > 1 && box[row - 1] == 1) row--;
+  int64_t count = 1;
+  for (size_t axis = box.size(); axis-- > 0;) count = count * box[axis] + (axis + 1 == row ? pad : 0);
+  return count * size_bytes(factor.buffer->dtype);
+}
+
+/// Rows of the images' copy start where four pixels are one access.
+int64_t pad_of_images(const Conv& conv, const ConvTile& tile, const Factor& factor) {
+  const std::vector<int64_t> box = box_of(factor, conv, tile);
+  return tile.held_columns % 4 == 0 && box.back() > 1 ? (4 - box.back() % 4) % 4 : 0;
+}
+
+/// Weights of neighbouring channels are in different banks.
+int64_t pad_of_weights(const Conv& conv, const ConvTile& tile, const Factor& factor) {
+  const std::vector<int64_t> box = box_of(factor, conv, tile);
+  const size_t channels = static_cast<size_t>(factor.axis_of(conv.channels.get()));
+  size_t row = box.size();
+  while (row > 1 && box[row - 1] == 1) row--;
+  if (channels + 1 >= row) return 0;
+  int64_t rows = 1;
+  for (size_t axis = channels + 1; axis + 1 < row; axis++) rows *= box[axis];
+  for (int64_t pad = 0; pad <= 4; pad += 4) {
+    if (rows * (box[row - 1] + pad) % 8 != 0) return pad;
+  }
+  return 0;
+}
+
+int64_t stage_bytes(const Contraction& c, const Conv& conv, const ConvTile& tile) {
+  return padded_bytes(c.a, box_of(c.a, conv, tile), pad_of_weights(conv, tile, c.a)) +
+         padded_bytes(c.b, box_of(c.b, conv, tile), pad_of_images(conv, tile, c.b));
+}
+
+/// Accesses of a thread for the copies of a step; each keeps its addresses in registers.
+int64_t copies_of(const Contraction& c, const Conv& conv, const ConvTile& tile) {
+  const auto accesses = [&](const Factor& factor, int64_t pad) {
+    const std::vector<int64_t> box = box_of(factor, conv, tile);
+    int64_t elements = 1;
+    for (const int64_t extent : box) elements *= extent;
+    int64_t together = std::max<int64_t>(1, copy_bytes(factor, box.back()) / size_bytes(factor.buffer->dtype));
+    if (pad > 0) together = std::gcd(together, pad);
+    return pieces(pieces(elements, together), tile.threads());
+  };
+  return accesses(c.a, pad_of_weights(conv, tile, c.a)) + accesses(c.b, pad_of_images(conv, tile, c.b));
+}
+
+/// The largest step of the sum, a divisor of it, whose copies leave room for others; 0 when none does.
+int64_t step_for(const Contraction& c, const Conv& conv, ConvTile tile) {
+  const int64_t most = conv.positions == 1 ? 16 : conv.positions <= 4 ? 8 : conv.positions <= kMostUnrolled ? 4 : 2;
+  for (int64_t step = most; step > 0; step--) {
+    tile.step = step;
+    if (conv.sum->extent % step == 0 && stage_bytes(c, conv, tile) <= kMostStageBytes && copies_of(c, conv, tile) <= kMostCopies)
+      return step;
+  }
+  return 0;
+}
+
+struct Choice {
+  ConvTile tile;
+  int64_t parts = 1;
+  double ns = 0;
+};
+
+double time_of(const Contraction& c, const Conv& conv, const ConvTile& tile, int64_t parts, const Target& target) {
+  int64_t blocks = parts * pieces(conv.channels->extent, tile.channels()) * pieces(conv.columns->extent, tile.columns());
+  if (conv.rows) blocks *= pieces(conv.rows->extent, tile.rows());
+  if (conv.images) blocks *= conv.images->extent / tile.image_threads;
+  for (const VarRef& var : conv.batch) blocks *= var->extent;
+  // Instructions of a thread for the products of one position: loads of weights and pixels (four at a time where rows are aligned), its share of the copies.
+  const double weights = static_cast<double>(tile.held_channels) * (conv.positions == 1 ? 0.5 : 1);
+  const double row = static_cast<double>(box_of(c.b, conv, tile).back()) / static_cast<double>(tile.column_threads);
+  const double across = conv.window.empty() ? 1 : static_cast<double>(conv.window.back()->extent);
+  const double pixels = static_cast<double>(tile.held_rows) * (row + across - 1) / across * (tile.held_columns % 4 == 0 ? 0.4 : 1);
+  const double copies = kCopyInstructions * static_cast<double>(copies_of(c, conv, tile)) / static_cast<double>(tile.step * conv.positions);
+  const double loads = weights + pixels;
+  const double held = static_cast<double>(tile.held());
+  const double efficiency = 0.85 * held / (held + loads + copies);
+  // The fullest multiprocessor runs its blocks a few at a time; its four schedulers take a warp each, and few warps leave latency unhidden.
+  const int64_t warps = pieces(tile.threads(), 32);
+  const int64_t at_a_time = std::clamp<int64_t>(kRegisters / ((kRegistersBeside + tile.held() * 3 / 2) * 32 * warps), 1, 4);
+  const double step =
+      2.0 * 128 * held * static_cast<double>(tile.step * conv.positions) / (target.flops_per_ns / target.cores * efficiency);
+  const auto together_ns = [&](int64_t count) {
+    const double hidden = std::min(1.0, 0.4 + 0.05 * static_cast<double>(count * warps));
+    return std::max(kStepNs, static_cast<double>(pieces(count * warps, 4)) * step / hidden);
+  };
+  const int64_t fullest = pieces(blocks, target.cores);
+  double of_step = static_cast<double>(fullest / at_a_time) * together_ns(at_a_time);
+  if (fullest % at_a_time != 0) of_step += together_ns(fullest % at_a_time);
+  double ns = static_cast<double>(conv.sum->extent / parts / tile.step + 1) * of_step;
+  if (parts > 1) ns += kSecondKernelNs + 2.0 * static_cast<double>(parts * c.results() * 4) / target.bytes_per_ns;
+  return ns;
+}
+
+std::vector<ConvTile> tiles_for(const Contraction& c, const Conv& conv) {
+  std::vector<ConvTile> tiles;
+  const int64_t width = conv.columns->extent, height = conv.rows ? conv.rows->extent : 1, images = conv.images ? conv.images->extent : 1;
+  for (const int64_t held_channels : {8, 4}) {
+    if (kChannelThreads * held_channels >= 2 * conv.channels->extent || (held_channels > 4 && conv.long_epilogue)) continue;
+    for (const auto& [held_rows, held_columns] : {std::pair<int64_t, int64_t>{1, 8}, {1, 7}, {2, 4}, {1, 4}}) {
+      if (held_columns > width || held_rows > height) continue;
+      const int64_t across = pieces(width, held_columns), down = pieces(height, held_rows);
+      const int64_t columns = pieces(across, pieces(across, kMostPixelThreads));
+      for (int64_t rows = 1; rows <= std::min(down, kMostPixelThreads / columns); rows++) {
+        // Masks must be about what a thread holds: other dims are divided evenly.
+        if (height % (rows * held_rows) != 0 && held_rows == 1) continue;
+        for (int64_t few = 1; few <= kMostPixelThreads / columns / rows && images % few == 0; few *= 2) {
+          ConvTile tile{held_channels, held_rows, held_columns, few, rows, columns};
+          if (tile.threads() < 64 || tile.threads() % 32 != 0) continue;  // all threads take part in copies
+          tile.step = step_for(c, conv, tile);
+          if (tile.step > 0) tiles.push_back(tile);
+        }
+      }
+    }
+  }
+  return tiles;
+}
+
+std::optional<Choice> best_choice(const Contraction& c, const Conv& conv, const Target& target) {
+  std::optional<Choice> whole, cut;
+  for (const ConvTile& tile : tiles_for(c, conv)) {
+    const double ns = time_of(c, conv, tile, 1, target);
+    if (!whole || ns < whole->ns) whole = Choice{tile, 1, ns};
+  }
+  if (!whole) return std::nullopt;
+  for (const ConvTile& tile : tiles_for(c, conv)) {
+    for (int64_t parts = 2; parts <= kMostParts; parts++) {
+      if (conv.sum->extent % (parts * tile.step) != 0 || conv.sum->extent / parts * conv.positions < 128) continue;
+      const double ns = time_of(c, conv, tile, parts, target);
+      if (ns < (cut ? cut->ns : whole->ns * kWorthwhile)) cut = Choice{tile, parts, ns};
+    }
+  }
+  return cut ? cut : whole;
+}
+
+/// What the sum takes without shared copies: products at a low rate, steps one after the other in parts of it.
+double direct_ns(const Contraction& c, const Target& target) {
+  const double length = static_cast<double>(c.length());
+  return std::max(2.0 * static_cast<double>(c.results()) * length / (target.flops_per_ns * kDirectRate),
+                  kDirectStepNs * std::max(length / static_cast<double>(kMostParts), std::min(length, 64.0)));
+}
+
+void schedule_conv(Chooser& chooser, const Contraction& c, const Conv& conv, const ConvTile& tile) {
+  std::vector<std::string> blocks, threads, held;
+  for (const VarRef& var : conv.batch) blocks.push_back(var->name);
+  if (conv.images) {
+    const std::string& images = conv.images->name;
+    chooser.split(images, tile.image_threads);
+    blocks.push_back(images + "_0");
+    threads.push_back(images + "_1");
+  }
+  const auto along = [&](const VarRef& var, int64_t thread_count, int64_t held_count) {
+    const std::string& name = var->name;
+    chooser.split(name, thread_count * held_count);
+    chooser.split(name + "_1", held_count);
+    blocks.push_back(name + "_0");
+    threads.push_back(name + "_1_0");
+    held.push_back(name + "_1_1");
+  };
+  if (conv.rows) along(conv.rows, tile.row_threads, tile.held_rows);
+  along(conv.columns, tile.column_threads, tile.held_columns);
+  const std::string& channels = conv.channels->name;
+  chooser.split(channels, tile.channels());
+  chooser.split(channels + "_1", kChannelThreads);
+  blocks.push_back(channels + "_0");
+  threads.push_back(channels + "_1_1");
+  held.insert(held.begin(), channels + "_1_0");
+  std::vector<std::string> order = blocks;
+  order.insert(order.end(), threads.begin(), threads.end());
+  order.insert(order.end(), held.begin(), held.end());
+  chooser.reorder(order);
+  for (const std::string& dim : blocks) chooser.bind(dim, "block");
+  for (const std::string& dim : threads) chooser.bind(dim, "thread");
+  for (const std::string& dim : held) chooser.unroll(dim);
+
+  const std::string& sum = conv.sum->name;
+  chooser.split(sum, tile.step);
+  int64_t unrolled = 1;
+  for (size_t i = conv.window.size(); i-- > 0;) {
+    unrolled *= conv.window[i]->extent;
+    if (unrolled > kMostUnrolled) break;
+    chooser.unroll(conv.window[i]->name);
+  }
+  if (conv.positions == 1 && tile.step % 4 == 0) {
+    if (tile.step > 4) chooser.split(sum + "_1", 4);
+    chooser.unroll(tile.step > 4 ? sum + "_1_1" : sum + "_1");
+  }
+  hold_tile(chooser, c, held);
+  stage_factor(chooser, c.b, sum + "_0", 0, pad_of_images(conv, tile, c.b));
+  stage_factor(chooser, c.a, sum + "_0", 0, pad_of_weights(conv, tile, c.a));
+  const int64_t stages = std::min(kMostStages, kMostBytes / stage_bytes(c, conv, tile));
+  const int64_t bytes = std::min(size_bytes(c.a.buffer->dtype), size_bytes(c.b.buffer->dtype));
+  if (bytes >= 4 && stages >= 2 && conv.sum->extent > tile.step) chooser.add("pipeline", {Chooser::arg(sum + "_0"), Chooser::arg(stages)});
+}
+
+}  // namespace
+
+bool choose_cuda_conv(Chooser& chooser, const Contraction& c) {
+  std::optional<Conv> conv = as_conv(c);
+  if (!conv) return false;
+  conv->long_epilogue = accesses_of(std::get<Loop>(chooser.find(c.dims[0]->name).node).body).size() > kLongEpilogue + 2;
+  const Target& target = chooser.target();
+  const std::optional<Choice> choice = best_choice(c, *conv, target);
+  if (!choice) return false;
+  if (choice->ns > direct_ns(c, target)) return false;
+  if (choice->parts == 1) {
+    schedule_conv(chooser, c, *conv, choice->tile);
+    return true;
+  }
+  const std::string first = c.dims[0]->name;
+  const std::optional<Contraction> part = as_contraction(chooser.find(cut_sum(chooser, c, choice->parts, 0)));
+  const std::optional<Conv> conv_part = part ? as_conv(*part) : std::nullopt;
+  if (!conv_part) internal_error("a part of the convolution `" + c.accumulator + "` is none");
+  schedule_conv(chooser, *part, *conv_part, choice->tile);
+  choose_cuda_sum_of_parts(chooser, first);
+  return true;
+}
+
+}  // namespace tcc::schedule
