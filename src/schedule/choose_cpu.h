@@ -110,7 +110,8 @@ class CpuNest {
 
   /// The register tile of the sum: rows (none: one), unrolled registers of a row, elements of a register.
   /// `apart`: what the dims of the sum inside this one give is summed apart; empty: none.
-  void tile_registers(const std::string& sum, const std::string& row, const std::vector<std::string>& registers, const std::string& apart = "");
+  void tile_registers(const std::string& sum, const std::string& row, const std::vector<std::string>& registers,
+                      const std::string& apart = "");
   /// For sums over several dims, such as those of convolutions: the dim inside of which they are summed apart, split for it where need be.
   std::string sum_apart(const std::vector<loop::Dim>& reduced);
   void partial_sums(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const loop::Dim& reduced);

@@ -7,9 +7,9 @@ namespace tcc::schedule {
 
 /// Work of one run of a block, with loops multiplied out.
 struct Work {
-  double ops = 0;           ///< arithmetic, a division counts 4, a transcendental function 20
-  double vector_ops = 0;    ///< the part of it that is inside a vector dim, in lanes
-  double load_bytes = 0;    ///< asked for, whether they hit a cache or not
+  double ops = 0;         ///< arithmetic, a division counts 4, a transcendental function 20
+  double vector_ops = 0;  ///< the part of it that is inside a vector dim, in lanes
+  double load_bytes = 0;  ///< asked for, whether they hit a cache or not
   /// From global and from shared memory, what unrolled loops load again counted once: it stays in registers.
   double global_bytes = 0, shared_bytes = 0;
   double unique_bytes = 0;  ///< each buffer's elements once

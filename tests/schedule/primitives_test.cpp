@@ -241,7 +241,8 @@ TEST(Schedule, TextReadsBack) {
 TEST(Schedule, WhatDoesNotFitIsNamed) {
   const loop::Unit unit =
       loop::parse_unit("unit (%a0: f32[4]) -> (%r0: f32[4]) { map %i in 4 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }", "unit");
-  for (const char* text : {"split(j, 4)", "bind(i, nowhere)", "fuse(i, j)", "tile(s, i)", "tile(s, j, apart=k)", "no_such(i)", "split(i, 4, 5)"}) {
+  for (const char* text :
+       {"split(j, 4)", "bind(i, nowhere)", "fuse(i, j)", "tile(s, i)", "tile(s, j, apart=k)", "no_such(i)", "split(i, 4, 5)"}) {
     try {
       apply(unit, parse_schedule(text, "schedule"), Target::cpu_v3());
       ADD_FAILURE() << text << " was accepted";

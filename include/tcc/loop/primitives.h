@@ -28,7 +28,8 @@ Unit bind(const Unit& unit, const std::string& dim, Bind kind);
 /// Interchanges the reduce that defines `accumulator` with the named dims of the map around it: their accumulators live in a buffer. A named dim of
 /// the reduce itself keeps partial results apart until the end. `apart`, unless empty, a dim of the reduce: what the dims inside it give is summed from
 /// zero, then added.
-Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<std::string>& dims, Space space, const std::string& apart = "");
+Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<std::string>& dims, Space space,
+          const std::string& apart = "");
 /// The let `scalar`, computed alike in several loops over a row, is computed once, into a buffer.
 Unit keep(const Unit& unit, const std::string& scalar, Space space);
 /// The let `scalar` is computed for all iterations that it depends on before its nest (`where`: top), into a temporary.
@@ -41,6 +42,8 @@ Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::
            int64_t phases = 1);
 /// How the shared copy of `buffer` that stage made lies in the banks: rows padded by `pad` elements, or 16-byte chunks swizzled by `swizzle_bits` bits (0: none).
 Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad);
+/// Products of the tile of `accumulator` with a zero that a select gives are skipped; not a number times such a zero counts as zero.
+Unit skip_zeros(const Unit& unit, const std::string& accumulator);
 /// The register tile of `accumulator`, a sum of products of two shared buffers, is computed by tensor cores and spread over warps_m x warps_n warps.
 Unit tensorize(const Unit& unit, const std::string& accumulator, const std::string& shape, int64_t warps_m, int64_t warps_n);
 /// The copies to shared memory in the body of the `for` dim run up to stages - 1 iterations ahead; its last iterations become a loop of their own.
