@@ -139,6 +139,7 @@ constexpr std::array kPrimitives = {
           const loop::Space space = parse_space(a.word("space", "registers"));
           return loop::tile(unit, accumulator, dims, space, a.word("apart", ""));
         }},
+    Row{"skip_zeros", [](const Unit& unit, Arguments& a) { return loop::skip_zeros(unit, a.name("a reduce")); }},
     Row{"keep",
         [](const Unit& unit, Arguments& a) {
           const std::string scalar = a.name("a let");

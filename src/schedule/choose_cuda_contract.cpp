@@ -346,7 +346,11 @@ void stage_factor(Chooser& chooser, const Factor& factor, const std::string& at,
 
 bool choose_cuda_contract(Chooser& chooser, const std::string& first_dim) {
   const std::optional<Contraction> c = as_contraction(chooser.find(first_dim));
-  if (!c || c->results() == 0 || c->length() == 0) return false;
+  if (!c) {
+    const std::optional<Contraction> spread = as_contraction(chooser.find(first_dim), true);
+    return spread && spread->results() > 0 && spread->length() > 0 && choose_cuda_conv(chooser, *spread);
+  }
+  if (c->results() == 0 || c->length() == 0) return false;
   if (const std::optional<Matmul> mm = as_matmul(*c)) {
     if (choose_tensor_cores(chooser, *c, *mm) || choose_cuda_conv(chooser, *c) || choose_tiles(chooser, *c, *mm)) return true;
   }

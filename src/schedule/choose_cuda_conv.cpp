@@ -37,6 +37,8 @@ constexpr double kStepNs = 400, kSecondKernelNs = 2500;
 constexpr int64_t kRegisters = 65536, kRegistersBeside = 72;
 /// Instructions for each element, or access of several, that a thread copies.
 constexpr double kCopyInstructions = 12;
+/// Of the loads from shared memory, those that are not joined with others.
+constexpr double kLoadShare = 0.7;
 /// Share of the peak rate that choose_cuda_direct.cpp reaches, and what a step takes that nothing hides.
 constexpr double kDirectRate = 0.1, kDirectStepNs = 30;
 /// Cutting the sum must save that much of the time.
@@ -54,6 +56,7 @@ struct Conv {
   std::vector<VarRef> batch;   ///< dims with blocks of their own
   std::vector<VarRef> window;  ///< summed positions of the kernel
   int64_t positions = 1;
+  int64_t spread = 1;  ///< the images' elements are that far apart, zeros between them
   bool long_epilogue = false;
 };
 
@@ -64,16 +67,25 @@ bool is_plain(const Factor& factor, const VarRef& var) {
 
 std::optional<Conv> as_conv(const Contraction& c) {
   if (!c.neighbour || c.a.buffer == c.b.buffer || !c.a.buffer->strides.empty() || !c.b.buffer->strides.empty()) return std::nullopt;
+  Conv conv;
+  if (c.a.spread) return std::nullopt;
   for (const Factor* factor : {&c.a, &c.b}) {
     for (const Index& index : factor->indices) {
       for (const Term& term : index.terms()) {
-        if (term.atom.kind != Atom::Kind::var) return std::nullopt;
+        if (term.atom.kind == Atom::Kind::var) continue;
+        if (term.atom.kind != Atom::Kind::floor_div || !factor->spread || index.terms().size() != 1 || term.coefficient != 1)
+          return std::nullopt;
+        if (conv.spread != 1 && conv.spread != term.atom.divisor) return std::nullopt;
+        conv.spread = term.atom.divisor;
+        for (const Term& inner : term.atom.operand->terms()) {
+          if (inner.atom.kind != Atom::Kind::var) return std::nullopt;
+        }
       }
     }
   }
+  if (c.b.spread != (conv.spread > 1)) return std::nullopt;
   const int last = static_cast<int>(c.b.indices.size()) - 1;
   if (last < 2) return std::nullopt;
-  Conv conv;
   conv.columns = c.neighbour;
   conv.sum = c.sums[0];
   if (c.a.axis_of(conv.sum.get()) < 0 || c.b.axis_of(conv.sum.get()) < 0 || c.b.axis_of(conv.sum.get()) >= last) return std::nullopt;
@@ -121,7 +133,7 @@ struct ConvTile {
 /// Extents of the box of a factor that a step of the tile reads.
 std::vector<int64_t> box_of(const Factor& factor, const Conv& conv, const ConvTile& tile) {
   std::vector<int64_t> box;
-  for (const Index& index : factor.indices) {
+  const auto extent_of = [&](const Index& index) {
     int64_t extent = 1;
     for (const Term& term : index.terms()) {
       const VarRef& var = term.atom.var;
@@ -133,6 +145,18 @@ std::vector<int64_t> box_of(const Factor& factor, const Conv& conv, const ConvTi
       else if (var == conv.sum) along = tile.step;
       else if (std::find(conv.window.begin(), conv.window.end(), var) != conv.window.end()) along = var->extent;
       extent += std::abs(term.coefficient) * (std::min(along, var->extent) - 1);
+    }
+    return extent;
+  };
+  for (const Index& index : factor.indices) {
+    const bool divided = !index.terms().empty() && index.terms()[0].atom.kind == Atom::Kind::floor_div;
+    int64_t extent = 1;
+    if (divided) {  // tiles start at multiples of the divisor
+      const Atom& atom = index.terms()[0].atom;
+      const int64_t start = ((atom.operand->constant() % atom.divisor) + atom.divisor) % atom.divisor;
+      extent = (start + extent_of(*atom.operand) - 1) / atom.divisor + 1;
+    } else {
+      extent = extent_of(index);
     }
     box.push_back(extent);
   }
@@ -212,16 +236,18 @@ double time_of(const Contraction& c, const Conv& conv, const ConvTile& tile, int
   const double weights = static_cast<double>(tile.held_channels) * (conv.positions == 1 ? 0.5 : 1);
   const double row = static_cast<double>(box_of(c.b, conv, tile).back()) / static_cast<double>(tile.column_threads);
   const double across = conv.window.empty() ? 1 : static_cast<double>(conv.window.back()->extent);
-  const double pixels = static_cast<double>(tile.held_rows) * (row + across - 1) / across * (tile.held_columns % 4 == 0 ? 0.4 : 1);
+  const double pixels = static_cast<double>(tile.held_rows) / static_cast<double>(conv.spread) * (row + across - 1) / across *
+                        (tile.held_columns % 4 == 0 ? 0.4 : 1);
   const double copies = kCopyInstructions * static_cast<double>(copies_of(c, conv, tile)) / static_cast<double>(tile.step * conv.positions);
   const double loads = weights + pixels;
-  const double held = static_cast<double>(tile.held());
-  const double efficiency = 0.85 * held / (held + loads + copies);
+  const double products = static_cast<double>(tile.held()) / static_cast<double>(conv.spread * conv.spread);
+  // Shared memory gives a warp one load a cycle, in which four warps compute.
+  const double efficiency = 0.85 * std::min(products / (products + loads + copies), products / (4 * kLoadShare * loads));
   // The fullest multiprocessor runs its blocks a few at a time; its four schedulers take a warp each, and few warps leave latency unhidden.
   const int64_t warps = pieces(tile.threads(), 32);
   const int64_t at_a_time = std::clamp<int64_t>(kRegisters / ((kRegistersBeside + tile.held() * 3 / 2) * 32 * warps), 1, 4);
   const double step =
-      2.0 * 128 * held * static_cast<double>(tile.step * conv.positions) / (target.flops_per_ns / target.cores * efficiency);
+      2.0 * 128 * products * static_cast<double>(tile.step * conv.positions) / (target.flops_per_ns / target.cores * efficiency);
   const auto together_ns = [&](int64_t count) {
     const double hidden = std::min(1.0, 0.4 + 0.05 * static_cast<double>(count * warps));
     return std::max(kStepNs, static_cast<double>(pieces(count * warps, 4)) * step / hidden);
@@ -239,7 +265,10 @@ std::vector<ConvTile> tiles_for(const Contraction& c, const Conv& conv) {
   const int64_t width = conv.columns->extent, height = conv.rows ? conv.rows->extent : 1, images = conv.images ? conv.images->extent : 1;
   for (const int64_t held_channels : {8, 4}) {
     if (kChannelThreads * held_channels >= 2 * conv.channels->extent || (held_channels > 4 && conv.long_epilogue)) continue;
-    for (const auto& [held_rows, held_columns] : {std::pair<int64_t, int64_t>{1, 8}, {1, 7}, {2, 4}, {1, 4}}) {
+    for (const auto& [held_rows, held_columns] : {std::pair<int64_t, int64_t>{1, 8}, {1, 7}, {2, 4}, {1, 4}, {4, 4}}) {
+      // Which products are with zeros is the same for all threads.
+      if (held_rows % conv.spread != 0 || held_columns % conv.spread != 0 || (held_rows == 4 && (conv.spread == 1 || held_channels > 4)))
+        continue;
       if (held_columns > width || held_rows > height) continue;
       const int64_t across = pieces(width, held_columns), down = pieces(height, held_rows);
       const int64_t columns = pieces(across, pieces(across, kMostPixelThreads));
@@ -328,6 +357,7 @@ void schedule_conv(Chooser& chooser, const Contraction& c, const Conv& conv, con
     chooser.unroll(tile.step > 4 ? sum + "_1_1" : sum + "_1");
   }
   hold_tile(chooser, c, held);
+  if (conv.spread > 1) chooser.add("skip_zeros", {Chooser::arg(c.accumulator)});
   stage_factor(chooser, c.b, sum + "_0", 0, pad_of_images(conv, tile, c.b));
   stage_factor(chooser, c.a, sum + "_0", 0, pad_of_weights(conv, tile, c.a));
   const int64_t stages = std::min(kMostStages, kMostBytes / stage_bytes(c, conv, tile));
@@ -350,7 +380,7 @@ bool choose_cuda_conv(Chooser& chooser, const Contraction& c) {
     return true;
   }
   const std::string first = c.dims[0]->name;
-  const std::optional<Contraction> part = as_contraction(chooser.find(cut_sum(chooser, c, choice->parts, 0)));
+  const std::optional<Contraction> part = as_contraction(chooser.find(cut_sum(chooser, c, choice->parts, 0)), true);
   const std::optional<Conv> conv_part = part ? as_conv(*part) : std::nullopt;
   if (!conv_part) internal_error("a part of the convolution `" + c.accumulator + "` is none");
   schedule_conv(chooser, *part, *conv_part, choice->tile);

@@ -64,7 +64,7 @@ std::optional<Factor> as_factor(ExprPtr expr, const std::map<const Scalar*, Expr
 
 }  // namespace
 
-std::optional<Contraction> as_contraction(const Stmt& stmt) {
+std::optional<Contraction> as_contraction(const Stmt& stmt, bool with_spread) {
   const auto* nest = std::get_if<Loop>(&stmt.node);
   if (!nest || nest->kind != Loop::Kind::map || nest->where || nest->tile) return std::nullopt;
   const Reduce* reduce = nullptr;
@@ -96,7 +96,15 @@ std::optional<Contraction> as_contraction(const Stmt& stmt) {
     product = found->second;
   }
   if (product->kind != Expr::Kind::op || product->op != Op::mul_) return std::nullopt;
-  std::optional<Factor> a = as_factor(product->args[0], lets), b = as_factor(product->args[1], lets);
+  const auto factor_of = [&](ExprPtr expr) {
+    const bool spread =
+        with_spread && product == state.value && expr->kind == Expr::Kind::op && expr->op == Op::select_ && is_zero(expr->args[2]);
+    if (spread) expr = expr->args[1];
+    std::optional<Factor> factor = as_factor(expr, lets);
+    if (factor) factor->spread = spread;
+    return factor;
+  };
+  std::optional<Factor> a = factor_of(product->args[0]), b = factor_of(product->args[1]);
   if (!a || !b) return std::nullopt;
 
   Contraction result;

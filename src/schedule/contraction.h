@@ -14,6 +14,7 @@ struct Factor {
   loop::BufferRef buffer;
   std::vector<loop::Index> indices;
   bool guarded = false;                     ///< load with `else 0`
+  bool spread = false;                      ///< zero where a condition on the dims says so: elements with zeros between them
   int axis_of(const loop::Var* var) const;  ///< the one axis whose index is var + things without it; -1
   bool uses(const loop::Var* var) const;
 };
@@ -30,6 +31,7 @@ struct Contraction {
   int64_t results() const;
   int64_t length() const;  ///< of the sum
 };
-std::optional<Contraction> as_contraction(const loop::Stmt& stmt);
+/// `with_spread`: also where a factor is spread by zeros, select(condition, load, 0).
+std::optional<Contraction> as_contraction(const loop::Stmt& stmt, bool with_spread = false);
 
 }  // namespace tcc::schedule

@@ -45,7 +45,10 @@ class Meter {
 
   void visit_statement(const Stmt& stmt, double times, bool vector) {
     if (const auto* loop = std::get_if<Loop>(&stmt.node)) {
-      count(loop->where, times, vector);
+      for (const ExprPtr& condition : conjuncts(loop->where)) {
+        if (const double share = share_known(condition); share < 1) times *= share;
+        else count(condition, times, vector);
+      }
     } else if (const auto* reduce = std::get_if<Reduce>(&stmt.node)) {
       count(reduce->where, times, vector);
       count_states(reduce->states, times, vector);
@@ -78,6 +81,19 @@ class Meter {
       return;
     }
     for_each_inner_block(const_cast<Stmt&>(stmt), [&](Block& inner) { run(inner, times, vector); });
+  }
+
+  /// The share of iterations for which `x mod d < n` holds, where unrolled loops decide it when the kernel is made; else 1.
+  double share_known(const ExprPtr& condition) const {
+    const std::optional<UpperBound> bound = as_upper_bound(condition);
+    if (!bound || bound->index.terms().size() != 1 || bound->index.constant() != 0) return 1;
+    const Term& term = bound->index.terms()[0];
+    if (term.atom.kind != Atom::Kind::mod || term.coefficient != 1 || bound->high >= term.atom.divisor) return 1;
+    for (const Term& inner : term.atom.operand->terms()) {
+      if (inner.atom.kind != Atom::Kind::var || std::find(unrolled_.begin(), unrolled_.end(), inner.atom.var.get()) == unrolled_.end())
+        return 1;
+    }
+    return static_cast<double>(bound->high) / static_cast<double>(term.atom.divisor);
   }
 
   void count_states(const std::vector<State>& states, double times, bool vector) {

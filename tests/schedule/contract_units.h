@@ -59,6 +59,25 @@ inline std::string convolution(const ConvShape& s) {
          "}\n}\n";
 }
 
+/// Gradient of a convolution with stride 2 for its input of height x width: zeros between the elements of the results' gradient.
+inline std::string strided_input_gradient(int images, int outputs, int inputs, int height, int width, int window) {
+  const auto text = [](int number) { return std::to_string(number); };
+  const int pad = window / 2;
+  const auto rows = [&](int size) { return text((size + 2 * pad - window) / 2 + 1); };
+  const auto at = [&](const std::string& pixel, const std::string& position) {
+    return window == 1 ? pixel : "(" + pixel + " + " + position + " - " + text(window - 1 - pad) + ")";
+  };
+  const std::string k = at("%k", "%n"), l = at("%l", "%p"), o = text(outputs), c = text(inputs), n = text(images), w = text(window),
+                    turned = window == 1 ? "0, 0" : "-%n + " + text(window - 1) + ", -%p + " + text(window - 1),
+                    image = ", " + text(height) + ", " + text(width) + "]";
+  return "unit (%a0: f32[" + n + ", " + o + ", " + rows(height) + ", " + rows(width) + "], %a1: f32[" + o + ", " + c + ", " + w + ", " + w +
+         "]) -> (%r0: f32[" + n + ", " + c + image + ") {\n  map %i in " + n + ", %j in " + c + ", %k in " + text(height) + ", %l in " +
+         text(width) + " {\n    %v0: f32 = reduce sum %m in " + o + (window == 1 ? "" : ", %n in " + w + ", %p in " + w) +
+         " {\n      %v1: f32 = load %a0[%i, %m, " + k + " / 2, " + l + " / 2]" + (window == 1 ? "" : " else 0.0") +
+         "\n      %v2: f32 = load %a1[%m, %j, " + turned + "]\n      yield mul(select(and(lt(index(" + k + " mod 2), 1), lt(index(" + l +
+         " mod 2), 1)), %v1, 0.0), %v2)\n    }\n    store %v0, %r0[%i, %j, %k, %l]\n  }\n}\n";
+}
+
 /// Scores of attention: heads are no outer dim of the operands; scale and mask as epilogue.
 inline constexpr const char* kAttentionScores = R"(
 unit (%a0: f32[2, 40, 3, 32], %a1: f32[2, 36, 3, 32], %a2: f32[2, 1, 1, 36]) -> (%r0: f32[2, 3, 40, 36]) {

@@ -92,6 +92,14 @@ TEST(CudaContractPtx, ConvolutionsDontSpill) {
   }
 }
 
+TEST(CudaContractPtx, GradientsOfStridedConvolutionsHaveNoProductsWithZeros) {
+  for (const int size : {14, 28, 56}) {
+    const std::string ptx = ptx_of(examples::strided_input_gradient(32, 256, 256, size, size, 3));
+    EXPECT_EQ(count(ptx, "fma.rn.f32"), 2 * 9 * (size == 14 ? 64 : 32) / 4) << size;  // the steady loop and the last steps
+    EXPECT_EQ(count(ptx, "selp.f32"), 0);
+  }
+}
+
 TEST(CudaColumnsPtx, SumsDownColumnsLoadSixteenBytesSeveralAtATime) {
   const std::string ptx = ptx_of(
       "unit (%a0: f32[65536, 2048]) -> (%r0: f32[2048]) {\n map %i in 2048 {\n %v0: f32 = reduce sum %j in 65536 { yield load %a0[%j, %i] "

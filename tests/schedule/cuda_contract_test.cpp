@@ -232,6 +232,15 @@ TEST(CudaContract, ConvolutionsOfFewPixelsAreCutAlongTheChannels) {
   EXPECT_TRUE(has(schedule, "split_reduce(v0, ") && has(schedule, "stage(a0, shared, at=m_1_part_0")) << schedule;
 }
 
+TEST(CudaContract, GradientsOfStridedConvolutionsSkipZeros) {
+  for (const auto& [window, height, width] : {std::tuple{1, 14, 14}, {3, 12, 15}, {5, 9, 12}, {3, 6, 28}}) {
+    const std::string schedule = check(examples::strided_input_gradient(2, 6, 34, height, width, window), few_multiprocessors(1));
+    EXPECT_TRUE(has(schedule, "skip_zeros(v0) stage(a0, shared")) << schedule;
+  }
+  const std::string cut = check(examples::strided_input_gradient(1, 64, 34, 16, 16, 3), few_multiprocessors(8), nullptr, 2);
+  EXPECT_TRUE(has(cut, "skip_zeros(v0_part) stage(a0, shared")) << cut;
+}
+
 TEST(CudaContract, OtherConvolutions) {
   check(examples::kConv, Target::cuda_sm80());
   check(examples::kDepthwiseConv, Target::cuda_sm80());

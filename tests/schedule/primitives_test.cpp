@@ -187,6 +187,25 @@ const Case kCases[] = {
           map %i in 1 bind(serial) {
             %s: f32 = reduce sum %part in 10 bind(serial) { yield load %s.parts[%part, %i] }
             store %s, %r0[%i] } })"},
+    {"SkipZerosGuardsProducts",
+     R"(unit (%a0: f32[2], %a1: f32[3, 4]) -> (%r0: f32[4]) { map %i in 4 {
+          %s: f32 = reduce sum %k in 3 { %x: f32 = load %a0[(%i + %k) / 2] else 0.0
+            %y: f32 = load %a1[%k, %i]
+            yield mul(select(lt(index((%i + %k) mod 2), 1), %x, 0.0), %y) }
+          store %s, %r0[%i] } })",
+     "unroll(i) tile(s, i) skip_zeros(s)",
+     R"(unit (%a0: f32[2], %a1: f32[3, 4]) -> (%r0: f32[4]) {
+          alloc %s.tile: f32[4] registers
+          map %i.init in 4 bind(unroll) { store 0.0, %s.tile[%i.init] }
+          for %k in 3 bind(serial) {
+            map %i in 4 bind(unroll) where lt(index((%i + %k) mod 2), 1) {
+              %x: f32 = load %a0[(%i + %k) / 2] else 0.0
+              %y: f32 = load %a1[%k, %i]
+              %s.old: f32 = load %s.tile[%i]
+              store add(%s.old, mul(%x, %y)), %s.tile[%i] } }
+          map %i.out in 4 bind(unroll) {
+            %s: f32 = load %s.tile[%i.out]
+            store %s, %r0[%i.out] } })"},
     {"SplitReduceInMultiplesReadsZerosPastTheEnd",
      R"(unit (%a0: f32[22, 3], %a1: f32[22]) -> (%r0: f32[3]) { map %i in 3 {
           %s: f32 = reduce sum %k in 22 { %x: f32 = load %a0[%k, %i]
