@@ -26,6 +26,8 @@ namespace {
 constexpr int64_t kChannelThreads = 8, kMostPixelThreads = 32;
 /// Positions of a kernel, at most; those that are unrolled.
 constexpr int64_t kMostPositions = 64, kMostUnrolled = 9;
+/// Products of a step that are unrolled altogether, at most.
+constexpr int64_t kMostProducts = 1200;
 /// Bytes of one stage of both copies, and of all stages, so that two blocks fit a multiprocessor.
 constexpr int64_t kMostStageBytes = 36 << 10, kMostBytes = 100 << 10;
 constexpr int64_t kMostStages = 3;
@@ -37,8 +39,6 @@ constexpr double kStepNs = 400, kSecondKernelNs = 2500;
 constexpr int64_t kRegisters = 65536, kRegistersBeside = 72;
 /// Instructions for each element, or access of several, that a thread copies.
 constexpr double kCopyInstructions = 12;
-/// Of the loads from shared memory, those that are not joined with others.
-constexpr double kLoadShare = 0.7;
 /// Share of the peak rate that choose_cuda_direct.cpp reaches, and what a step takes that nothing hides.
 constexpr double kDirectRate = 0.1, kDirectStepNs = 30;
 /// Cutting the sum must save that much of the time.
@@ -177,6 +177,11 @@ int64_t pad_of_images(const Conv& conv, const ConvTile& tile, const Factor& fact
   return tile.held_columns % 4 == 0 && box.back() > 1 ? (4 - box.back() % 4) % 4 : 0;
 }
 
+/// Whether the weights of an output channel are neighbours in memory.
+bool sums_along_weights(const Factor& weights, const Conv& conv) {
+  return weights.axis_of(conv.sum.get()) > weights.axis_of(conv.channels.get());
+}
+
 /// Weights of neighbouring channels are in different banks.
 int64_t pad_of_weights(const Conv& conv, const ConvTile& tile, const Factor& factor) {
   const std::vector<int64_t> box = box_of(factor, conv, tile);
@@ -186,10 +191,19 @@ int64_t pad_of_weights(const Conv& conv, const ConvTile& tile, const Factor& fac
   if (channels + 1 >= row) return 0;
   int64_t rows = 1;
   for (size_t axis = channels + 1; axis + 1 < row; axis++) rows *= box[axis];
+  // Three weights of a kernel's row are one access, or two, where rows of them start at multiples of four.
+  if (row == box.size() && box.back() == 3 && !sums_along_weights(factor, conv)) return 1;
   for (int64_t pad = 0; pad <= 4; pad += 4) {
     if (rows * (box[row - 1] + pad) % 8 != 0) return pad;
   }
   return 0;
+}
+
+/// Whether all products of a step are unrolled, so that weights of neighbouring channels of the sum are loaded together.
+bool unrolls_step(const Contraction& c, const Conv& conv, const ConvTile& tile) {
+  const int64_t positions = tile.step * conv.positions;
+  return conv.positions > 1 && conv.positions <= kMostUnrolled && positions % 4 == 0 && sums_along_weights(c.a, conv) &&
+         positions * tile.held() <= kMostProducts;
 }
 
 int64_t stage_bytes(const Contraction& c, const Conv& conv, const ConvTile& tile) {
@@ -233,7 +247,9 @@ double time_of(const Contraction& c, const Conv& conv, const ConvTile& tile, int
   if (conv.images) blocks *= conv.images->extent / tile.image_threads;
   for (const VarRef& var : conv.batch) blocks *= var->extent;
   // Instructions of a thread for the products of one position: loads of weights and pixels (four at a time where rows are aligned), its share of the copies.
-  const double weights = static_cast<double>(tile.held_channels) * (conv.positions == 1 ? 0.5 : 1);
+  double weights = static_cast<double>(tile.held_channels);
+  if (sums_along_weights(c.a, conv)) weights *= conv.positions == 1 || unrolls_step(c, conv, tile) ? 0.3 : 1;
+  else if (!conv.window.empty() && conv.window.back()->extent == 3) weights *= 0.7;
   const double row = static_cast<double>(box_of(c.b, conv, tile).back()) / static_cast<double>(tile.column_threads);
   const double across = conv.window.empty() ? 1 : static_cast<double>(conv.window.back()->extent);
   const double pixels = static_cast<double>(tile.held_rows) / static_cast<double>(conv.spread) * (row + across - 1) / across *
@@ -242,7 +258,7 @@ double time_of(const Contraction& c, const Conv& conv, const ConvTile& tile, int
   const double loads = weights + pixels;
   const double products = static_cast<double>(tile.held()) / static_cast<double>(conv.spread * conv.spread);
   // Shared memory gives a warp one load a cycle, in which four warps compute.
-  const double efficiency = 0.85 * std::min(products / (products + loads + copies), products / (4 * kLoadShare * loads));
+  const double efficiency = 0.85 * std::min(products / (products + loads + copies), products / (4 * loads));
   // The fullest multiprocessor runs its blocks a few at a time; its four schedulers take a warp each, and few warps leave latency unhidden.
   const int64_t warps = pieces(tile.threads(), 32);
   const int64_t at_a_time = std::clamp<int64_t>(kRegisters / ((kRegistersBeside + tile.held() * 3 / 2) * 32 * warps), 1, 4);
@@ -352,6 +368,7 @@ void schedule_conv(Chooser& chooser, const Contraction& c, const Conv& conv, con
     if (unrolled > kMostUnrolled) break;
     chooser.unroll(conv.window[i]->name);
   }
+  if (unrolls_step(c, conv, tile)) chooser.unroll(sum + "_1");
   if (conv.positions == 1 && tile.step % 4 == 0) {
     if (tile.step > 4) chooser.split(sum + "_1", 4);
     chooser.unroll(tile.step > 4 ? sum + "_1_1" : sum + "_1");
