@@ -26,6 +26,8 @@ constexpr int64_t kMostUnrolled = 8;
 /// Bytes of one stage of both copies, so that two blocks of two or three stages fit a multiprocessor.
 constexpr int64_t kMostStageBytes = 36 << 10;
 constexpr int kStages = 3;
+/// Accesses of one thread that copy a step: their addresses are kept in registers.
+constexpr int64_t kMostCopies = 96;
 
 /// The sum's dims are images and what a step takes of one.
 struct Step {
@@ -103,6 +105,13 @@ std::optional<Matmul> as_image_sum(const Contraction& c) {
   return mm;
 }
 
+/// Accesses that copy a step of the factor for so many channels.
+int64_t copies_of(const Factor& factor, int64_t channels, const Contraction& c, const Step& step) {
+  const int64_t together =
+      copy_bytes(factor, box_along(factor, static_cast<int>(factor.indices.size()) - 1, c, step)) / size_bytes(factor.buffer->dtype);
+  return channels * box_of(factor, c, step) / together;
+}
+
 /// The longest step whose copies for the tile leave room for others.
 std::optional<Step> step_for(const Contraction& c, const ThreadTile& tile) {
   const int64_t width = c.sums.back()->extent, height = c.sums[c.sums.size() - 2]->extent;
@@ -114,6 +123,8 @@ std::optional<Step> step_for(const Contraction& c, const ThreadTile& tile) {
   for (const Step& step : steps) {
     const int64_t bytes =
         tile.m * box_of(c.a, c, step) * size_bytes(c.a.buffer->dtype) + tile.n * box_of(c.b, c, step) * size_bytes(c.b.buffer->dtype);
+    const int64_t copies = copies_of(c.a, tile.m, c, step) + copies_of(c.b, tile.n, c, step);
+    if (copies > kMostCopies * tile.threads_m * tile.threads_n) continue;
     if (bytes <= kMostStageBytes && pad_of(c.a, c, step) && pad_of(c.b, c, step)) return step;
   }
   return std::nullopt;
