@@ -139,7 +139,7 @@ TEST(PrimsRandom, NothingIsStored) {
   visit(graph->body.results[1]->producer);
   for (const Node* node : seen) {
     const Lowering lowering = info(node->op).lowering;
-    if (lowering != Lowering::create && lowering != Lowering::view) EXPECT_FALSE(of_first.contains(node)) << print(*node);
+    if (lowering != Lowering::create && lowering != Lowering::view) { EXPECT_FALSE(of_first.contains(node)) << print(*node); }
   }
 }
 
