@@ -233,8 +233,7 @@ TEST(PrimsRandom, DropoutKeepsAndScales) {
       for (int64_t i = 0; i < out[0].count(); ++i) {
         const bool keeps = out[1].as_int64(i) != 0;
         kept += keeps;
-        if (keeps) ASSERT_NEAR(out[0].as_double(i), scaled.as_double(0), 1e-6);
-        else ASSERT_EQ(out[0].as_double(i), 0);
+        ASSERT_NEAR(out[0].as_double(i), keeps ? scaled.as_double(0) : 0, keeps ? 1e-6 : 0);
       }
       EXPECT_NEAR(static_cast<double>(kept) / 20000, 1 - ratio, 5 * std::sqrt(ratio * (1 - ratio) / 20000)) << ratio;
     }
