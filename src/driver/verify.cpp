@@ -36,6 +36,24 @@ class TemporaryLibrary {
 
 bool same(double found, double expected) { return found == expected || (std::isnan(found) && std::isnan(expected)); }
 
+Tolerance with_options(Tolerance tolerance, const VerifyOptions& options) {
+  if (options.rtol) tolerance.rtol = *options.rtol;
+  if (options.atol) tolerance.atol = *options.atol;
+  return tolerance;
+}
+
+/// Over elements that are finite.
+double largest_magnitude(const Tensor& tensor) {
+  double largest = 0;
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    const double value = std::abs(tensor.as_double(i));
+    if (std::isfinite(value)) largest = std::max(largest, value);
+  }
+  return largest;
+}
+
+bool is_gradient(const std::string& output) { return output.starts_with("grad."); }
+
 struct Place {
   size_t node;
   int result;
@@ -64,11 +82,9 @@ Tolerance default_tolerance(DType dtype) {
   }
 }
 
-Tolerance tolerance_for(DType dtype, const VerifyOptions& options) {
-  Tolerance tolerance = default_tolerance(dtype);
-  if (options.rtol) tolerance.rtol = *options.rtol;
-  if (options.atol) tolerance.atol = *options.atol;
-  return tolerance;
+Tolerance gradient_tolerance(DType dtype, double largest, double largest_of_model) {
+  const Tolerance tolerance = default_tolerance(dtype);
+  return {10 * tolerance.rtol, tolerance.atol * std::max(largest, largest_of_model / 100)};
 }
 
 Comparison compare(const Tensor& found, const Tensor& expected, const Tolerance& tolerance) {
@@ -123,8 +139,15 @@ Verification verify_prims(const Graph& prims, const std::vector<Tensor>& inputs,
   Verification result;
   result.expected = interpret(prims, inputs, true);
   result.device = instance.device_name();
+  double largest_gradient = 0;
   for (size_t i = 0; i < found.size(); ++i) {
-    result.outputs.push_back(compare(found[i], result.expected[i], tolerance_for(found[i].dtype(), verify)));
+    if (is_gradient(prims.output_names[i])) largest_gradient = std::max(largest_gradient, largest_magnitude(result.expected[i]));
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    Tolerance tolerance = default_tolerance(found[i].dtype());
+    if (is_gradient(prims.output_names[i]))
+      tolerance = gradient_tolerance(found[i].dtype(), largest_magnitude(result.expected[i]), largest_gradient);
+    result.outputs.push_back(compare(found[i], result.expected[i], with_options(tolerance, verify)));
     result.passed &= result.outputs.back().num_wrong == 0;
   }
   return result;

@@ -18,6 +18,9 @@ struct Tolerance {
 };
 /// What rounding alone explains for a whole model of that dtype; exact for integers.
 Tolerance default_tolerance(DType dtype);
+/// Of a gradient, whose elements are sums that cancel: ten times the relative tolerance, and the absolute one in units of the tensor's largest
+/// element, or a hundredth of it in units of the model's largest gradient.
+Tolerance gradient_tolerance(DType dtype, double largest, double largest_of_model);
 
 struct Comparison {
   int64_t num_elements = 0, num_wrong = 0;
@@ -34,7 +37,6 @@ struct VerifyOptions {
   int threads = 0;
   std::optional<double> rtol, atol;  ///< in the place of the defaults of every dtype
 };
-Tolerance tolerance_for(DType dtype, const VerifyOptions& options);
 
 struct Verification {
   std::string device;
