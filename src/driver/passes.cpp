@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "driver/emit.h"
+#include "tcc/autograd/autograd.h"
 #include "tcc/autograd/optimizer.h"
 #include "tcc/support/diagnostics.h"
 
@@ -55,7 +56,7 @@ constexpr auto kPasses = std::to_array<Pass>({
      GraphStage::resolved},
     {{"build-joint", "adds the loss and the nodes that compute gradients"},
      [](Session& session, PassState& state) {
-       state.graph = build_joint(*state.graph, gradient_options(session.options), session.diagnostics, &state.report);
+       state.graph = build_joint(*state.graph, gradient_options(session.options), session.diagnostics);
      },
      GraphStage::resolved},
     {{"decompose", "composites become prims, implicit broadcasts explicit"},

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "driver/session.h"
-#include "tcc/autograd/autograd.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/graph/graph.h"
 #include "tcc/graph/passes.h"
@@ -18,7 +17,6 @@ struct PassState {
   std::unique_ptr<Graph> graph;
   GraphStage stage = GraphStage::imported;  ///< what the verifier may ask of it
   Bindings bindings;
-  GradReport report;  ///< of build-joint
 };
 
 /// What runs one pass alone on a printed graph, behind `tcc`: the first line of a reproducer.

@@ -1,8 +1,10 @@
 // Each function for each target: what is saved and recomputed, units of work, a plan.
 #include <algorithm>
+#include <set>
 
 #include "driver/build.h"
 #include "driver/kernels.h"
+#include "link/weights_layout.h"
 #include "tcc/loop/loop.h"
 #include "tcc/residuals/residuals.h"
 #include "tcc/support/diagnostics.h"
@@ -21,21 +23,22 @@ void verify_plan(const plan::Plan& plan) {
   require_well_formed("make-plan", faults);
 }
 
-/// What an instance allocates whatever function it runs: the state, and the weights that are no state, each on 256 bytes.
+/// What an instance allocates whatever function it runs: the state, and the weights that are no state, equal ones once.
 int64_t fixed_bytes(const Functions& functions) {
   constexpr int64_t kAlignment = 256;
-  int64_t bytes = functions.state.state_bytes + kAlignment * static_cast<int64_t>(functions.scalars.size());
-  std::vector<const Tensor*> counted;  // functions share weights
+  std::vector<Tensor> weights;
   for (const Function& function : functions.list) {
     for (const auto& weight : function.prims->weights()) {
-      if (functions.state.find(weight->name) != nullptr) continue;
-      const bool known = std::any_of(counted.begin(), counted.end(), [&](const Tensor* tensor) {
-        return tensor->dtype() == weight->tensor.dtype() && tensor->shape() == weight->tensor.shape() && tensor->same_bytes(weight->tensor);
-      });
-      if (known) continue;
-      counted.push_back(&weight->tensor);
-      bytes += (weight->tensor.size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+      if (functions.state.find(weight->name) == nullptr) weights.push_back(weight->tensor);
     }
+  }
+  const link::WeightsLayout layout = link::lay_out_weights(weights);
+  std::set<uint64_t> counted;  // offsets: equal weights have one
+  auto bytes =
+      static_cast<int64_t>(program::state_block_bytes(static_cast<uint64_t>(functions.state.state_bytes), functions.scalars.size()));
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i].size_bytes() == 0 || !counted.insert(layout.offsets[i]).second) continue;
+    bytes += (weights[i].size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
   }
   return bytes;
 }
@@ -53,8 +56,9 @@ bool uses_gradients(const Graph& graph, const StateLayout& state) {
 /// Plans the functions for one target.
 class TargetPlanner {
  public:
-  TargetPlanner(Session& session, const Functions& functions, const TargetChoice& choice, Emitter& emitter)
-      : session_(session), functions_(functions), choice_(choice), emitter_(emitter), fixed_bytes_(fixed_bytes(functions)) {
+  /// `fixed_bytes`: see above; only functions with a backward half need it.
+  TargetPlanner(Session& session, const Functions& functions, const TargetChoice& choice, Emitter& emitter, int64_t fixed_bytes)
+      : session_(session), functions_(functions), choice_(choice), emitter_(emitter), fixed_bytes_(fixed_bytes) {
     if (!functions.state.tensors.empty()) options_.state = &functions.state;
     for (const link::ScalarDesc& scalar : functions.scalars) options_.scalars.push_back(scalar.name);
     options_.cache = &cache_;
@@ -155,9 +159,12 @@ class TargetPlanner {
 
 Library plan_library(Session& session, Functions functions, const std::vector<TargetChoice>& choices, Emitter& emitter) {
   Library library;
+  const bool has_backward =
+      std::any_of(functions.list.begin(), functions.list.end(), [](const Function& function) { return function.has_backward; });
+  const int64_t fixed = has_backward ? fixed_bytes(functions) : 0;
   for (const TargetChoice& choice : choices) {
     session.progress.step("planning for " + choice.name);
-    TargetPlanner planner(session, functions, choice, emitter);
+    TargetPlanner planner(session, functions, choice, emitter, fixed);
     for (size_t i = 0; i < functions.list.size(); ++i) planner.plan(i);
     TargetBuild& build = library.builds.emplace_back();
     build.choice = choice;
