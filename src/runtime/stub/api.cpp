@@ -398,15 +398,24 @@ int synchronize(tcc_instance* instance, void* stream) {
   return instance->device == TCC_DEVICE_CUDA ? cuda_synchronize(instance, stream) : TCC_OK;
 }
 
-// What both versions have.
-#define TCC_FUNCTIONS_OF_1                                                                                                             \
-  last_message, model_info, describe_input, describe_output, create, destroy, instance_info, describe_launch, run, run_timed, profile, \
-      allocate, deallocate, copy, synchronize
-
-const tcc_api api = {
+constexpr tcc_api api = {
     sizeof(tcc_api),
     TCC_ABI_VERSION,
-    TCC_FUNCTIONS_OF_1,
+    last_message,
+    model_info,
+    describe_input,
+    describe_output,
+    create,
+    destroy,
+    instance_info,
+    describe_launch,
+    run,
+    run_timed,
+    profile,
+    allocate,
+    deallocate,
+    copy,
+    synchronize,
     find_function,
     function_info,
     describe_function_input,
@@ -429,30 +438,13 @@ const tcc_api api = {
     reset_whole_state,
 };
 
-// The table ends where it did then.
-const tcc_api api_of_1 = {offsetof(tcc_api, find_function),
-                          1,
-                          TCC_FUNCTIONS_OF_1,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr};
+// What came later is behind the end that the table had then.
+constexpr tcc_api api_of_1 = [] {
+  tcc_api first = api;
+  first.struct_size = offsetof(tcc_api, find_function);
+  first.abi_version = 1;
+  return first;
+}();
 
 }  // namespace
 }  // namespace tcc::stub
