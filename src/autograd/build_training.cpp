@@ -71,10 +71,16 @@ class TrainingBuilder {
   }
 
  private:
-  std::unique_ptr<Graph> step() {
-    std::unordered_map<const Value*, Value*> copies;
+  /// Without the gradients of parameters among its outputs, its random numbers those of the draw; `copies` tells what the gradients are in it.
+  std::unique_ptr<Graph> copy_joint(std::unordered_map<const Value*, Value*>& copies) {
     auto graph = copy_without_gradients(joint_, trained_, copies);
     vary_seed(*graph, state_);
+    return graph;
+  }
+
+  std::unique_ptr<Graph> step() {
+    std::unordered_map<const Value*, Value*> copies;
+    auto graph = copy_joint(copies);
     StateWriter writer(*graph, state_, options_);
     const bool accumulates = options_.accumulate > 1;
     std::vector<Value*> gradients;
@@ -93,8 +99,7 @@ class TrainingBuilder {
 
   std::unique_ptr<Graph> accumulate() {
     std::unordered_map<const Value*, Value*> copies;
-    auto graph = copy_without_gradients(joint_, trained_, copies);
-    vary_seed(*graph, state_);
+    auto graph = copy_joint(copies);
     StateWriter writer(*graph, state_, options_);
     writer.accumulate(trained_, copies);
     writer.advance_draw();
@@ -103,8 +108,7 @@ class TrainingBuilder {
 
   std::unique_ptr<Graph> gradients() {
     std::unordered_map<const Value*, Value*> copies;
-    auto graph = copy_without_gradients(joint_, trained_, copies);
-    vary_seed(*graph, state_);
+    auto graph = copy_joint(copies);
     StateWriter writer(*graph, state_, options_);
     for (const Trained& t : trained_) writer.set("grad." + t.weight->name, copies.at(t.gradient));
     return graph;

@@ -58,16 +58,14 @@ std::optional<Matmul> as_matmul(const Contraction& c) {
   return mm;
 }
 
-int64_t tiles_along(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
-
 /// The tile with the least waves of blocks, weighted by what a block does and how fast.
 template <class Tile, size_t count> const Tile* best_tile(const Tile (&tiles)[count], const Matmul& mm, const Target& target) {
   const Tile* best = nullptr;
   double best_time = 0;
   for (const Tile& tile : tiles) {
     if (tile.m > mm.m->extent || tile.n > mm.n->extent) continue;
-    const int64_t blocks = count_batch(mm) * tiles_along(mm.m->extent, tile.m) * tiles_along(mm.n->extent, tile.n);
-    const double time = static_cast<double>(tiles_along(blocks, target.cores)) * static_cast<double>(tile.m * tile.n) / tile.efficiency;
+    const int64_t blocks = count_batch(mm) * pieces(mm.m->extent, tile.m) * pieces(mm.n->extent, tile.n);
+    const double time = static_cast<double>(pieces(blocks, target.cores)) * static_cast<double>(tile.m * tile.n) / tile.efficiency;
     if (!best || time < best_time) {
       best = &tile;
       best_time = time;

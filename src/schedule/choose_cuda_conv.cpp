@@ -45,8 +45,6 @@ constexpr double kDirectRate = 0.1, kDirectStepNs = 30;
 constexpr double kWorthwhile = 0.85;
 constexpr int64_t kMostParts = 16;
 
-int64_t pieces(int64_t extent, int64_t piece) { return (extent + piece - 1) / piece; }
-
 /// Accesses of the epilogue for each result, above which a thread holds half as many.
 constexpr size_t kLongEpilogue = 8;
 

@@ -11,6 +11,7 @@
 
 #include "loop/primitives/edit.h"
 #include "schedule/choose_cuda.h"
+#include "schedule/choose_cuda_tiles.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::schedule {
@@ -32,8 +33,6 @@ constexpr int64_t kBlocksAtATime = 4;
 constexpr double kWorthwhile = 0.85, kMorePartsWorthwhile = 0.95;
 
 constexpr int64_t kThreads = 128, kFewThreads = 128;  ///< of a block; of a multiprocessor, before threads take several results
-
-int64_t pieces(int64_t extent, int64_t piece) { return (extent + piece - 1) / piece; }
 
 double tiles_ns(const TileShape& tile, const MatmulShape& shape, int64_t parts, int64_t length, const Target& target) {
   const int64_t blocks = parts * shape.batch * pieces(shape.m, tile.m) * pieces(shape.n, tile.n);

@@ -41,6 +41,9 @@ void stage_factor(Chooser& chooser, const Factor& factor, const std::string& at,
 /// Bytes of one access of the copy that `stage` makes of a box with this extent along the last axis.
 int64_t copy_bytes(const Factor& factor, int64_t last_tile);
 
+/// Pieces of that size that cover the extent, the last one perhaps in part.
+inline int64_t pieces(int64_t extent, int64_t piece) { return (extent + piece - 1) / piece; }
+
 int64_t bytes_of(const loop::Buffer& buffer);
 
 /// Products summed over whole images, as gradients of a convolution's weights are. False, and nothing chosen, for other nests.
