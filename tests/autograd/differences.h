@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/weighted_sum.h"
 #include "tcc/autograd/autograd.h"
 #include "tcc/graph/passes.h"
 #include "tcc/support/random.h"
@@ -54,17 +55,6 @@ struct Case {
   double low = -2, high = 2;  ///< of float inputs
   int64_t indices = 2;        ///< integer inputs are in [-indices, indices)
 };
-
-inline double weighted_sum(const std::vector<Tensor>& outputs, const std::vector<Tensor>& cotangents) {
-  double sum = 0;
-  size_t k = 0;
-  for (const Tensor& output : outputs) {
-    if (!is_float(output.dtype())) continue;
-    for (int64_t i = 0; i < output.count(); ++i) sum += output.as_double(i) * cotangents[k].as_double(i);
-    ++k;
-  }
-  return sum;
-}
 
 /// Of inputs with more elements than `most`, so many, evenly spread.
 inline void check_by_differences(const Case& c, int64_t most = 1000) {

@@ -19,8 +19,11 @@ class Backend {
   virtual std::vector<Tensor> run(const std::vector<Tensor>& inputs) = 0;
 };
 
-std::unique_ptr<Backend> make_interpreter_backend();
-std::unique_ptr<Backend> make_gradient_backend();  ///< the same, and gradients against differences  ///< import, resolve, interpret
-std::unique_ptr<Backend> make_library_backend();   ///< compile to a library, run that; only where the driver is built
+/// The model imported and resolved with these bindings, and well formed; throws Error.
+std::unique_ptr<Graph> import_resolved(const std::string& path, const Bindings& bindings);
+
+std::unique_ptr<Backend> make_interpreter_backend();  ///< import, resolve, interpret
+std::unique_ptr<Backend> make_gradient_backend();     ///< the same, and gradients against differences
+std::unique_ptr<Backend> make_library_backend();      ///< compile to a library, run that; only where the driver is built
 
 }  // namespace tcc::onnx_suite

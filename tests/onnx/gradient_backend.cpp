@@ -2,35 +2,17 @@
 // function has a kink there. So every op that imports is differentiated, in the forms in which ONNX's tests have it.
 #include <cmath>
 
+#include "autograd/weighted_sum.h"
 #include "onnx/backend.h"
 #include "tcc/autograd/autograd.h"
-#include "tcc/frontend/import.h"
 #include "tcc/support/random.h"
 
 namespace tcc::onnx_suite {
 namespace {
 
-/// The sum of all float outputs, each element with a weight of its own.
-double weighted_sum(const std::vector<Tensor>& outputs, const std::vector<Tensor>& weights) {
-  double sum = 0;
-  size_t k = 0;
-  for (const Tensor& output : outputs) {
-    if (!is_float(output.dtype())) continue;
-    for (int64_t i = 0; i < output.count(); ++i) sum += output.as_double(i) * weights[k].as_double(i);
-    ++k;
-  }
-  return sum;
-}
-
 class GradientBackend : public Backend {
  public:
-  void compile(const std::string& path, const Bindings& bindings) override {
-    Diagnostics diagnostics;
-    graph_ = import_model(path, {bindings}, diagnostics);
-    bind_shapes(*graph_, bindings);
-    resolve(*graph_, diagnostics);
-    diagnostics.checkpoint(ExitCode::model);
-  }
+  void compile(const std::string& path, const Bindings& bindings) override { graph_ = import_resolved(path, bindings); }
 
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) override {
     check_gradients(inputs);

@@ -7,16 +7,7 @@ namespace {
 
 class InterpreterBackend : public Backend {
  public:
-  void compile(const std::string& path, const Bindings& bindings) override {
-    Diagnostics diagnostics;
-    graph_ = import_model(path, {bindings}, diagnostics);
-    bind_shapes(*graph_, bindings);
-    resolve(*graph_, diagnostics);
-    diagnostics.checkpoint(ExitCode::model);
-    const auto faults = verify(*graph_, GraphStage::resolved);
-    if (!faults.empty())
-      throw Error(ExitCode::internal, "internal-error", path, "the resolved graph is not well formed: " + faults.front());
-  }
+  void compile(const std::string& path, const Bindings& bindings) override { graph_ = import_resolved(path, bindings); }
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) override { return interpret(*graph_, inputs, false); }
 
  private:
@@ -24,6 +15,17 @@ class InterpreterBackend : public Backend {
 };
 
 }  // namespace
+
+std::unique_ptr<Graph> import_resolved(const std::string& path, const Bindings& bindings) {
+  Diagnostics diagnostics;
+  auto graph = import_model(path, {bindings}, diagnostics);
+  bind_shapes(*graph, bindings);
+  resolve(*graph, diagnostics);
+  diagnostics.checkpoint(ExitCode::model);
+  const auto faults = verify(*graph, GraphStage::resolved);
+  if (!faults.empty()) throw Error(ExitCode::internal, "internal-error", path, "the resolved graph is not well formed: " + faults.front());
+  return graph;
+}
 
 std::unique_ptr<Backend> make_interpreter_backend() { return std::make_unique<InterpreterBackend>(); }
 
