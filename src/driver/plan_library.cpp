@@ -53,12 +53,22 @@ bool uses_gradients(const Graph& graph, const StateLayout& state) {
                      [&](const StateUpdate& update) { return is_gradient(*update.weight); });
 }
 
+group::Groups form_groups(Session& session, const Graph& prims) {
+  group::Groups groups;
+  run_stage(session, "form-groups", &prims, "--from=prims --target=cpu --emit=groups", [&] {
+    groups = group::form_groups(prims);
+    if (session.verify) require_well_formed("form-groups", group::verify(groups));
+  });
+  return groups;
+}
+
 /// Plans the functions for one target.
 class TargetPlanner {
  public:
-  /// `fixed_bytes`: see above; only functions with a backward half need it.
-  TargetPlanner(Session& session, const Functions& functions, const TargetChoice& choice, Emitter& emitter, int64_t fixed_bytes)
-      : session_(session), functions_(functions), choice_(choice), emitter_(emitter), fixed_bytes_(fixed_bytes) {
+  /// `groups`: of the functions without a backward half, which are the same for all targets. `fixed_bytes`: see above; only the others need it.
+  TargetPlanner(Session& session, const Functions& functions, const std::vector<group::Groups>& groups, const TargetChoice& choice,
+                Emitter& emitter, int64_t fixed_bytes)
+      : session_(session), functions_(functions), groups_(groups), choice_(choice), emitter_(emitter), fixed_bytes_(fixed_bytes) {
     if (!functions.state.tensors.empty()) options_.state = &functions.state;
     for (const link::ScalarDesc& scalar : functions.scalars) options_.scalars.push_back(scalar.name);
     options_.cache = &cache_;
@@ -69,7 +79,7 @@ class TargetPlanner {
     const Function& function = functions_.list[number];
     const bool main = number == functions_.main;
     if (!function.has_backward) {
-      add(function.name, function.prims->clone(), options_, main);
+      add(function.name, groups_[number], options_, main);
       return;
     }
     residuals::Result chosen = choose(function);
@@ -94,23 +104,26 @@ class TargetPlanner {
   }
 
   std::vector<plan::Plan> plans;
-  std::vector<std::unique_ptr<Graph>> graphs;  ///< of each plan
-  std::vector<std::string> names;
+  std::vector<FunctionInterface> interfaces;   ///< of each plan
+  std::vector<std::unique_ptr<Graph>> graphs;  ///< those that this target made
 
  private:
   void add(const std::string& name, std::unique_ptr<Graph> graph, const plan::PlanOptions& options, bool main) {
-    run_stage(session_, "make-plan", graph.get(), reproducer_arguments(choice_), [&] {
-      const group::Groups groups = group::form_groups(*graph);
-      if (session_.verify) require_well_formed("form-groups", group::verify(groups));
-      if (main && emitter_.wants("groups", choice_)) emitter_.write("groups", choice_.name, group::print(groups));
-      plan::Plan plan = plan::make_plan(*graph, groups, choice_.target, options);
+    graphs.push_back(std::move(graph));
+    add(name, form_groups(session_, *graphs.back()), options, main);
+  }
+
+  void add(const std::string& name, const group::Groups& groups, const plan::PlanOptions& options, bool main) {
+    const Graph& graph = *groups.graph;
+    if (main && emitter_.wants("groups", choice_)) emitter_.write("groups", choice_.name, group::print(groups));
+    run_stage(session_, "make-plan", &graph, reproducer_arguments(choice_), [&] {
+      plan::Plan plan = plan::make_plan(graph, groups, choice_.target, options);
       plan.name =
-          name == "infer" || graph->name.ends_with("." + name) ? graph->name : graph->name + "." + name;  // halves have names of their own
+          name == "infer" || graph.name.ends_with("." + name) ? graph.name : graph.name + "." + name;  // halves have names of their own
       if (session_.verify) verify_plan(plan);
       plans.push_back(std::move(plan));
     });
-    graphs.push_back(std::move(graph));
-    names.push_back(name);
+    interfaces.push_back({name, &graph});
   }
 
   /// Of the first `count` inputs.
@@ -148,6 +161,7 @@ class TargetPlanner {
 
   Session& session_;
   const Functions& functions_;
+  const std::vector<group::Groups>& groups_;
   const TargetChoice& choice_;
   Emitter& emitter_;
   int64_t fixed_bytes_;
@@ -162,9 +176,13 @@ Library plan_library(Session& session, Functions functions, const std::vector<Ta
   const bool has_backward =
       std::any_of(functions.list.begin(), functions.list.end(), [](const Function& function) { return function.has_backward; });
   const int64_t fixed = has_backward ? fixed_bytes(functions) : 0;
+  std::vector<group::Groups> groups(functions.list.size());
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (!functions.list[i].has_backward) groups[i] = form_groups(session, *functions.list[i].prims);
+  }
   for (const TargetChoice& choice : choices) {
     session.progress.step("planning for " + choice.name);
-    TargetPlanner planner(session, functions, choice, emitter, fixed);
+    TargetPlanner planner(session, functions, groups, choice, emitter, fixed);
     for (size_t i = 0; i < functions.list.size(); ++i) planner.plan(i);
     TargetBuild& build = library.builds.emplace_back();
     build.choice = choice;
@@ -172,15 +190,14 @@ Library plan_library(Session& session, Functions functions, const std::vector<Ta
     std::vector<plan::Plan*> plans;
     for (plan::Plan& plan : build.plans) plans.push_back(&plan);
     plan::merge_kernels(plans);
-    const bool first = library.builds.size() == 1;  // what functions take and give is the same for all targets
-    for (size_t i = 0; i < planner.graphs.size(); ++i) {
-      if (first) library.interface.functions.push_back({planner.names[i], planner.graphs[i].get()});
-      library.graphs.push_back(std::move(planner.graphs[i]));
-    }
+    // What functions take and give is the same for all targets.
+    if (library.interface.functions.empty()) library.interface.functions = planner.interfaces;
+    for (std::unique_ptr<Graph>& graph : planner.graphs) library.graphs.push_back(std::move(graph));
   }
   library.interface.model_name = functions.list.front().prims->name;
   library.interface.scalars = functions.scalars;
   library.interface.accumulate = functions.accumulate;
+  for (Function& function : functions.list) library.graphs.push_back(std::move(function.prims));
   if (!functions.state.tensors.empty()) {
     library.state = std::make_unique<StateLayout>(std::move(functions.state));
     library.interface.state = library.state.get();
