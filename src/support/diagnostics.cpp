@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tcc/support/printable.h"
+
 namespace tcc {
 namespace {
 
@@ -48,6 +50,16 @@ std::vector<Diagnostic> with_help(std::string kind, std::string where, std::stri
   return diagnostics;
 }
 
+/// Lines below a message stand two blanks to the right, so that none of them passes for a message.
+void append_lines(std::string& text, std::string_view lines) {
+  while (!lines.empty()) {
+    const size_t end = lines.find('\n');
+    text += "\n  ";
+    text += printable_lines(lines.substr(0, end));
+    lines = end == std::string_view::npos ? std::string_view() : lines.substr(end + 1);
+  }
+}
+
 /// The part of a source path that is the same wherever the tree was built.
 std::string_view path_in_tree(std::string_view path) {
   for (std::string_view root : {"/src/", "/include/", "/tests/"}) {
@@ -61,18 +73,16 @@ std::string_view path_in_tree(std::string_view path) {
 std::span<const DiagnosticKind> diagnostic_kinds() { return kKinds; }
 
 std::string to_string(const Diagnostic& diagnostic) {
-  std::string text = diagnostic.where.empty() ? "tcc" : diagnostic.where;
+  std::string text = diagnostic.where.empty() ? "tcc" : printable(diagnostic.where);
   text += ": ";
   text += prefix_of(diagnostic.severity);
-  text += diagnostic.message;
+  // A bug in tcc may come with a listing; a newline elsewhere is part of a name.
+  const bool lists = diagnostic.severity == Diagnostic::Severity::internal_error;
+  const size_t end = lists ? diagnostic.message.find('\n') : std::string::npos;
+  text += printable(std::string_view(diagnostic.message).substr(0, end));
   if (!diagnostic.kind.empty()) text += " [" + diagnostic.kind + "]";
-  std::string_view rest = diagnostic.snippet;
-  while (!rest.empty()) {
-    const size_t end = rest.find('\n');
-    text += "\n  ";
-    text += rest.substr(0, end);
-    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-  }
+  if (end != std::string::npos) append_lines(text, std::string_view(diagnostic.message).substr(end + 1));
+  append_lines(text, diagnostic.snippet);
   return text;
 }
 

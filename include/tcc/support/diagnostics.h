@@ -37,6 +37,7 @@ struct DiagnosticKind {
 std::span<const DiagnosticKind> diagnostic_kinds();
 
 /// Text of one diagnostic, as printed on stderr (several lines when there is a snippet; no newline at the end). An empty `where` prints `tcc`.
+/// Names in it are escaped as by printable(); a text of several lines belongs into the snippet.
 std::string to_string(const Diagnostic& diagnostic);
 
 /// Thrown to leave a stage. what() is the full text to print (no newline at the end); code is the process exit code.
