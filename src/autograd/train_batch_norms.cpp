@@ -1,4 +1,5 @@
-// Batch norms that learn their statistics: each evaluation form becomes the training form, with an update of what it remembers.
+// Batch norms that learn their statistics: each evaluation form becomes the training form, with an update of what it remembers. One whose statistics are
+// constants stays as it is.
 
 #include <algorithm>
 #include <unordered_map>
@@ -10,13 +11,25 @@
 
 namespace tcc {
 
+namespace {
+
+/// Statistics that are constants of the model have no place to be remembered in.
+bool has_constant_statistics(const Node& norm) {
+  return std::any_of(norm.operands.begin() + 3, norm.operands.end(), [](const Value* statistic) {
+    if (statistic->kind == Value::Kind::weight) return !statistic->weight->from_model;
+    return statistic->producer != nullptr && statistic->producer->op == Op::full_;
+  });
+}
+
+}  // namespace
+
 void train_batch_norms(Graph& graph, double momentum) {
   std::vector<Node*> nodes;
   nodes.swap(graph.body.nodes);
   std::unordered_map<Value*, Value*> replaced;
   std::unordered_set<const Value*> updated;
   for (Node* node : nodes) {
-    if (node->op != Op::batch_norm_) {
+    if (node->op != Op::batch_norm_ || has_constant_statistics(*node)) {
       graph.body.nodes.push_back(node);
       continue;
     }

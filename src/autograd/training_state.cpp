@@ -103,10 +103,22 @@ std::vector<Trained> trained_parameters(const Graph& joint) {
   return trained;
 }
 
+namespace {
+
+[[noreturn]] void refuse_without_parameters(const Graph& forward) {
+  const auto& weights = forward.weights();
+  const bool has_any = std::any_of(weights.begin(), weights.end(),
+                                   [](const auto& weight) { return weight->from_model && is_float(weight->tensor.dtype()); });
+  throw Error(ExitCode::usage, "invalid-argument", "", "--mode=train: no parameter trains",
+              has_any ? "" : "parameters are the initializers of the model; tensors of Constant nodes are constants");
+}
+
+}  // namespace
+
 TrainingState::TrainingState(const Graph& joint, const Graph& forward, const OptimizerOptions& options) {
   check_names(joint, forward);
   std::vector<Trained> trained = trained_parameters(joint);
-  if (trained.empty()) throw Error(ExitCode::usage, "invalid-argument", "", "--mode=train: no parameter trains");
+  if (trained.empty()) refuse_without_parameters(forward);
   add_parameters(std::move(trained), options);
   add_counters(joint, options);
   add_others(joint, forward);

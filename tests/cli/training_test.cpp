@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/program.h"
+#include "frontend/model_builder.h"
 #include "tcc/support/npy.h"
 #include "tcc/support/safetensors.h"
 
@@ -240,6 +241,223 @@ TEST_F(Training, ExportsForInferenceAreWarnedOf) {
             std::string::npos)
       << result.err;
   good("\"$MODELS/bert_tiny/unoptimized.onnx\"" + arguments);
+}
+
+constexpr int kFloat = onnx::pb::TensorProto::FLOAT;
+
+onnx::pb::TensorProto three_floats(const std::string& name) {
+  onnx::pb::TensorProto tensor;
+  tensor.set_name(name);
+  tensor.set_data_type(kFloat);
+  tensor.add_dims(3);
+  for (const float value : {0.5F, -1.F, 2.F}) tensor.add_float_data(value);
+  return tensor;
+}
+
+onnx::pb::AttributeProto tensor_attribute(const std::string& name, const onnx::pb::TensorProto& tensor) {
+  onnx::pb::AttributeProto attribute;
+  attribute.set_name(name);
+  attribute.set_type(onnx::pb::AttributeProto::TENSOR);
+  *attribute.mutable_t() = tensor;
+  return attribute;
+}
+
+/// y = x * w + c, where w is an initializer and `way` makes c, f32[3] of 0.5, -1, 2 (0.5 three times where the way has one number only).
+struct ConstantWay {
+  const char* name;
+  bool trains;
+  void (*make)(onnx::ModelBuilder& model);
+};
+
+void add_constant_node(onnx::ModelBuilder& model, const std::string& name) {
+  model.node("Constant", {}, {name}, {tensor_attribute("value", three_floats("value"))});
+}
+void add_initializer(onnx::ModelBuilder& model, const std::string& name) { *model.graph().add_initializer() = three_floats(name); }
+
+onnx::pb::FunctionProto& add_function(onnx::ModelBuilder& model) {
+  model.import_domain("local", 1);
+  auto& function = *model.proto.add_functions();
+  function.set_domain("local");
+  function.set_name("Make");
+  function.add_output("made");
+  auto* opset = function.add_opset_import();
+  opset->set_domain("");
+  opset->set_version(18);
+  return function;
+}
+
+/// An If whose condition is known, so that the branch is inlined.
+void add_branch(onnx::ModelBuilder& model, const onnx::pb::GraphProto& branch) {
+  onnx::pb::TensorProto yes;
+  yes.set_data_type(onnx::pb::TensorProto::BOOL);
+  yes.add_int32_data(1);
+  model.node("Constant", {}, {"yes"}, {tensor_attribute("value", yes)});
+  model.node("If", {"yes"}, {"c"}, {onnx::graph_attribute("then_branch", branch), onnx::graph_attribute("else_branch", branch)});
+}
+
+const ConstantWay kConstantWays[] = {
+    {"initializer", true, [](onnx::ModelBuilder& model) { add_initializer(model, "c"); }},
+    {"initializer that is listed as an input", true,
+     [](onnx::ModelBuilder& model) {
+       model.input("c", kFloat, {3});
+       add_initializer(model, "c");
+     }},
+    {"initializer behind Identity", true,
+     [](onnx::ModelBuilder& model) {
+       add_initializer(model, "p");
+       model.node("Identity", {"p"}, {"c"});
+     }},
+    {"initializer behind Transpose", true,
+     [](onnx::ModelBuilder& model) {
+       add_initializer(model, "p");
+       model.node("Transpose", {"p"}, {"c"});
+     }},
+    {"initializer behind Casts", true,
+     [](onnx::ModelBuilder& model) {
+       add_initializer(model, "p");
+       model.node("Cast", {"p"}, {"q"}, {onnx::int_attribute("to", onnx::pb::TensorProto::DOUBLE)});
+       model.node("Cast", {"q"}, {"c"}, {onnx::int_attribute("to", kFloat)});
+     }},
+    {"initializer plus a constant", true,
+     [](onnx::ModelBuilder& model) {
+       add_initializer(model, "p");
+       add_constant_node(model, "q");
+       model.node("Add", {"p", "q"}, {"c"});
+     }},
+    {"initializer passed to a function", true,
+     [](onnx::ModelBuilder& model) {
+       auto& function = add_function(model);
+       function.add_input("given");
+       *function.add_node() = onnx::make_node("Identity", {"given"}, {"made"});
+       add_initializer(model, "p");
+       model.node("Make", {"p"}, {"c"}, {}, "", "local");
+     }},
+    {"initializer of a branch", true,
+     [](onnx::ModelBuilder& model) {
+       onnx::pb::GraphProto branch;
+       *branch.add_initializer() = three_floats("p");
+       *branch.add_node() = onnx::make_node("Identity", {"p"}, {"t"});
+       branch.add_output()->set_name("t");
+       add_branch(model, branch);
+     }},
+    {"Constant of a tensor", false, [](onnx::ModelBuilder& model) { add_constant_node(model, "c"); }},
+    {"Constant of a list", false,
+     [](onnx::ModelBuilder& model) {
+       onnx::pb::AttributeProto list;
+       list.set_name("value_floats");
+       list.set_type(onnx::pb::AttributeProto::FLOATS);
+       for (const float value : {0.5F, -1.F, 2.F}) list.add_floats(value);
+       model.node("Constant", {}, {"c"}, {list});
+     }},
+    {"ConstantOfShape", false,
+     [](onnx::ModelBuilder& model) {
+       onnx::pb::TensorProto half;
+       half.set_data_type(kFloat);
+       half.add_dims(1);
+       half.add_float_data(0.5F);
+       model.int64s("shape", {1}, {3});
+       model.node("ConstantOfShape", {"shape"}, {"c"}, {tensor_attribute("value", half)});
+     }},
+    {"Constant behind Identity, Transpose and Casts", false,
+     [](onnx::ModelBuilder& model) {
+       add_constant_node(model, "p");
+       model.node("Identity", {"p"}, {"q"});
+       model.node("Transpose", {"q"}, {"r"});
+       model.node("Cast", {"r"}, {"s"}, {onnx::int_attribute("to", onnx::pb::TensorProto::DOUBLE)});
+       model.node("Cast", {"s"}, {"c"}, {onnx::int_attribute("to", kFloat)});
+     }},
+    {"sum of two Constants", false,
+     [](onnx::ModelBuilder& model) {
+       add_constant_node(model, "p");
+       add_constant_node(model, "q");
+       model.node("Add", {"p", "q"}, {"c"});
+     }},
+    {"Constant in a function", false,
+     [](onnx::ModelBuilder& model) {
+       *add_function(model).add_node() = onnx::make_node("Constant", {}, {"made"}, {tensor_attribute("value", three_floats("value"))});
+       model.node("Make", {}, {"c"}, {}, "", "local");
+     }},
+    {"Constant in a branch", false,
+     [](onnx::ModelBuilder& model) {
+       onnx::pb::GraphProto branch;
+       *branch.add_node() = onnx::make_node("Constant", {}, {"t"}, {tensor_attribute("value", three_floats("value"))});
+       branch.add_output()->set_name("t");
+       add_branch(model, branch);
+     }},
+};
+
+// Initializers are parameters, in whatever way they come to the node that reads them; what nodes hold or make of constants is none.
+TEST_F(Training, InitializersTrainAndConstantsDoNot) {
+  const std::string train = " --mode=train --loss=mse --optimizer=sgd:lr=0.1 --target=cpu ";
+  for (const ConstantWay& way : kConstantWays) {
+    SCOPED_TRACE(way.name);
+    onnx::ModelBuilder model;
+    model.input("x", kFloat, {2, 3});
+    model.floats("w", {3}, {1, 2, 3});
+    way.make(model);
+    model.node("Mul", {"x", "w"}, {"xw"});
+    model.node("Add", {"xw", "c"}, {"y"});
+    model.output("y", kFloat);
+    model.save(folder_ / "m.onnx");
+    const std::string joint = good("m.onnx --mode=grad --loss=mse --emit=joint");
+    const std::string header = joint.substr(0, joint.find('{'));
+    EXPECT_NE(header.find("%grad.w: f32[3]"), std::string::npos) << header;
+    EXPECT_EQ(header.find("%grad.", header.find("%grad.") + 1) != std::string::npos, way.trains) << header;
+    // What the library keeps between steps is all that a step can change.
+    const std::string manifest = good("m.onnx" + train + "--emit=manifest");
+    size_t parameters = 0;
+    for (size_t at = 0; (at = manifest.find("\"trained\": ", at)) != std::string::npos; ++at) ++parameters;
+    EXPECT_EQ(parameters, way.trains ? 2U : 1U) << manifest;
+  }
+}
+
+// Steps from a Constant node are those from an initializer that is frozen.
+TEST_F(Training, AConstantStaysAsAFrozenParameterDoes) {
+  std::string losses[2];
+  for (const bool frozen : {false, true}) {
+    onnx::ModelBuilder model;
+    model.input("x", kFloat, {2, 3});
+    model.floats("w", {3}, {1, 2, 3});
+    if (frozen) add_initializer(model, "c");
+    else add_constant_node(model, "c");
+    model.node("Mul", {"x", "c"}, {"xc"});
+    model.node("Mul", {"xc", "w"}, {"y"});
+    model.output("y", kFloat);
+    model.save(folder_ / "m.onnx");
+    good(std::string("m.onnx --mode=train --loss=mse --optimizer=sgd:lr=0.1 --target=cpu -o m.so") + (frozen ? " --freeze=c" : ""));
+    losses[frozen] = run("m.so --random --steps 4");
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
+TEST_F(Training, ConstantsAloneCannotTrain) {
+  onnx::ModelBuilder model;
+  model.input("x", kFloat, {2, 3});
+  add_constant_node(model, "c");
+  model.node("Mul", {"x", "c"}, {"y"});
+  model.output("y", kFloat);
+  model.save(folder_ / "m.onnx");
+  refused("m.onnx --mode=train --loss=mse --optimizer=sgd -o m.so", 2, "tcc: error: --mode=train: no parameter trains [invalid-argument]",
+          "parameters are the initializers of the model; tensors of Constant nodes are constants");
+}
+
+// Statistics that are constants have no place to be remembered in: the norm stays in its evaluation form, and nothing of it is state.
+TEST_F(Training, ConstantStatisticsAreNotLearned) {
+  for (const bool constant : {false, true}) {
+    SCOPED_TRACE(constant);
+    onnx::ModelBuilder model;
+    model.input("x", kFloat, {2, 3, 4});
+    for (const std::string name : {"scale", "bias"}) add_initializer(model, name);
+    for (const std::string name : {"mean", "variance"}) {
+      if (constant) add_constant_node(model, name);
+      else add_initializer(model, name);
+    }
+    model.node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"}, {"y"});
+    model.output("y", kFloat);
+    model.save(folder_ / "m.onnx");
+    const std::string manifest = good("m.onnx --mode=train --loss=mse --optimizer=sgd --batch-norm=train --target=cpu --emit=manifest");
+    EXPECT_EQ(manifest.find("\"role\": \"statistic\"") == std::string::npos, constant) << manifest;
+  }
 }
 
 TEST_F(Training, CheckListsEveryNodeWithoutAGradient) {

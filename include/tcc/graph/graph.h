@@ -153,7 +153,7 @@ struct Location {
 struct Weight {
   std::string name;
   Tensor tensor;
-  bool from_model = true;  ///< false: made by a pass
+  bool from_model = true;  ///< a parameter; false: a constant that the model has in a node (ONNX Constant), or made by a pass
 };
 
 struct Value {

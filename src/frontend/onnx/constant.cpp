@@ -1,4 +1,4 @@
-// Constants: nodes that hold their value become weights with the name of their output.
+// Constants: nodes that hold their value become weights with the name of their output, which do not train.
 #include <array>
 
 #include "frontend/onnx/handlers.h"

@@ -84,7 +84,8 @@ void NodeContext::set(int i, Value* value) {
 }
 
 void NodeContext::set_weight(int i, Tensor tensor) {
-  set(i, importer_.graph().add_weight(i < num_outputs() ? outputs_[static_cast<size_t>(i)] : builder_.loc().node, std::move(tensor)));
+  set(i, importer_.graph().add_weight(i < num_outputs() ? outputs_[static_cast<size_t>(i)] : builder_.loc().node, std::move(tensor),
+                                      /*from_model=*/false));
 }
 
 const pb::AttributeProto* NodeContext::find(std::string_view name, int type) {

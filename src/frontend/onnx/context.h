@@ -53,7 +53,7 @@ class NodeContext {
   void result(Op op, std::vector<Value*> operands, Attrs attrs = {}, int num_results = -1);
   /// Makes `value` the i-th result.
   void set(int i, Value* value);
-  /// Makes a constant of the model the i-th result.
+  /// Makes a constant of the model the i-th result. It is no parameter: those are the initializers.
   void set_weight(int i, Tensor tensor);
 
   Value* made(int i) const { return results_[static_cast<size_t>(i)]; }  ///< what was set; the result must be wanted
