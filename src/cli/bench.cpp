@@ -94,7 +94,8 @@ int bench(const Arguments& arguments) {
   runtime::Instance& instance = *loaded.instance;
   const int function = function_name.empty() ? 0 : loaded.library->function(function_name);
   // A step of several micro-batches is timed as they come: the update is in the last one of them.
-  instance.prepare(flags.inputs(*loaded.library, function), function_name == "step" ? runtime::Instance::kStep : function);
+  const driver::InputTensors given = flags.inputs(*loaded.library, function);
+  instance.prepare(given.tensors, function_name == "step" ? runtime::Instance::kStep : function);
   const tcc_function_info info = instance.function_info(function);
   const Times times = measure(instance, runs, warmups);
   const double median = percentile(times.device, 0.5);
@@ -116,6 +117,7 @@ int bench(const Arguments& arguments) {
                                      {"weights_bytes", instance.info().weights_bytes},
                                      {"launches", info.num_launches},
                                      {"threads", instance.info().num_threads}};
+    if (!given.drawn.empty()) report["random"] = to_json(given.drawn);
     if (profile) {
       for (const runtime::LaunchTime& launch : instance.profile_prepared()) {
         report["profile"].push_back({{"label", launch.label}, {"kernel", launch.kernel}, {"grid", launch.grid}, {"us", launch.time_us}});
@@ -125,6 +127,7 @@ int bench(const Arguments& arguments) {
     return 0;
   }
   std::string text = "device             " + instance.device_name() + " (" + instance.device_reason() + ")\n";
+  for (const driver::Drawn& input : given.drawn) text += "input              " + describe(input) + "\n";
   text += "runs               " + std::to_string(times.device.size()) + "\n";
   text += line("throughput", median > 0 ? 1e6 / median : 0, "runs/s");
   text += line("latency min", times.device.front(), "us") + line("latency median", median, "us") +

@@ -1,6 +1,7 @@
 #include "cli/library_flags.h"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 namespace tcc::cli {
 
@@ -9,6 +10,10 @@ void LibraryFlags::add_to(CLI::App& app) {
   add_list(app, "--input", input.inputs, "a .npy or .pb file for the next input or the one named, or an .npz with arrays named like inputs")
       ->type_name("[NAME=]FILE");
   app.add_flag("--random", input.random, "inputs that are not given are random");
+  add_list(app, "--range", input.ranges,
+           "what random elements of an input are drawn from, both included (indices and classes: what is valid; other integers: 0:1; "
+           "floats: normal)")
+      ->type_name("NAME=LOW:HIGH");
   app.add_option("--seed", input.seed, "of random inputs (0)")->type_name("N");
   app.add_option("--device", device, "auto, cuda, cpu; auto takes CUDA where it can")->type_name("DEVICE");
   app.add_option("--device-number", ordinal, "which CUDA device (0)")->type_name("N");
@@ -45,11 +50,27 @@ LoadedLibrary LibraryFlags::load() const {
   return loaded;
 }
 
-std::vector<Tensor> LibraryFlags::inputs(const runtime::Library& library, int function) const {
+driver::InputTensors LibraryFlags::inputs(const runtime::Library& library, int function) const {
   std::vector<driver::ExpectedTensor> expected;
   for (const runtime::TensorInfo& info : library.functions().at(static_cast<size_t>(function)).inputs)
-    expected.push_back({info.name, info.dtype, info.shape});
+    expected.push_back({info.name, info.dtype, info.shape, info.range});
   return driver::gather_inputs(expected, input, path);
+}
+
+nlohmann::ordered_json to_json(const std::vector<driver::Drawn>& drawn) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const driver::Drawn& input : drawn) {
+    nlohmann::ordered_json row = {{"name", input.name}, {"dtype", name_of(input.dtype)}, {"shape", input.shape}, {"seed", input.seed}};
+    const auto bound = [&](double value) {
+      return is_float(input.dtype) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(static_cast<int64_t>(value));
+    };
+    if (!input.normal) {
+      row["low"] = bound(input.low);
+      row["high"] = bound(input.high);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 }  // namespace tcc::cli

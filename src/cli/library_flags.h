@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,10 @@ struct LibraryFlags {
 
   void add_to(CLI::App& app);
   LoadedLibrary load() const;
-  std::vector<Tensor> inputs(const runtime::Library& library, int function = 0) const;
+  driver::InputTensors inputs(const runtime::Library& library, int function = 0) const;
 };
+
+/// What was drawn: name, dtype, shape, seed, and low and high unless it is normal.
+nlohmann::ordered_json to_json(const std::vector<driver::Drawn>& drawn);
 
 }  // namespace tcc::cli

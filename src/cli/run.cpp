@@ -64,16 +64,24 @@ struct StepFlags {
   }
 };
 
-std::string device_line(const runtime::Instance& instance) {
-  return "device: " + instance.device_name() + " (" + instance.device_reason() + ")\n";
+/// What both forms begin with: the device, and the inputs that are random.
+std::string head_text(const runtime::Instance& instance, const std::vector<driver::Drawn>& drawn) {
+  std::string text = "device: " + instance.device_name() + " (" + instance.device_reason() + ")\n";
+  for (const driver::Drawn& input : drawn) text += describe(input) + "\n";
+  return text;
+}
+nlohmann::ordered_json head_json(const runtime::Instance& instance, const std::vector<driver::Drawn>& drawn) {
+  nlohmann::ordered_json head = {{"device", instance.device_name()}, {"reason", instance.device_reason()}};
+  if (!drawn.empty()) head["random"] = to_json(drawn);
+  return head;
 }
 
-void run_steps(const LoadedLibrary& loaded, const std::vector<Tensor>& inputs, int steps, const std::string& folder, bool json) {
-  nlohmann::ordered_json report = {{"device", loaded.instance->device_name()}, {"reason", loaded.instance->device_reason()}};
-  if (!json) driver::write_stdout(device_line(*loaded.instance));
+void run_steps(const LoadedLibrary& loaded, const driver::InputTensors& given, int steps, const std::string& folder, bool json) {
+  nlohmann::ordered_json report = head_json(*loaded.instance, given.drawn);
+  if (!json) driver::write_stdout(head_text(*loaded.instance, given.drawn));
   Tensor losses(DType::f32, {steps});
   for (int i = 0; i < steps; ++i) {
-    const double loss = loaded.instance->step(inputs).at(0).as_double(0);
+    const double loss = loaded.instance->step(given.tensors).at(0).as_double(0);
     losses.set_double(i, loss);
     report["losses"].push_back(number(loss));
     if (!json) driver::write_stdout("step " + std::to_string(i + 1) + ": loss " + number_text(loss) + "\n");
@@ -101,7 +109,7 @@ int run(const Arguments& arguments) {
   const LoadedLibrary loaded = flags.load();
   training.check(loaded, flags.path);
   const bool steps = training.steps > 0;
-  const std::vector<Tensor> inputs = flags.inputs(*loaded.library, steps ? loaded.library->function("step") : 0);
+  const driver::InputTensors given = flags.inputs(*loaded.library, steps ? loaded.library->function("step") : 0);
   if (!folder.empty()) make_folder(folder);
   if (!training.load.empty()) loaded.instance->load_state(training.load);
   if (training.lr_option->count() > 0) loaded.instance->set_scalar("lr", training.lr);
@@ -109,17 +117,15 @@ int run(const Arguments& arguments) {
     if (scalar.name == "seed") loaded.instance->set_scalar("seed", static_cast<double>(flags.input.seed));
   }
   if (steps) {
-    run_steps(loaded, inputs, training.steps, folder, json);
+    run_steps(loaded, given, training.steps, folder, json);
     if (!training.save.empty()) loaded.instance->save_state(training.save);
     return 0;
   }
-  const std::vector<Tensor> outputs = loaded.instance->run(inputs);
+  const std::vector<Tensor> outputs = loaded.instance->run(given.tensors);
   if (!training.save.empty()) loaded.instance->save_state(training.save);
 
-  nlohmann::ordered_json report;
-  report["device"] = loaded.instance->device_name();
-  report["reason"] = loaded.instance->device_reason();
-  std::string text = device_line(*loaded.instance);
+  nlohmann::ordered_json report = head_json(*loaded.instance, given.drawn);
+  std::string text = head_text(*loaded.instance, given.drawn);
   size_t number_of_file = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const runtime::TensorInfo& info = loaded.library->outputs()[i];

@@ -9,6 +9,7 @@
 #include "driver/emit.h"
 #include "driver/finite_differences.h"
 #include "tcc/driver/pipeline.h"
+#include "tcc/graph/ranges.h"
 
 namespace tcc::cli {
 
@@ -51,6 +52,11 @@ int verify(const Arguments& arguments) {
       ->group("Run");
   app.add_flag("--random", input.random, "the default: inputs that are not given are random")->group("Run");
   app.add_flag("--no-random", no_random, "every input has to be given")->group("Run");
+  add_list(app, "--range", input.ranges,
+           "what random elements of an input are drawn from, both included (indices and classes: what is valid; other integers: 0:1; "
+           "floats: normal)")
+      ->type_name("NAME=LOW:HIGH")
+      ->group("Run");
   app.add_option("--seed", input.seed, "of random inputs (0)")->type_name("N")->group("Run");
   app.add_option("--device", device, "auto, cuda, cpu")->type_name("DEVICE")->group("Run");
   app.add_option("--threads", verify_options.threads, "of the CPU")->type_name("N")->group("Run");
@@ -72,8 +78,13 @@ int verify(const Arguments& arguments) {
   Diagnostics diagnostics;
   const std::unique_ptr<Graph> prims = driver::compile_to_prims(options, diagnostics);
   std::vector<driver::ExpectedTensor> expected;
-  for (const Value* value : prims->body.args) expected.push_back({value->name, value->type.dtype, value->type.shape()});
-  const std::vector<Tensor> inputs = driver::gather_inputs(expected, input, options.model);
+  const auto ranges = input_ranges(*prims);
+  for (const Value* value : prims->body.args) {
+    const auto range = ranges.find(value);
+    expected.push_back(
+        {value->name, value->type.dtype, value->type.shape(), range == ranges.end() ? std::nullopt : std::optional(range->second)});
+  }
+  const auto [inputs, drawn] = driver::gather_inputs(expected, input, options.model);
   for (size_t i = 0; i < inputs.size(); ++i) {
     // The interpreter takes what it is given; the library would refuse it.
     if (inputs[i].dtype() == expected[i].dtype && inputs[i].shape() == expected[i].shape) continue;
@@ -84,6 +95,7 @@ int verify(const Arguments& arguments) {
 
   const driver::Verification result = driver::verify_prims(*prims, inputs, options, verify_options);
   std::string text = "device: " + result.device + "\n";
+  for (const driver::Drawn& one : drawn) text += driver::describe(one) + "\n";
   for (size_t i = 0; i < result.outputs.size(); ++i) {
     const driver::Comparison& comparison = result.outputs[i];
     text += prims->output_names[i] + ": " + to_string(prims->body.results[i]->type) + " largest difference " +

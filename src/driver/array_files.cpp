@@ -1,6 +1,8 @@
 #include "driver/array_files.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <optional>
 
 #include "tcc/frontend/tensor_file.h"
@@ -22,7 +24,79 @@ std::string list_of(const std::vector<ExpectedTensor>& expected) {
   return text;
 }
 
+struct Range {
+  double low, high;
+};
+
+std::optional<double> number_of(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+/// The ranges of --range, by input.
+std::vector<std::optional<Range>> parse_ranges(const std::vector<ExpectedTensor>& expected, const std::vector<std::string>& names,
+                                               const InputOptions& options, const std::string& where) {
+  std::vector<std::optional<Range>> ranges(expected.size());
+  for (const std::string& text : options.ranges) {
+    const NamedText named = split_name(text, names);
+    const size_t colon = named.rest.find(':');
+    if (named.name.empty()) {
+      const size_t equals = text.rfind('=');
+      if (equals == std::string::npos) usage("invalid-argument", "", "--range=" + text + ": NAME=LOW:HIGH was expected");
+      usage("unknown-input", where, "--range: `" + text.substr(0, equals) + "` is no input of the model",
+            "inputs are " + list_of(expected));
+    }
+    const size_t i = static_cast<size_t>(std::find(names.begin(), names.end(), named.name) - names.begin());
+    const auto low = number_of(std::string_view(named.rest).substr(0, colon));
+    const auto high = colon == std::string::npos ? low : number_of(std::string_view(named.rest).substr(colon + 1));
+    const bool whole = low && high && (is_float(expected[i].dtype) || (*low == std::floor(*low) && *high == std::floor(*high)));
+    constexpr double kWidest = 4294967295.0;  // that one draw of 32 bits reaches
+    if (colon == std::string::npos || !low || !high || *low > *high || !whole || (!is_float(expected[i].dtype) && *high - *low > kWidest) ||
+        std::abs(*low) > 0x1p53 || std::abs(*high) > 0x1p53) {
+      usage("invalid-argument", "",
+            "--range=" + text + ": two " + (is_float(expected[i].dtype) ? "numbers" : "integers") +
+                " LOW:HIGH were expected, LOW not above HIGH" + (is_float(expected[i].dtype) ? "" : ", at most 2^32 - 1 apart"));
+    }
+    if (ranges[i]) usage("invalid-argument", where, "--range is given twice for `" + names[i] + "`");
+    ranges[i] = Range{*low, *high};
+  }
+  return ranges;
+}
+
+/// Standard normal for floats. Integers and flags: 0 and 1, which serve as mask of every model, where it is not known what they are for.
+Tensor random_tensor(const ExpectedTensor& wanted, const std::optional<Range>& range, uint64_t seed, uint64_t stream, Drawn* drawn) {
+  const RandomStream random{.seed = seed, .stream = stream, .base = 0};
+  *drawn = {.name = wanted.name, .dtype = wanted.dtype, .shape = wanted.shape, .seed = seed};
+  const bool floats = is_float(wanted.dtype);
+  drawn->normal = floats && !range && !wanted.range;
+  if (range) {
+    drawn->low = range->low;
+    drawn->high = range->high;
+  } else if (wanted.range) {
+    constexpr int64_t kMost = (int64_t{1} << 32) - 1;
+    drawn->low = static_cast<double>(wanted.range->low);
+    drawn->high = static_cast<double>(std::min(wanted.range->high, wanted.range->low + kMost));
+  }
+  if (drawn->normal) return random_normal(wanted.dtype, wanted.shape, random);
+  if (floats) return random_uniform(wanted.dtype, wanted.shape, random, static_cast<float>(drawn->low), static_cast<float>(drawn->high));
+  return random_integers(wanted.dtype, wanted.shape, random, static_cast<int64_t>(drawn->low), static_cast<int64_t>(drawn->high) + 1);
+}
+
+std::string number_text(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return value == std::floor(value) && std::abs(value) < 0x1p53 ? std::to_string(static_cast<int64_t>(value)) : std::string(text, end);
+}
+
 }  // namespace
+
+std::string describe(const Drawn& drawn) {
+  return drawn.name + ": " + std::string(name_of(drawn.dtype)) + to_string(std::span(drawn.shape)) + " random " +
+         (drawn.normal ? "normal" : "in " + number_text(drawn.low) + ":" + number_text(drawn.high)) + ", seed " +
+         std::to_string(drawn.seed);
+}
 
 Tensor read_tensor_file(const std::string& path) {
   if (path.ends_with(".pb")) return read_tensor_proto(path);
@@ -53,7 +127,7 @@ NamedText split_name(std::string_view text, std::span<const std::string> names) 
   return {*longest, std::string(text.substr(longest->size() + 1))};
 }
 
-std::vector<Tensor> gather_inputs(const std::vector<ExpectedTensor>& expected, const InputOptions& options, const std::string& where) {
+InputTensors gather_inputs(const std::vector<ExpectedTensor>& expected, const InputOptions& options, const std::string& where) {
   std::vector<std::string> names;
   for (const ExpectedTensor& tensor : expected) names.push_back(tensor.name);
   std::vector<std::optional<Tensor>> values(expected.size());
@@ -93,12 +167,15 @@ std::vector<Tensor> gather_inputs(const std::vector<ExpectedTensor>& expected, c
     *free = read_tensor_file(path);
   }
   std::vector<Diagnostic> missing;
-  std::vector<Tensor> result;
+  InputTensors result;
+  const std::vector<std::optional<Range>> ranges = parse_ranges(expected, names, options, where);
   for (size_t i = 0; i < values.size(); ++i) {
     const ExpectedTensor& wanted = expected[i];
-    if (!values[i] && options.random) values[i] = random_tensor(wanted.dtype, wanted.shape, options.seed, i);
+    if (values[i] && ranges[i])
+      usage("invalid-argument", where, "--range is about random elements, but `" + names[i] + "` is given with --input");
+    if (!values[i] && options.random) values[i] = random_tensor(wanted, ranges[i], options.seed, i, &result.drawn.emplace_back());
     if (values[i]) {
-      result.push_back(*values[i]);
+      result.tensors.push_back(*values[i]);
       continue;
     }
     missing.push_back(
@@ -110,11 +187,6 @@ std::vector<Tensor> gather_inputs(const std::vector<ExpectedTensor>& expected, c
     throw Error(ExitCode::usage, std::move(missing));
   }
   return result;
-}
-
-Tensor random_tensor(DType dtype, const Shape& shape, uint64_t seed, uint64_t stream) {
-  const RandomStream random{.seed = seed, .stream = stream, .base = 0};
-  return is_float(dtype) ? random_normal(dtype, shape, random) : random_integers(dtype, shape, random, 0, 2);
 }
 
 }  // namespace tcc::driver

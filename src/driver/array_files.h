@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tcc/support/int_range.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc::driver {
@@ -26,19 +28,34 @@ struct ExpectedTensor {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
+  std::optional<IntRange> range;  ///< what random elements are drawn from, where the model says what they are for
 };
 
 struct InputOptions {
   std::vector<std::string> inputs;  ///< --input: `path`, `name=path`, or an .npz whose arrays match names
   bool random = false;              ///< what is not given is random
+  std::vector<std::string> ranges;  ///< --range: `name=low:high`, what random elements of an input are drawn from
   uint64_t seed = 0;
 };
 
-/// Values for all of `expected`, in order. Errors (usage): a name that is no input, an input given twice, too many; all missing ones at once.
-/// Dtypes and shapes are checked by who runs the model.
-std::vector<Tensor> gather_inputs(const std::vector<ExpectedTensor>& expected, const InputOptions& options, const std::string& where);
+/// What random elements are: integers from `low` to `high`, both included; floats between the two, or (without a range) standard normal.
+struct Drawn {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  bool normal = false;
+  double low = 0, high = 1;
+  uint64_t seed = 0;
+};
+std::string describe(const Drawn& drawn);  ///< "input_ids: i64[8, 77] random in 0:30521, seed 0"
 
-/// Standard normal for floats; 0 and 1 for everything else, which serves as index, mask and flag of every model.
-Tensor random_tensor(DType dtype, const Shape& shape, uint64_t seed, uint64_t stream);
+struct InputTensors {
+  std::vector<Tensor> tensors;  ///< in the order of what was expected
+  std::vector<Drawn> drawn;     ///< those that are random
+};
+
+/// Values for all of `expected`. Errors (usage): a name that is no input, an input given twice, too many; all missing ones at once; a range that is none,
+/// or of an input that is not random. Dtypes and shapes are checked by who runs the model.
+InputTensors gather_inputs(const std::vector<ExpectedTensor>& expected, const InputOptions& options, const std::string& where);
 
 }  // namespace tcc::driver

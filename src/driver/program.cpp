@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "tcc/graph/ranges.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::driver {
@@ -155,9 +156,12 @@ link::FunctionDesc describe(const FunctionInterface& function, const LibraryInte
   const auto full = [](const std::vector<link::TensorDesc>& list, int first_packed) {
     return first_packed >= 0 && list.size() == static_cast<size_t>(first_packed);
   };
+  const auto ranges = input_ranges(*function.graph);
   for (const Value* value : function.graph->body.args) {
     if (full(desc.inputs, plan.first_packed_input)) break;
-    if (!is_scalar(value->name)) desc.inputs.push_back(describe(value->name, value->type));
+    if (is_scalar(value->name)) continue;
+    desc.inputs.push_back(describe(value->name, value->type));
+    if (const auto range = ranges.find(value); range != ranges.end()) desc.inputs.back().range = range->second;
   }
   for (size_t i = 0; i < function.graph->body.results.size(); ++i) {
     if (full(desc.outputs, plan.first_packed_output)) break;

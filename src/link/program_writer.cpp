@@ -50,6 +50,9 @@ class Writer {
       row.alignment = descs[i].alignment;
       row.offset = offsets ? (*offsets)[i] : 0;
       row.size_bytes = static_cast<uint64_t>(storage_bytes(descs[i].dtype, num_elements(descs[i].shape)));
+      const IntRange range = descs[i].range.value_or(IntRange{1, 0});
+      row.low = range.low;
+      row.high = range.high;
       rows.push_back(row);
     }
     return rows;

@@ -38,7 +38,8 @@ std::string field(const char* name, uint64_t value) { return field(name, std::to
 std::string tensor_fields(const TensorDesc& tensor) {
   return field("name", json_string(tensor.name)) + ", " + field("dtype", json_string(name_of(tensor.dtype))) + ", " +
          field("shape", to_string(tensor.shape)) + ", " +
-         field("bytes", static_cast<uint64_t>(storage_bytes(tensor.dtype, num_elements(tensor.shape))));
+         field("bytes", static_cast<uint64_t>(storage_bytes(tensor.dtype, num_elements(tensor.shape)))) +
+         (tensor.range ? ", \"range\": [" + std::to_string(tensor.range->low) + ", " + std::to_string(tensor.range->high) + "]" : "");
 }
 
 std::string function_text(const FunctionDesc& function) {

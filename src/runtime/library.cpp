@@ -45,7 +45,10 @@ template <class T> T empty() {
 }
 
 TensorInfo convert(const tcc_tensor_info& info) {
-  return {info.name, static_cast<DType>(info.dtype), Shape(info.shape, info.shape + info.rank), static_cast<int64_t>(info.size_bytes)};
+  TensorInfo tensor{info.name, static_cast<DType>(info.dtype), Shape(info.shape, info.shape + info.rank),
+                    static_cast<int64_t>(info.size_bytes), std::nullopt};
+  if (info.has_range) tensor.range = IntRange{info.low, info.high};
+  return tensor;
 }
 
 // Views of host tensors, or of device memory when `addresses` has one.

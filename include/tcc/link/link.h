@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "tcc/graph/state.h"
 #include "tcc/runtime/program.h"
 #include "tcc/support/dtype.h"
+#include "tcc/support/int_range.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc::link {
@@ -33,6 +35,7 @@ struct TensorDesc {
   DType dtype = DType::f32;
   Shape shape;
   uint32_t alignment = 0;  ///< of its address, where more than its dtype and the target ask for: a tensor u8[N] that others are packed into
+  std::optional<IntRange> range;  ///< an input whose elements are indices, classes or lengths: which are valid, negative ones left out
 };
 
 /// One of the things that the library can be asked to run.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "tcc/graph/state.h"
 #include "tcc/runtime/runtime.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/int_range.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc::runtime {
@@ -26,6 +28,7 @@ struct TensorInfo {
   DType dtype = DType::f32;
   Shape shape;
   int64_t size_bytes = 0;
+  std::optional<IntRange> range;  ///< of an input: which elements are valid as indices, classes or lengths, where that is known
 };
 
 struct FunctionInfo {

@@ -21,7 +21,7 @@
 namespace tcc::program {
 
 inline constexpr char kMagic[8] = {'t', 'c', 'c', 'p', 'r', 'o', 'g', '\0'};
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 
 struct Table {
   uint64_t offset;  ///< of the first row
@@ -75,6 +75,7 @@ struct Tensor {
   uint32_t alignment;  ///< inputs and outputs: what the address has to be a multiple of, when that is more than its dtype and target need
   uint64_t offset;     ///< weights: in the blob; a multiple of 64
   uint64_t size_bytes;
+  int64_t low, high;  ///< inputs: which elements are valid as indices, classes or lengths, both included; low > high: nothing is known
 };
 
 // --- state --------------------------------------------------------------------------------------------------------------------------

@@ -102,9 +102,12 @@ typedef struct tcc_tensor_info {
   const char* name;
   const int64_t* shape;
   int32_t rank;
-  int32_t reserved0;
+  /* 1: the elements of this input serve as indices, classes or lengths, for which low to high are valid (both included; negative indices,
+   * which may be valid too, and the ignore_index of a loss are left out). 0: nothing is known. */
+  int32_t has_range;
   uint64_t size_bytes;
-  uint64_t reserved[4];
+  int64_t low, high;
+  uint64_t reserved[2];
 } tcc_tensor_info;
 
 typedef struct tcc_model_info {

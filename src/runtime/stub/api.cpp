@@ -49,6 +49,11 @@ int describe(const ProgramView& view, Rows<program::Tensor> tensors, const char*
   full.shape = view.shape(tensor);
   full.rank = static_cast<int32_t>(tensor.shape.count);
   full.size_bytes = tensor.size_bytes;
+  full.has_range = tensor.low <= tensor.high;
+  if (full.has_range) {
+    full.low = tensor.low;
+    full.high = tensor.high;
+  }
   return write_struct(info, full, "tensor_info");
 }
 

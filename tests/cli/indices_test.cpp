@@ -1,0 +1,74 @@
+// Inputs whose elements are indices: what random ones are drawn from.
+#include <gtest/gtest.h>
+
+#include "cli/program.h"
+#include "tcc/support/npy.h"
+
+namespace tcc::test {
+namespace {
+
+class Indices : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string rows, columns;
+    for (int i = 0; i < 30; ++i) rows += (i > 0 ? ", " : "") + std::to_string(0.1 * i);
+    for (int i = 0; i < 15; ++i) columns += (i > 0 ? ", " : "") + std::to_string(0.2 - 0.05 * i);
+    // 10 rows of 3, 5 classes.
+    folder_.write("embed.graph",
+                  "graph @embed(%ids: i64[4], %mask: i64[4], %scale: f32[4, 3]) -> (%y: f32[4, 5]) {\n  weight @table: f32[10, 3] = [" +
+                      rows + "]\n  weight @out: f32[3, 5] = [" + columns +
+                      "]\n  %rows: f32[4, 3] = gather(@table, %ids) {axis=0}    loc(\"embed/Gather\")\n"
+                      "  %keep: f32[4] = cast(%mask) {dtype=f32}\n"
+                      "  %wide: f32[4, 3] = broadcast_in_dim(%keep) {dims=[0], shape=[4, 3]}\n"
+                      "  %kept: f32[4, 3] = mul(%rows, %wide)\n  %scaled: f32[4, 3] = mul(%kept, %scale)\n"
+                      "  %y: f32[4, 5] = matmul(%scaled, @out)    loc(\"out/MatMul\")\n}\n");
+  }
+  Result tcc(const std::string& arguments) const { return run_tcc(arguments, folder_.path()); }
+  std::string good(const std::string& arguments) const {
+    const Result result = tcc(arguments);
+    EXPECT_EQ(result.exit_code, 0) << arguments << "\n" << result.err;
+    return result.out;
+  }
+  void refused(const std::string& arguments, int exit_code, const std::string& message) const {
+    const Result result = tcc(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << arguments << "\n" << result.out << result.err;
+    EXPECT_NE(result.err.find(message), std::string::npos) << arguments << "\n" << result.err;
+  }
+  Folder folder_;
+};
+
+TEST_F(Indices, RandomOnesAreDrawnFromWhatTheirUseAllows) {
+  const auto holds = [](const std::string& text, const std::string& line) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  };
+  const std::string library = "--from=graph --target=cpu embed.graph --emit=manifest=m.json -o e.so";
+  good(library);
+  EXPECT_NE(folder_.read("m.json").find("\"name\": \"ids\", \"dtype\": \"i64\", \"shape\": [4], \"bytes\": 32, \"range\": [0, 9]"),
+            std::string::npos);
+  for (const std::string& text :
+       {good("run e.so --device cpu --random --seed 3"), good("bench e.so --device cpu --runs 2 --warmup 0 --seed 3"),
+        good("verify --from=graph --target=cpu embed.graph --seed 3")}) {
+    holds(text, "ids: i64[4] random in 0:9, seed 3\n");
+    holds(text, "mask: i64[4] random in 0:1, seed 3\n");
+    holds(text, "scale: f32[4, 3] random normal, seed 3\n");
+  }
+  holds(good("run e.so --device cpu --random --range ids=4:4 --range scale=-0.5:2 --range mask=1:1"),
+        "ids: i64[4] random in 4:4, seed 0\n");
+  holds(good("run e.so --device cpu --random --range scale=-0.5:2"), "scale: f32[4, 3] random in -0.5:2, seed 0\n");
+  const std::string json = good("run e.so --device cpu --random --json");
+  holds(json, "\"low\": 0,\n      \"high\": 9\n");
+  for (const char* range : {"ids", "ids=", "ids=1", "ids=2:1", "ids=0.5:1", "ids=a:1", "ids=0:4294967296", "scale=1:nan"})
+    refused(std::string("run e.so --device cpu --random --range ") + range, 2, std::string("--range=") + range + ": ");
+  refused("run e.so --device cpu --random --range idx=0:1", 2, "--range: `idx` is no input of the model [unknown-input]");
+  refused("run e.so --device cpu --random --range ids=0:1 --range ids=0:2", 2, "--range is given twice for `ids`");
+  write_npy(folder_ / "ids.npy", Tensor::from_ints({0, 1, 2, 3}));
+  refused("run e.so --device cpu --random --input ids=ids.npy --range ids=0:1", 2, "--range is about random elements, but `ids` is given");
+}
+
+TEST_F(Indices, ClassesOfALossAreDrawnFromItsClasses) {
+  good("--from=graph --target=cpu --mode=train --loss=cross_entropy --optimizer=sgd --train=out embed.graph -o step.so");
+  EXPECT_NE(good("run step.so --device cpu --random --steps 1").find("target: i64[4] random in 0:4, seed 0\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tcc::test
