@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/extremes.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc::loop {
@@ -127,8 +128,8 @@ template <class T> T float_binary(Op op, T a, T b) {
     case Op::mod_: return float_mod(a, b);
     case Op::pow_: return std::pow(a, b);
     case Op::atan2_: return std::atan2(a, b);
-    case Op::max_: return a > b || a != a ? a : b;
-    case Op::min_: return a < b || a != a ? a : b;
+    case Op::max_: return larger(a, b);
+    case Op::min_: return smaller(a, b);
     default: internal_error("`" + std::string(name_of(op)) + "` is not a binary prim of floats");
   }
 }
@@ -180,8 +181,8 @@ template <class T> T integer_op(Op op, bool is_bool, int bits, T a, T b) {
     case Op::rem_: return integer_rem(a, b);
     case Op::mod_: return integer_mod(a, b);
     case Op::pow_: return integer_pow(a, b);
-    case Op::max_: return a > b ? a : b;
-    case Op::min_: return a < b ? a : b;
+    case Op::max_: return larger(a, b);
+    case Op::min_: return smaller(a, b);
     case Op::and_: return a & b;
     case Op::or_: return a | b;
     case Op::xor_: return a ^ b;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "prims/working.h"
+#include "tcc/support/extremes.h"
 
 namespace tcc {
 namespace {
@@ -87,8 +88,8 @@ template <class T> Tensor arithmetic(Op op, const Tensor& a, const Tensor& b, co
       case Op::mod_: return with([](T x, T y) { return float_mod(x, y); });
       case Op::pow_: return with([](T x, T y) { return std::pow(x, y); });
       case Op::atan2_: return with([](T x, T y) { return std::atan2(x, y); });
-      case Op::max_: return with([](T x, T y) { return x > y || x != x ? x : y; });
-      case Op::min_: return with([](T x, T y) { return x < y || x != x ? x : y; });
+      case Op::max_: return with([](T x, T y) { return larger(x, y); });
+      case Op::min_: return with([](T x, T y) { return smaller(x, y); });
       default: internal_error("not a binary prim of floats");
     }
   } else {
@@ -101,8 +102,8 @@ template <class T> Tensor arithmetic(Op op, const Tensor& a, const Tensor& b, co
       case Op::rem_: return with([](T x, T y) { return integer_rem(x, y); });
       case Op::mod_: return with([](T x, T y) { return integer_mod(x, y); });
       case Op::pow_: return with([](T x, T y) { return integer_pow(x, y); });
-      case Op::max_: return with([](T x, T y) { return x > y ? x : y; });
-      case Op::min_: return with([](T x, T y) { return x < y ? x : y; });
+      case Op::max_: return with([](T x, T y) { return larger(x, y); });
+      case Op::min_: return with([](T x, T y) { return smaller(x, y); });
       case Op::and_: return with([](T x, T y) { return x & y; });
       case Op::or_: return with([](T x, T y) { return x | y; });
       case Op::xor_: return with([](T x, T y) { return x ^ y; });

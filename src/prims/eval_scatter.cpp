@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "prims/working.h"
+#include "tcc/support/extremes.h"
 
 namespace tcc {
 namespace {
@@ -14,8 +15,8 @@ template <class T> void combine(const std::string& combiner, T& element, T updat
     element = std::is_integral_v<T> ? static_cast<T>(static_cast<uint64_t>(element) + static_cast<uint64_t>(update)) : element + update;
   else if (combiner == "mul")
     element = std::is_integral_v<T> ? static_cast<T>(static_cast<uint64_t>(element) * static_cast<uint64_t>(update)) : element * update;
-  else if (combiner == "max") element = update > element || update != update ? update : element;
-  else if (combiner == "min") element = update < element || update != update ? update : element;
+  else if (combiner == "max") element = larger(element, update);
+  else if (combiner == "min") element = smaller(element, update);
   else internal_error("a scatter with the combiner `" + combiner + "`");
 }
 

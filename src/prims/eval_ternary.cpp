@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "prims/working.h"
+#include "tcc/support/extremes.h"
 
 namespace tcc {
 namespace {
@@ -22,15 +23,8 @@ template <class C, class T, class F> Tensor map(const Tensor& c, const Tensor& a
   return result;
 }
 
-template <class T> T clamp(T x, T low, T high) {
-  if constexpr (std::is_floating_point_v<T>) {
-    const T raised = x > low || x != x ? x : low;  // NaN stays, and a NaN bound wins, as in max and min
-    return raised < high || raised != raised ? raised : high;
-  } else {
-    const T raised = x > low ? x : low;
-    return raised < high ? raised : high;
-  }
-}
+/// NaN stays, and a NaN bound wins, as in max and min.
+template <class T> T clamp(T x, T low, T high) { return smaller(larger(x, low), high); }
 
 template <class T> T multiply_add(T x, T y, T z) {
   if constexpr (std::is_floating_point_v<T>) return std::fma(x, y, z);

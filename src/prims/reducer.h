@@ -11,6 +11,7 @@
 
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/dtype.h"
+#include "tcc/support/extremes.h"
 
 namespace tcc::prims {
 
@@ -24,14 +25,14 @@ template <class T> struct Product {
   static Accumulator identity() { return 1; }
   static Accumulator fold(Accumulator a, Accumulator b) { return a * b; }
 };
-/// NaN wins. The identity is the lowest value that the dtype of the tensor holds, given by the caller for integers.
+/// NaN wins, and the zeros are ordered. The identity is the lowest value that the dtype of the tensor holds, given by the caller for integers.
 template <class T> struct Maximum {
   using Accumulator = T;
-  static Accumulator fold(Accumulator a, Accumulator b) { return b > a || b != b ? b : a; }
+  static Accumulator fold(Accumulator a, Accumulator b) { return larger(a, b); }
 };
 template <class T> struct Minimum {
   using Accumulator = T;
-  static Accumulator fold(Accumulator a, Accumulator b) { return b < a || b != b ? b : a; }
+  static Accumulator fold(Accumulator a, Accumulator b) { return smaller(a, b); }
 };
 template <class T> struct And {
   using Accumulator = T;

@@ -1,6 +1,10 @@
 // PTX texts: the instructions that a schedule asks for are there, and ptxas (where the machine has it) takes them without spills.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+#include <regex>
+
 #include "tcc/codegen/codegen.h"
 
 namespace tcc::codegen {
@@ -100,6 +104,52 @@ TEST(Nvptx, OnlyResultsOfSixteenBitsAreApproximated) {
                 rounded = kernel("cast<bf16>(" + op + "(load %x[%b * 256 + %t]))", "bf16");
     EXPECT_EQ(count(exact, "approx"), 0) << op;
     EXPECT_GE(count(rounded, "approx"), 1) << op;
+  }
+}
+
+/// A float as LLVM prints it: decimal, or the bits of a double.
+double number(const std::string& text) {
+  if (!text.starts_with("0x")) return std::stod(text);
+  return std::bit_cast<double>(std::stoull(text, nullptr, 16));
+}
+
+/// Constants fold to what the interpreter of kernels says, so the code before folding means it; and with one operand that is no constant, f32 has one
+/// instruction and a constant NaN leaves nothing to compute.
+TEST(Nvptx, ExtremesKeepNaNAndOrderTheZeros) {
+  for (const std::string d : {"f32", "f64"}) {
+    std::vector<std::string> values;
+    for (const char* value : {"nan", "0.0", "-0.0", "inf", "-inf", "1.5", "-3.0"}) values.push_back(d + "(" + value + ")");
+    const std::string head = "kernel #k target sm_80 grid 1 threads 32 shared 0 (%x: " + d + "[32]) -> (%y: " + d + "[98]) {\n";
+    for (const std::string op : {"max", "min"}) {
+      std::string body;
+      int64_t stores = 0;  // apart, so that none are merged
+      for (const std::string& a : values) {
+        for (const std::string& b : values) body += "store " + op + "(" + a + ", " + b + "), %y[" + std::to_string(2 * stores++) + "]\n";
+      }
+      loop::Kernel kernel = loop::parse_kernel(head + body + "}", "test");
+      const DType dtype = d == "f32" ? DType::f32 : DType::f64;
+      std::vector<Tensor> params{Tensor(dtype, {32}), Tensor(dtype, {98})};
+      loop::interpret(kernel, params);
+      Options options;
+      options.target = kernel.target;
+      options.want_llvm = true;
+      const std::string text = emit_nvptx({{"k", &kernel}}, options).llvm_ir;
+      const std::regex store("store (float|double) ([^,]*),");
+      std::vector<double> folded;
+      for (std::sregex_iterator it(text.begin(), text.end(), store), end; it != end; ++it) folded.push_back(number((*it)[2].str()));
+      ASSERT_EQ(static_cast<int64_t>(folded.size()), stores) << text;
+      for (int64_t i = 0; i < stores; ++i) {
+        const double want = params[1].as_double(2 * i), got = folded[static_cast<size_t>(i)];
+        ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : want == got && std::signbit(want) == std::signbit(got))
+            << d << " " << op << " " << i << ": " << got << ", interpreted " << want << "\n"
+            << text;
+      }
+      auto with = [&](const std::string& c) {
+        return ptx_of(head + "map %t in 32 bind(thread) { store " + op + "(load %x[%t], " + d + "(" + c + ")), %y[%t] } }");
+      };
+      if (d == "f32") { EXPECT_EQ(count(with("0.0"), op + ".NaN.f32"), 1) << with("0.0"); }
+      EXPECT_EQ(count(with("nan"), "ld.global"), 0) << with("nan");
+    }
   }
 }
 

@@ -115,5 +115,68 @@ TEST(X86, IntegerDivisionNeverTraps) {
   }
 }
 
+/// NaN equals NaN; the zeros differ.
+bool same_value(double a, double b) { return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b); }
+
+/// Every extreme of every pair of special and ordinary values, an operand being a constant or not, in vectors and alone, against the interpreter.
+TEST(X86, ExtremesKeepNaNAndOrderTheZeros) {
+  const double values[] = {NAN, 0.0, -0.0, INFINITY, -INFINITY, 1.5, -3.0, 2.5};
+  for (const std::string d : {"f64", "f32", "f16", "bf16"}) {
+    std::vector<std::string> constants;
+    for (const char* value : {"nan", "0.0", "-0.0", "inf", "-inf", "1.5", "-3.0"}) constants.push_back(d + "(" + value + ")");
+    // Row by row: all pairs of variables, then each constant with all variables.
+    std::string body;
+    int rows = 0;
+    auto add = [&](const std::string& value) {
+      const std::string row = std::to_string(rows++), i = "%i" + row, l = "%l" + row;
+      auto at = [&](std::string text, const std::string& index) {
+        for (size_t found; (found = text.find('@')) != std::string::npos;) text.replace(found, 1, index);
+        return text;
+      };
+      body += "map " + i + " in 8 bind(serial), " + l + " in 8 bind(vector) { store " + at(value, i + " * 8 + " + l) + ", %v[" + row +
+              ", " + i + " * 8 + " + l + "] }\n";
+      body += "map " + i + "s in 64 bind(serial) { store " + at(value, i + "s") + ", %s[" + row + ", " + i + "s] }\n";
+    };
+    for (const std::string op : {"max", "min"}) {
+      add(op + "(load %x[@], load %y[@])");
+      for (const std::string& c : constants) {
+        add(op + "(load %x[@], " + c + ")");
+        add(op + "(" + c + ", load %x[@])");
+      }
+    }
+    add("clamp(load %x[@], load %y[@], load %z[@])");
+    for (const std::string& low : constants) {
+      for (const std::string& high : constants) add("clamp(load %x[@], " + low + ", " + high + ")");
+    }
+    const std::string n = std::to_string(rows), both = ": " + d + "[" + n + ", 64]";
+    body += "map %r in 8 bind(serial) {\n";
+    for (const std::string op : {"max", "min"}) {
+      body += "%" + op + ": " + (d == "f64" ? d : "f32") + " = reduce " + op + " %" + op + "l in 8 bind(vector) { yield " +
+              (d == "f16" || d == "bf16" ? "cast<f32>(load %y[%r * 8 + %" + op + "l])" : "load %y[%r * 8 + %" + op + "l]") + " }\n";
+    }
+    const std::string wide = d == "f64" ? d : "f32";
+    body += "store %max, %e[%r, 0]\nstore %min, %e[%r, 1] }\n";
+    HostKernel kernel("kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: " + d + "[64], %y: " + d + "[64], %z: " + d +
+                      "[64]) -> (%v" + both + ", %s" + both + ", %e: " + wide + "[8, 2]) {\n" + body + "}");
+    std::vector<Tensor> expected = random_params(kernel.kernel(), 1), got = random_params(kernel.kernel(), 1);
+    for (std::vector<Tensor>* params : {&expected, &got}) {
+      for (int64_t i = 0; i < 64; ++i) {
+        (*params)[0].set_double(i, values[i / 8]);
+        (*params)[1].set_double(i, values[(i / 8 + i) % 8]);
+        (*params)[2].set_double(i, values[(i / 8 * 5 + i * 3) % 8]);
+      }
+    }
+    loop::interpret(kernel.kernel(), expected);
+    kernel.run(got);
+    for (size_t p = 3; p < got.size(); ++p) {
+      for (int64_t i = 0; i < got[p].count(); ++i) {
+        ASSERT_PRED2(same_value, got[p].as_double(i), expected[p].as_double(i))
+            << d << " row " << i / 64 << " of " << kernel.kernel().params[p].buffer->name << ", operands " << expected[0].as_double(i % 64)
+            << ", " << expected[1].as_double(i % 64);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tcc::codegen

@@ -484,5 +484,43 @@ TEST_F(PrimsEval, Creation) {
   EXPECT_EQ(run(Op::full_, {}, {{"shape", std::vector<int64_t>{0, 3}}, {"value", 0.5}, {"dtype", DType::f32}}).count(), 0);
 }
 
+/// NaN wins and -0 is less than +0, whichever op takes the extreme: of two, of three, of a line, of what is there and an update.
+TEST_F(PrimsEval, ExtremesOfEveryPair) {
+  const std::vector<double> values{kNan, 0.0, -0.0, kInf, -kInf, 1.5, -3.0};
+  auto expected = [](bool largest, double a, double b) {
+    if (std::isnan(a) || std::isnan(b)) return kNan;
+    if (a == b) return std::signbit(a) == largest ? b : a;
+    return (a > b) == largest ? a : b;
+  };
+  for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+    for (const bool largest : {true, false}) {
+      for (double a : values) {
+        for (double b : values) {
+          const double want = expected(largest, a, b);
+          auto check = [&](const Tensor& got, const char* what) {
+            ASSERT_TRUE(std::isnan(want) ? std::isnan(got.as_double(0))
+                                         : got.as_double(0) == want && std::signbit(got.as_double(0)) == std::signbit(want))
+                << what << (largest ? " max of " : " min of ") << a << " and " << b << " is " << got.as_double(0);
+          };
+          const Tensor x = list(dtype, {a}), y = list(dtype, {b}), both = list(dtype, {a, b}), open = list(dtype, {largest ? kInf : -kInf});
+          const std::string name = largest ? "max" : "min";
+          check(run(largest ? Op::max_ : Op::min_, {x, y}), "pair");
+          check(run(Op::clamp_, {x, largest ? y : open, largest ? open : y}), "clamp");
+          check(run(largest ? Op::reduce_max_ : Op::reduce_min_, {both}, {{"axes", std::vector<int64_t>{0}}}), "reduce");
+          check(run(Op::scatter_elements_, {x, list(DType::i64, {0}), y}, {{"axis", int64_t{0}}, {"combiner", name}}), "scatter");
+          check(run(Op::reduce_window_, {both},
+                    {{"op", name},
+                     {"window", std::vector<int64_t>{2}},
+                     {"strides", std::vector<int64_t>{1}},
+                     {"low", std::vector<int64_t>{0}},
+                     {"high", std::vector<int64_t>{0}},
+                     {"dilations", std::vector<int64_t>{1}}}),
+                "window");
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tcc

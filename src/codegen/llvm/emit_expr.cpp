@@ -78,15 +78,6 @@ llvm::Value* Emitter::emit_float_arithmetic(Op op, const std::vector<llvm::Value
     builder_.setFastMathFlags(flags);
     return make();
   };
-  // NaN of either operand is kept: the comparison is false for NaN in `a`, and NaN in `b` is chosen apart.
-  auto extreme = [&](bool largest, llvm::Value* p, llvm::Value* q) -> llvm::Value* {
-    if (has_nan_extremes() && !p->getType()->getScalarType()->isDoubleTy()) {
-      return builder_.CreateBinaryIntrinsic(largest ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, p, q);
-    }
-    llvm::Value* t = builder_.CreateSelect(largest ? builder_.CreateFCmpOGT(q, p) : builder_.CreateFCmpOLT(q, p), q, p);
-    if (llvm::isa<llvm::Constant>(q)) return t;
-    return builder_.CreateSelect(builder_.CreateFCmpUNO(q, q), q, t);
-  };
   switch (op) {
     case Op::neg_: return builder_.CreateFNeg(a);
     case Op::abs_: return fabs(x).value;
@@ -113,9 +104,9 @@ llvm::Value* Emitter::emit_float_arithmetic(Op op, const std::vector<llvm::Value
     }
     case Op::pow_: return emit_pow(x, y).value;
     case Op::atan2_: return emit_atan2(x, y).value;
-    case Op::max_: return llvm::isa<llvm::Constant>(a) ? extreme(true, b, a) : extreme(true, a, b);
-    case Op::min_: return llvm::isa<llvm::Constant>(a) ? extreme(false, b, a) : extreme(false, a, b);
-    case Op::clamp_: return extreme(false, extreme(true, a, b), args[2]);
+    case Op::max_: return emit_extreme(true, a, b);
+    case Op::min_: return emit_extreme(false, a, b);
+    case Op::clamp_: return emit_extreme(false, emit_extreme(true, a, b), args[2]);
     case Op::fma_: return fma(x, y, Lane{&builder_, args[2]}).value;
     case Op::eq_: return builder_.CreateFCmpOEQ(a, b);
     case Op::ne_: return builder_.CreateFCmpUNE(a, b);

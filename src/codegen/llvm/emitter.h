@@ -37,7 +37,7 @@ class Emitter {
   /// The register slot of a tile buffer inside a tile loop.
   virtual llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
   virtual bool has_masked_memory() const = 0;
-  virtual bool has_nan_extremes() const = 0;  ///< one instruction for the larger of two that keeps NaN
+  virtual bool has_nan_extremes() const = 0;  ///< one instruction for the larger of two f32 that keeps NaN and orders the zeros
   /// A math function or root whose result is only rounded to 16 bits: good to 2^-14 or so. Null: no better than the exact form.
   virtual llvm::Value* emit_approximate(Op, const std::vector<llvm::Value*>&) { return nullptr; }
   virtual bool has_bf16_conversions() const = 0;  ///< else bf16 is rounded by integer arithmetic
@@ -72,6 +72,7 @@ class Emitter {
   llvm::Value* emit_arithmetic(Op op, DType dtype, const std::vector<llvm::Value*>& args);
   llvm::Value* emit_integer_arithmetic(Op op, DType dtype, const std::vector<llvm::Value*>& args);
   llvm::Value* emit_float_arithmetic(Op op, const std::vector<llvm::Value*>& args);
+  llvm::Value* emit_extreme(bool largest, llvm::Value* a, llvm::Value* b);  ///< of floats
 
   // ---- indices
   llvm::Value* emit_index(const loop::Index& index);
