@@ -153,4 +153,39 @@ bool Facts::proves(const Index& index, int64_t low, int64_t high) const {
   return range && range->low >= low && range->high < high;
 }
 
+bool Facts::proves(const ExprPtr& condition) const {
+  if (!condition) return true;
+  if (condition->kind == Expr::Kind::constant) return condition->int_value != 0;
+  if (condition->kind != Expr::Kind::op || condition->args.size() != 2) return false;
+  if (condition->op == Op::and_) return proves(condition->args[0]) && proves(condition->args[1]);
+  if (condition->op == Op::or_) return proves(condition->args[0]) || proves(condition->args[1]);
+  const auto a = index_of(condition->args[0]), b = index_of(condition->args[1]);
+  const auto range = a && b ? bounds(*a - *b) : std::nullopt;
+  if (!range) return false;
+  switch (condition->op) {
+    case Op::lt_: return range->high < 0;
+    case Op::le_: return range->high <= 0;
+    case Op::gt_: return range->low > 0;
+    case Op::ge_: return range->low >= 0;
+    case Op::eq_: return range->low == 0 && range->high == 0;
+    case Op::ne_: return range->low > 0 || range->high < 0;
+    default: return false;
+  }
+}
+
+bool implies(const ExprPtr& premise, const ExprPtr& conclusion) {
+  if (!conclusion || (premise && equal(premise, conclusion))) return true;
+  const auto holds = [&](const auto& self, const ExprPtr& known) -> bool {  // one of the premise's parts says it literally
+    if (!known) return false;
+    if (equal(known, conclusion)) return true;
+    return known->kind == Expr::Kind::op && known->op == Op::and_ && (self(self, known->args[0]) || self(self, known->args[1]));
+  };
+  if (holds(holds, premise)) return true;
+  if (conclusion->kind == Expr::Kind::op && conclusion->op == Op::and_)
+    return implies(premise, conclusion->args[0]) && implies(premise, conclusion->args[1]);
+  Facts facts;
+  facts.assume(premise);
+  return facts.proves(conclusion);
+}
+
 }  // namespace tcc::loop

@@ -24,6 +24,7 @@ class Facts {
   /// Whether a condition speaks of a variable of the index.
   bool mentions(const Index& index) const;
   bool proves(const Index& index, int64_t low, int64_t high) const;  ///< low <= index < high
+  bool proves(const ExprPtr& condition) const;                       ///< comparisons of indices joined by `and`; null is true
 
  private:
   void add(Op op, const Index& a, const Index& b);
@@ -39,6 +40,9 @@ class Facts {
   std::map<const void*, std::pair<std::optional<int64_t>, std::optional<int64_t>>> leaves_;  ///< of single variables and scalars
   mutable int depth_ = 0;  ///< of divisions within divisions: a fact may hold the very division that it bounds
 };
+
+/// Whether `conclusion` holds wherever `premise` does, for all values of the variables in their extents. Null means true. False also where that is not seen.
+bool implies(const ExprPtr& premise, const ExprPtr& conclusion);
 
 /// The value of an integer expression as an index: constants, indices, scalars, their sums and multiples.
 std::optional<Index> index_of(const ExprPtr& expr);

@@ -5,8 +5,10 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <random>
 
+#include "guarded.h"
 #include "tcc/codegen/codegen.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
@@ -35,9 +37,19 @@ HostKernel::HostKernel(const std::string& kernel_text, int optimization) : kerne
 HostKernel::~HostKernel() { dlclose(library_); }
 
 void HostKernel::run(std::vector<Tensor>& params, int64_t begin, int64_t end) const {
+  std::vector<std::unique_ptr<Guarded>> memory;
   std::vector<void*> pointers;
-  for (Tensor& tensor : params) pointers.push_back(tensor.mutable_bytes());
+  for (const Tensor& tensor : params) {
+    const auto size = static_cast<size_t>(tensor.size_bytes()), element = static_cast<size_t>(size_bytes(tensor.dtype()));
+    const auto place = (memory.size() + static_cast<size_t>(begin)) % 2 == 0 ? Guarded::Place::after_start : Guarded::Place::before_end;
+    memory.push_back(std::make_unique<Guarded>(size, element, place));
+    std::memcpy(memory.back()->data(), tensor.bytes(), size);
+    pointers.push_back(memory.back()->data());
+  }
   function_(pointers.data(), begin, end);
+  for (size_t i = 0; i < params.size(); ++i) {
+    std::memcpy(params[i].mutable_bytes(), memory[i]->data(), static_cast<size_t>(params[i].size_bytes()));
+  }
 }
 
 std::vector<Tensor> random_params(const loop::Kernel& kernel, uint64_t seed) {

@@ -16,7 +16,8 @@ class HostKernel {
   ~HostKernel();
   HostKernel(const HostKernel&) = delete;
   HostKernel& operator=(const HostKernel&) = delete;
-  /// One tensor a parameter, in order; written ones are filled. Items [begin, end); all of them by default.
+  /// One tensor a parameter, in order; written ones are filled. Items [begin, end); all of them by default. The kernel gets copies that are aligned as
+  /// their elements are, between guard pages.
   void run(std::vector<Tensor>& params) const { run(params, 0, kernel_.grid); }
   void run(std::vector<Tensor>& params, int64_t begin, int64_t end) const;
   const loop::Kernel& kernel() const { return kernel_; }

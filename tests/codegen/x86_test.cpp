@@ -27,6 +27,23 @@ void expect_as_interpreted(const std::string& text, double tolerance = 1e-5) {
   }
 }
 
+/// Each element type and each number of elements that whole vectors leave over, at addresses that are aligned as elements are.
+TEST(X86, ParametersAreAlignedAsTheirElementsAre) {
+  for (const std::string dtype : {"f64", "f32", "i64", "i32", "f16", "bf16", "u8"}) {
+    std::string reads, writes, body;
+    for (const std::string bind : {"vector", "unroll"}) {
+      for (const int extent : {2, 3, 4, 5, 6, 7, 8, 12, 16}) {
+        const std::string n = std::to_string(extent), k = n + bind, type = ": " + dtype + "[3, " + n + "]";
+        reads += (reads.empty() ? "" : ", ") + ("%x" + k) + type;
+        writes += (writes.empty() ? "" : ", ") + ("%y" + k) + type;
+        body += "map %i" + k + " in 3 bind(serial), %j" + k + " in " + n + " bind(" + bind + ") { store max(load %x" + k + "[%i" + k +
+                ", %j" + k + "], " + dtype + "(0)), %y" + k + "[%i" + k + ", %j" + k + "] }\n";
+      }
+    }
+    expect_as_interpreted("kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (" + reads + ") -> (" + writes + ") {\n" + body + "}");
+  }
+}
+
 TEST(X86, MasksTheTailOfAVectorLoop) {
   expect_as_interpreted(R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: f32[3, 13]) -> (%y: f32[3, 13]) {
     map %i in 3 bind(serial), %j in 2 bind(serial), %l in 8 bind(vector) where lt(index(%j * 8 + %l), 13) {

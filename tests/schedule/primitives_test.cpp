@@ -133,6 +133,47 @@ const Case kCases[] = {
             yield %x }
           map %k in 8 bind(serial) { %y: f32 = load %x.kept[%k]
             store sub(%y, %m), %r0[%i, %k] } } })"},
+    {"KeepIsReadWhereItWasFilledOnly",
+     R"(unit (%a0: f32[3, 8]) -> (%r0: f32[3, 8]) { map %i in 3 {
+          %s: f32 = reduce sum %j in 7 { %x: f32 = load %a0[%i, %j]
+            yield %x }
+          %t: f32 = reduce sum %l in 6 { %z: f32 = load %a0[%i, %l]
+            yield mul(%z, %s) }
+          map %k in 8 { %y: f32 = load %a0[%i, %k]
+            store add(%y, %t), %r0[%i, %k] } } })",
+     "split(j, 4) split(l, 4) split(k, 4) keep(x, registers)",
+     R"(unit (%a0: f32[3, 8]) -> (%r0: f32[3, 8]) { map %i in 3 bind(serial) {
+          alloc %x.kept: f32[2, 4] registers
+          map %j_0.keep in 2 bind(serial), %j_1.keep in 4 bind(serial) where lt(index(%j_0.keep * 4 + %j_1.keep), 7) {
+            store load %a0[%i, %j_0.keep * 4 + %j_1.keep], %x.kept[%j_0.keep, %j_1.keep] }
+          %s: f32 = reduce sum %j_0 in 2 bind(serial), %j_1 in 4 bind(serial) where lt(index(%j_0 * 4 + %j_1), 7) {
+            %x: f32 = load %x.kept[%j_0, %j_1]
+            yield %x }
+          %t: f32 = reduce sum %l_0 in 2 bind(serial), %l_1 in 4 bind(serial) where lt(index(%l_0 * 4 + %l_1), 6) {
+            %z: f32 = load %x.kept[%l_0, %l_1]
+            yield mul(%z, %s) }
+          map %k_0 in 2 bind(serial), %k_1 in 4 bind(serial) { %y: f32 = load %a0[%i, %k_0 * 4 + %k_1]
+            store add(%y, %t), %r0[%i, %k_0 * 4 + %k_1] } } })"},
+    {"KeepEndsWhereItsSourceIsWritten",
+     R"(unit (%a0: f32[8]) -> (%r0: f32[8]) { map %i in 1 {
+          alloc %t: f32[8] local
+          map %j in 8 { store load %a0[%j], %t[%j] }
+          %s: f32 = reduce sum %k in 8 { %x: f32 = load %t[%k]
+            yield %x }
+          map %l in 8 { store %s, %t[%l] }
+          map %m in 8 { %y: f32 = load %t[%m]
+            store %y, %r0[%m] } } })",
+     "keep(x, registers)",
+     R"(unit (%a0: f32[8]) -> (%r0: f32[8]) { map %i in 1 bind(serial) {
+          alloc %t: f32[8] registers
+          map %j in 8 bind(serial) { store load %a0[%j], %t[%j] }
+          alloc %x.kept: f32[8] registers
+          map %k.keep in 8 bind(serial) { store load %t[%k.keep], %x.kept[%k.keep] }
+          %s: f32 = reduce sum %k in 8 bind(serial) { %x: f32 = load %x.kept[%k]
+            yield %x }
+          map %l in 8 bind(serial) { store %s, %t[%l] }
+          map %m in 8 bind(serial) { %y: f32 = load %t[%m]
+            store %y, %r0[%m] } } })"},
     {"StageCopiesTheBoxThatIsRead",
      R"(unit (%a0: f32[16]) -> (%r0: f32[16]) { map %i in 16 {
           %x: f32 = load %a0[%i]

@@ -151,6 +151,14 @@ Emitter::Address Emitter::address_of(const loop::Buffer& buffer, const std::vect
   return address;
 }
 
+// What is known of an address: no more than what its offset is a multiple of, nor than what the buffer begins at.
+llvm::Align Emitter::alignment_at(const loop::Buffer& buffer, const Address& address) const {
+  constexpr uint64_t kWidest = 16;  // of one access that asks for alignment
+  const auto element = static_cast<uint64_t>(size_bytes(buffer.dtype));
+  const uint64_t base = buffer.space == loop::Space::global ? std::max(parameter_alignment(), element) : kWidest;
+  return llvm::Align(std::max(std::min({static_cast<uint64_t>(address.alignment) * element, base, kWidest}), uint64_t{1}));
+}
+
 llvm::Value* Emitter::element_pointer(const loop::Buffer& buffer, llvm::Value* offset) {
   auto it = buffers_.find(buffer.id);
   if (it == buffers_.end()) fail("buffer %" + buffer.name + " is not allocated here");
@@ -187,13 +195,12 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
   }
   if (address.lane_stride == 1 && lanes_ > 1) {
     auto* vector = llvm::FixedVectorType::get(element, lanes_);
-    uint64_t align = std::min<uint64_t>(static_cast<uint64_t>(address.alignment) * element_size, 16);
-    if (!mask)
-      return from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, address.base), llvm::Align(align)), buffer.dtype);
+    const llvm::Align align = alignment_at(buffer, address);
+    if (!mask) return from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, address.base), align), buffer.dtype);
     if (has_masked_memory() && element_size >= 4) {
       llvm::Value* wide_mask = varies(mask) ? mask : splat(mask, vector->getElementCount());
-      llvm::Value* value = builder_.CreateMaskedLoad(vector, element_pointer(buffer, address.base), llvm::Align(align), wide_mask,
-                                                     llvm::Constant::getNullValue(vector));
+      llvm::Value* value =
+          builder_.CreateMaskedLoad(vector, element_pointer(buffer, address.base), align, wide_mask, llvm::Constant::getNullValue(vector));
       return with_passthrough(from_memory(value, buffer.dtype));
     }
     Address each;  // lane by lane, inactive lanes read element 0
@@ -206,8 +213,7 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
   llvm::Value* active = mask;
   if (active && varies(active)) active = builder_.CreateOrReduce(active);
   if (active) offset = builder_.CreateSelect(active, offset, zero_of(offset));
-  uint64_t align = std::min<uint64_t>(static_cast<uint64_t>(address.alignment) * element_size, 16);
-  llvm::Value* value = builder_.CreateAlignedLoad(element, element_pointer(buffer, offset), llvm::Align(align));
+  llvm::Value* value = builder_.CreateAlignedLoad(element, element_pointer(buffer, offset), alignment_at(buffer, address));
   return with_passthrough(from_memory(value, buffer.dtype));
 }
 

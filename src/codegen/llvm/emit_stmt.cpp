@@ -260,21 +260,20 @@ void Emitter::emit_store(const loop::Store& store) {
   Address address = address_of(buffer, store.indices);
   if (!address.offsets && address.lane_stride == 0) {  // one element; under a varying mask, of any active lane
     if (varies(value)) fail("lanes store different values to one element of %" + buffer.name);
-    uint64_t known = std::min<uint64_t>(static_cast<uint64_t>(address.alignment) * align, 16);
-    auto put = [&] { builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), llvm::Align(known)); };
+    auto put = [&] { builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), alignment_at(buffer, address)); };
     if (mask_ && varies(mask_)) emit_if(builder_.CreateOrReduce(mask_), put, nullptr);
     else put();
     return;
   }
   value = widen(value);
   if (address.lane_stride == 1) {
-    uint64_t wide = std::min<uint64_t>(static_cast<uint64_t>(address.alignment) * align, 16);
+    const llvm::Align wide = alignment_at(buffer, address);
     if (!mask_ || !varies(mask_)) {
-      builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), llvm::Align(wide));
+      builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), wide);
       return;
     }
     if (has_masked_memory() && align >= 4) {
-      builder_.CreateMaskedStore(value, element_pointer(buffer, address.base), llvm::Align(wide), mask_);
+      builder_.CreateMaskedStore(value, element_pointer(buffer, address.base), wide, mask_);
       return;
     }
   }

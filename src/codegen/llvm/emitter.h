@@ -36,6 +36,8 @@ class Emitter {
   virtual llvm::Value* allocate(const loop::Buffer& buffer) = 0;   ///< shared and scratch
   /// The register slot of a tile buffer inside a tile loop.
   virtual llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
+  /// What the addresses of parameters are multiples of, in bytes, where that is more than the size of their elements.
+  virtual uint64_t parameter_alignment() const = 0;
   virtual bool has_masked_memory() const = 0;
   virtual bool has_nan_extremes() const = 0;  ///< one instruction for the larger of two f32 that keeps NaN and orders the zeros
   /// A math function or root whose result is only rounded to 16 bits: good to 2^-14 or so. Null: no better than the exact form.
@@ -86,6 +88,7 @@ class Emitter {
   };
   Address address_of(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
   int64_t alignment_of(const loop::Index& index) const;
+  llvm::Align alignment_at(const loop::Buffer& buffer, const Address& address) const;
   virtual llvm::Value* element_pointer(const loop::Buffer& buffer, llvm::Value* offset);
   llvm::Value* load_from(const loop::Buffer& buffer, const Address& address, llvm::Value* mask, llvm::Value* passthrough);
 

@@ -48,7 +48,7 @@ void NvptxEmitter::emit_function(const std::string& name) {
   for (size_t i = 0; i < kernel_.params.size(); ++i) {
     llvm::Argument* argument = function_->getArg(static_cast<unsigned>(i));
     argument->addAttr(llvm::Attribute::NoAlias);
-    argument->addAttr(llvm::Attribute::getWithAlignment(context_, llvm::Align(16)));
+    argument->addAttr(llvm::Attribute::getWithAlignment(context_, llvm::Align(kParameterAlignment)));
     if (!kernel_.params[i].written) argument->addAttr(llvm::Attribute::ReadOnly);
     buffers_[kernel_.params[i].buffer->id] = argument;
   }

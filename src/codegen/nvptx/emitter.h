@@ -6,12 +6,16 @@
 
 namespace tcc::codegen {
 
+/// What kernels rely on for the address of each argument, in bytes: the launcher checks tensors of callers (io_alignment), the plan what it places.
+inline constexpr uint64_t kParameterAlignment = 16;
+
 class NvptxEmitter final : public Emitter {
  public:
   NvptxEmitter(llvm::Module& module, const loop::Kernel& kernel);
   void emit_function(const std::string& name);
 
  protected:
+  uint64_t parameter_alignment() const override { return kParameterAlignment; }
   bool has_masked_memory() const override { return false; }
   bool has_nan_extremes() const override { return true; }
   llvm::Value* emit_approximate(Op op, const std::vector<llvm::Value*>& args) override;

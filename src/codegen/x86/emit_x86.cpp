@@ -63,6 +63,7 @@ class X86Emitter final : public Emitter {
   }
 
  protected:
+  uint64_t parameter_alignment() const override { return 1; }  // tensors of callers lie where their elements may
   bool has_masked_memory() const override { return true; }
   bool has_nan_extremes() const override { return false; }
   bool has_bf16_conversions() const override { return false; }

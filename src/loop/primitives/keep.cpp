@@ -12,11 +12,14 @@
 //     map %j1 in C { store sub(load %x.kept[%j1], %m), %y[%i, %j1] }
 //   }
 //
-// The loops must be split and bound alike: position by position the same extents and places, so that each thread reads what it wrote itself. Axes of dims
-// bound to threads, warps or lanes are distributed. The name of a reduce means the value that its iterations yield. Equal values are found by numbering, so the other loops may name them differently.
+// The loops must be split and bound alike: position by position the same extents and places, so that each thread reads what it wrote itself. A loop reads
+// what was kept only if its mask implies the mask under which that was computed (rows of 83 and of 82 elements make equally many pieces of 8), and no loop
+// does after one that writes what the value is made of. Axes of dims bound to threads, warps or lanes are distributed. The name of a reduce means the value that its iterations yield. Equal values are found by numbering, so the other loops may name them differently.
+#include <algorithm>
 #include <map>
 #include <utility>
 
+#include "loop/facts.h"
 #include "loop/primitives/edit.h"
 #include "tcc/loop/primitives.h"
 #include "tcc/support/diagnostics.h"
@@ -84,6 +87,20 @@ bool alike(const std::vector<Dim>& a, const std::vector<Dim>& b) {
   return true;
 }
 
+ExprPtr mask_of(const Stmt& stmt) {
+  if (const auto* loop = std::get_if<Loop>(&stmt.node)) return loop->where;
+  if (const auto* reduce = std::get_if<Reduce>(&stmt.node)) return reduce->where;
+  return nullptr;
+}
+
+/// Whether each iteration of `reader` has an iteration of `writer`, whose dims are alike.
+bool covers(const Stmt& writer, const Stmt& reader) {
+  const std::vector<Dim>&canonical = *dims_of(writer), &dims = *dims_of(reader);
+  ExprPtr mask = mask_of(reader);
+  for (size_t i = 0; i < dims.size(); i++) mask = substitute_var(mask, dims[i].var, Index(canonical[i].var));
+  return implies(mask, mask_of(writer));
+}
+
 class Keeper {
  public:
   Keeper(const Unit& unit, std::string scalar, Space space) : names_(unit), scalar_(std::move(scalar)), space_(space) {}
@@ -134,17 +151,20 @@ class Keeper {
     const int wanted = numbering.number(value);
 
     Loop fill = make_fill(row[first], dims, body, value, buffer);
+    const std::set<const Buffer*> made_of = uses_of(fill.body).reads;
+    const Stmt writer = row[first];
     for (size_t i = first; i < row.size(); i++) {
       const std::vector<Dim>* others = dims_of(row[i]);
-      if (others && alike(dims, *others)) replace(row[i], dims, numbering, wanted, buffer);
+      const std::set<const Buffer*> written = uses_of(row[i]).writes;
+      if (std::any_of(written.begin(), written.end(), [&](const Buffer* one) { return made_of.contains(one); })) break;
+      if (others && alike(dims, *others) && covers(writer, row[i])) replace(row[i], dims, numbering, wanted, buffer);
     }
     row.insert(row.begin() + static_cast<std::ptrdiff_t>(first), {Stmt{Alloc{buffer}}, Stmt{std::move(fill)}});
   }
 
   Loop make_fill(const Stmt& stmt, const std::vector<Dim>& dims, const Block& body, const ExprPtr& value, const BufferRef& buffer) {
     Loop fill;
-    if (const auto* loop = std::get_if<Loop>(&stmt.node)) fill.where = loop->where;
-    if (const auto* reduce = std::get_if<Reduce>(&stmt.node)) fill.where = reduce->where;
+    fill.where = mask_of(stmt);
     Block lets;
     std::set<const Scalar*> roots;
     collect_scalars(value, roots);
