@@ -48,6 +48,7 @@ void add(Session& session, Functions& functions, const char* name, std::unique_p
   if (graph == nullptr) return;
   std::unique_ptr<Graph> prims = prims_of(session, std::move(graph));
   group::copy_concat_pieces(*prims);  // all gradients as one flat tensor: each has a place of its own there
+  group::split_wide_nodes(*prims);
   functions.list.push_back({name, std::move(prims), has_backward, in_halves});
 }
 
@@ -86,6 +87,7 @@ void to_prims(Session& session, PassState& state) {
 Functions functions_of(std::unique_ptr<Graph> prims, Mode mode) {
   Functions functions;
   add_seed(*prims, functions);
+  group::split_wide_nodes(*prims);
   const bool backward = mode != Mode::infer;
   functions.list.push_back({backward ? "grad" : "infer", std::move(prims), backward});
   return functions;
@@ -100,6 +102,7 @@ Functions make_functions(Session& session, PassState state, Emitter& emitter, bo
       to_resolved(session, state);
       to_prims(session, state);
     }
+    group::split_wide_nodes(*state.graph);
     functions.list.push_back({"infer", std::move(state.graph)});
     return functions;
   }

@@ -69,6 +69,10 @@ void guard_stage(Session& session, std::string_view name, const Graph* before, c
     throw Error(ExitCode::environment, "out-of-memory", session.options.model,
                 "there is not enough memory for `" + std::string(name) + "`");
   } catch (const RuleError& error) {
+    // The sum of what a model asks for: each of its nodes has a size that fits.
+    if (error.kind == "too-large" || error.kind == "too-complex") {
+      throw Error(ExitCode::model, error.kind, session.options.model, "in `" + std::string(name) + "`: " + error.message);
+    }
     fail(session, name, before, arguments,
          {{Diagnostic::Severity::internal_error, "internal-error", session.options.model,
            "a rule failed where nothing may: " + error.message, ""}});

@@ -80,12 +80,12 @@ class Folder {
     if (result_bytes > kSmallBytes && result_bytes > released) return false;
     std::vector<Tensor> operands;
     for (const Value* operand : node.operands) operands.push_back(operand == nullptr ? Tensor() : *known_.find(operand));
-    std::vector<Tensor> results;
+    std::optional<std::vector<Tensor>> evaluated;
     try {
-      results = evaluate_node(node, operands, false);
-    } catch (const RuleError&) {
-      return false;  // decompose meets the same fault and reports it
-    }
+      evaluated = evaluate_cheap_node(node, operands);
+    } catch (const RuleError&) {}  // decompose meets the same fault and reports it
+    if (!evaluated) return false;
+    std::vector<Tensor>& results = *evaluated;
     const bool stays = info(node.op).lowering == Lowering::create || (node.op == Op::broadcast_in_dim_ && result_bytes > operand_bytes);
     for (size_t i = 0; i < results.size(); ++i) known_.set(node.results[i], std::move(results[i]), !stays);
     return !stays;

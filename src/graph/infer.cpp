@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "op_schema.h"
+#include "tcc/graph/limits.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {
@@ -91,7 +92,9 @@ int64_t window_extent(int64_t extent, int64_t low, int64_t high, int64_t window,
   if (window < 1) type_error(name + " is " + std::to_string(window) + at + ", expected at least 1");
   if (dilation < 1) type_error("dilation is " + std::to_string(dilation) + at + ", expected at least 1");
   if (stride < 1) type_error("stride is " + std::to_string(stride) + at + ", expected at least 1");
-  const int64_t padded = extent + low + high, reach = (window - 1) * dilation + 1;
+  const int64_t padded = checked_add(checked_add(extent, low, "the padded extent"), high, "the padded extent");
+  const int64_t reach =
+      checked_add(checked_multiply(window - 1, dilation, "the extent of a dilated window"), 1, "the extent of a dilated window");
   if (padded == 0 && reach == 1) return 0;  // as no batch at all has no windows
   if (padded < reach) {
     type_error("the padded extent is " + std::to_string(padded) + at + ", the " + name + " needs at least " + std::to_string(reach));
@@ -100,8 +103,11 @@ int64_t window_extent(int64_t extent, int64_t low, int64_t high, int64_t window,
 }
 
 std::vector<Type> infer_types(const InferInput& input) {
+  check_attributes(input.attrs);
   std::vector<Type> types = infer_rule(input.op)(input);
   check(static_cast<int>(types.size()) == input.num_results, "a shape rule gave another number of results than asked for");
+  for (const Type& type : types) check_size(type);
+  check_work(input.op, input.operands, input.attrs, types);
   return types;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "infer.h"
+#include "tcc/graph/limits.h"
 
 namespace tcc {
 namespace {
@@ -96,7 +97,8 @@ std::vector<Type> infer_conv_general(const InferInput& input) {
   }
   const int64_t groups = input.attrs.get_int("groups");
   if (groups < 1) type_error("`groups` is " + std::to_string(groups) + ", expected at least 1");
-  if (x.dims[1].is_constant() && w.dims[1].is_constant() && x.dims[1].bound != w.dims[1].bound * groups) {
+  if (x.dims[1].is_constant() && w.dims[1].is_constant() &&
+      x.dims[1].bound != checked_multiply(w.dims[1].bound, groups, "the number of channels")) {
     type_error("the operand has " + std::to_string(x.dims[1].bound) + " channels, the kernel " + to_string(w) + " in " +
                std::to_string(groups) + " groups needs " + std::to_string(w.dims[1].bound * groups));
   }
@@ -115,7 +117,8 @@ std::vector<Type> infer_conv_general(const InferInput& input) {
     }
     if ((*lists[3])[s] < 1)
       type_error("`lhs_dilation` is " + std::to_string((*lists[3])[s]) + " on axis " + std::to_string(i + 2) + ", expected at least 1");
-    const int64_t spread = extent.bound == 0 ? 0 : (extent.bound - 1) * (*lists[3])[s] + 1;
+    const int64_t spread =
+        extent.bound == 0 ? 0 : checked_multiply(extent.bound - 1, (*lists[3])[s], "the extent of a dilated operand") + 1;
     dims.emplace_back(window_extent(spread, (*lists[1])[s], (*lists[2])[s], window.bound, (*lists[4])[s], (*lists[0])[s], i + 2, "kernel"));
   }
   return {make_type(x.dtype, std::move(dims))};

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "infer.h"
+#include "tcc/graph/limits.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc {
@@ -78,7 +79,8 @@ std::vector<Type> infer_slice(const InferInput& input) {
       type_error("the slice of axis " + std::to_string(i) + " is " + std::to_string(starts[i]) + " to " + std::to_string(limits[i]) +
                  " by " + std::to_string(steps[i]) + ", the operand is " + to_string(x));
     }
-    dims.emplace_back((limits[i] - starts[i] + steps[i] - 1) / steps[i]);
+    const int64_t range = limits[i] - starts[i];
+    dims.emplace_back(range / steps[i] + (range % steps[i] != 0));
   }
   return {make_type(x.dtype, std::move(dims))};
 }
@@ -109,7 +111,8 @@ std::vector<Type> infer_pad(const InferInput& input) {
       dims.push_back(x.dims[i]);
     } else if (x.dims[i].is_constant()) {
       const int64_t extent = x.dims[i].bound;
-      dims.emplace_back(low[i] + high[i] + extent + (extent > 0 ? (extent - 1) * interior[i] : 0));
+      const int64_t between = extent > 0 ? checked_multiply(extent - 1, interior[i], "the interior padding") : 0;
+      dims.emplace_back(checked_add(low[i] + high[i] + extent, between, "the padded extent"));
     } else {
       dims.push_back(unknown_dim());
     }

@@ -6,6 +6,7 @@
 #include "evaluate.h"
 #include "tcc/graph/builder.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/limits.h"
 #include "tcc/graph/passes.h"
 #include "tcc/prims/rules.h"
 #include "tcc/support/diagnostics.h"
@@ -77,32 +78,68 @@ std::vector<Tensor> evaluate_prim(const Node& node, std::span<const Tensor> oper
   return rule({node, operands, f64});
 }
 
-std::vector<Tensor> evaluate_node(const Node& node, std::span<const Tensor> operands, bool f64) {
-  const bool broadcasts = broadcasts_implicitly(node);
-  if (info(node.op).kind == OpKind::prim && !broadcasts) return evaluate_prim(node, operands, f64);
-  if (info(node.op).kind == OpKind::resolved) internal_error("`" + std::string(name_of(node.op)) + "` is evaluated before it is resolved");
-  Graph scratch("node");
-  std::vector<Value*> inputs;
-  for (const Value* operand : node.operands) inputs.push_back(operand == nullptr ? nullptr : scratch.add_input("x", operand->type));
-  Builder builder(scratch, scratch.body, node.loc);
-  std::vector<Value*> results;
-  if (broadcasts) {
-    results = builder.emit_node(node.op, builder.broadcast_together(inputs), node.attrs)->results;
-  } else {
+namespace {
+
+/// A node in a graph of its own: a composite decomposed once, a prim with its operands broadcast.
+struct Expansion {
+  Graph graph{"node"};
+  std::vector<Value*> inputs, results;  ///< an input is null where the operand is absent
+
+  explicit Expansion(const Node& node) {
+    if (info(node.op).kind == OpKind::resolved)
+      internal_error("`" + std::string(name_of(node.op)) + "` is evaluated before it is resolved");
+    for (const Value* operand : node.operands) inputs.push_back(operand == nullptr ? nullptr : graph.add_input("x", operand->type));
+    Builder builder(graph, graph.body, node.loc);
+    if (broadcasts_implicitly(node)) {
+      results = builder.emit_node(node.op, builder.broadcast_together(inputs), node.attrs)->results;
+      return;
+    }
     std::vector<Type> types;
     for (const Value* result : node.results) types.push_back(result->type);
-    const Node* copy = scratch.make_node(node.op, inputs, node.attrs, std::move(types), node.loc);
+    const Node* copy = graph.make_node(node.op, inputs, node.attrs, std::move(types), node.loc);
     results = decompose_node(builder, *copy);
   }
-  Interpreter interpreter(scratch, f64);
-  for (const Value* result : results) interpreter.keep(*result);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] != nullptr) interpreter.set(*inputs[i], operands[i]);
+
+  std::vector<Tensor> evaluate(std::span<const Tensor> operands, bool f64) const {
+    Interpreter interpreter(graph, f64);
+    for (const Value* result : results) interpreter.keep(*result);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] != nullptr) interpreter.set(*inputs[i], operands[i]);
+    }
+    interpreter.run(graph.body, nullptr);
+    std::vector<Tensor> tensors;
+    for (const Value* result : results) tensors.push_back(interpreter.get(*result));
+    return tensors;
   }
-  interpreter.run(scratch.body, nullptr);
-  std::vector<Tensor> tensors;
-  for (const Value* result : results) tensors.push_back(interpreter.get(*result));
-  return tensors;
+};
+
+bool is_plain_prim(const Node& node) { return info(node.op).kind == OpKind::prim && !broadcasts_implicitly(node); }
+
+bool is_cheap(const Node& node) {
+  std::vector<const Type*> operands;
+  for (const Value* operand : node.operands) operands.push_back(operand == nullptr ? nullptr : &operand->type);
+  std::vector<Type> results;
+  for (const Value* result : node.results) results.push_back(result->type);
+  // A product is computed in blocks, many elements at once.
+  const int64_t work = work_of(node.op, operands, node.attrs, results) / (node.op == Op::dot_general_ ? 64 : 1);
+  int64_t bytes = 0;
+  for (const Type& result : results) bytes += result.size_bytes();
+  if (work > kMaxFoldedWork || bytes > kMaxFoldedBytes) return false;
+  if (is_plain_prim(node)) return true;
+  const Expansion expansion(node);
+  return std::all_of(expansion.graph.body.nodes.begin(), expansion.graph.body.nodes.end(),
+                     [](const Node* inner) { return is_cheap(*inner); });
+}
+
+}  // namespace
+
+std::vector<Tensor> evaluate_node(const Node& node, std::span<const Tensor> operands, bool f64) {
+  return is_plain_prim(node) ? evaluate_prim(node, operands, f64) : Expansion(node).evaluate(operands, f64);
+}
+
+std::optional<std::vector<Tensor>> evaluate_cheap_node(const Node& node, std::span<const Tensor> operands) {
+  if (!is_cheap(node)) return std::nullopt;
+  return evaluate_node(node, operands, false);
 }
 
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs, bool f64,

@@ -10,6 +10,9 @@
 namespace tcc {
 namespace {
 
+/// Regions in each other: passes go through them by recursion.
+constexpr int kMaxRegionDepth = 200;
+
 class Parser {
  public:
   Parser(std::string_view text, const std::string& file, const std::map<std::string, Tensor>& weights, bool types_only)
@@ -244,6 +247,7 @@ class Parser {
   }
 
   void nested_region(Node& node) {
+    if (++depth_ > kMaxRegionDepth) lexer_.fail("regions are nested more than " + std::to_string(kMaxRegionDepth) + " deep");
     node.regions.push_back(std::make_unique<Region>());
     Region& region = *node.regions.back();
     lexer_.expect("(");
@@ -263,6 +267,7 @@ class Parser {
       while (lexer_.accept(","));
     }
     lexer_.expect("}");
+    --depth_;
   }
 
   Attrs attributes(Op op) {
@@ -344,6 +349,7 @@ class Parser {
   Lexer lexer_;
   const std::map<std::string, Tensor>& weights_;
   bool types_only_;
+  int depth_ = 0;  // regions around the node being read
   std::unique_ptr<Graph> graph_;
   std::unordered_map<std::string, Value*> values_;
 };

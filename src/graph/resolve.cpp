@@ -18,6 +18,7 @@
 #include "evaluate.h"
 #include "infer.h"
 #include "known_values.h"
+#include "tcc/graph/limits.h"
 #include "tcc/graph/passes.h"
 #include "tcc/support/diagnostics.h"
 #include "where.h"
@@ -200,11 +201,12 @@ class Resolver final : public ResolveContext {
     if (all_known && largest <= kMaxElements) {
       std::vector<Tensor> operands;
       for (const Value* operand : node.operands) operands.push_back(operand == nullptr ? Tensor() : *known(operand));
-      std::vector<Tensor> results = evaluate_node(node, operands, false);
-      // `full` and `iota` cost nothing where they stand and say more than their elements.
-      const bool absent = !parameter && info(node.op).lowering != Lowering::create;
-      for (size_t i = 0; i < results.size(); ++i) known_.set(node.results[i], std::move(results[i]), absent);
-      if (absent) return;
+      if (std::optional<std::vector<Tensor>> results = evaluate_cheap_node(node, operands)) {
+        // `full` and `iota` cost nothing where they stand and say more than their elements.
+        const bool absent = !parameter && info(node.op).lowering != Lowering::create;
+        for (size_t i = 0; i < results->size(); ++i) known_.set(node.results[i], std::move((*results)[i]), absent);
+        if (absent) return;
+      }
     }
     for (Value*& operand : node.operands) {
       if (operand != nullptr) operand = known_.present(operand);
@@ -284,10 +286,24 @@ bool report_unbound(const Graph& graph, Diagnostics& diagnostics) {
   return true;
 }
 
+/// Inputs of sizes that nothing can hold; those of results are found where they are inferred.
+bool report_too_large(const Graph& graph, Diagnostics& diagnostics) {
+  bool any = false;
+  for (const Value* input : graph.body.args) {
+    try {
+      check_size(input->type);
+    } catch (const RuleError& error) {
+      diagnostics.error(error.kind, graph.file.empty() ? input->name : graph.file + ":" + input->name, error.message);
+      any = true;
+    }
+  }
+  return any;
+}
+
 }  // namespace
 
 void resolve(Graph& graph, Diagnostics& diagnostics) {
-  if (report_unbound(graph, diagnostics)) return;
+  if (report_unbound(graph, diagnostics) || report_too_large(graph, diagnostics)) return;
   Resolver(graph, diagnostics).run();
 }
 

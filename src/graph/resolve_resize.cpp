@@ -7,6 +7,7 @@
 
 #include "infer.h"
 #include "resolve.h"
+#include "tcc/graph/limits.h"
 
 namespace tcc {
 namespace {
@@ -57,7 +58,7 @@ std::optional<std::vector<Value*>> resolve_resize_by(ResolveContext& context, co
       scales[axis] = (*factors)[i];
       // In f32, as the scales are: 10 * 0.7 is 7 there, and just below it in f64.
       const float extent = static_cast<float>(shape[axis]) * static_cast<float>(crops ? roi[rank + axis] - roi[axis] : 1.0);
-      sizes[axis] = static_cast<int64_t>(std::floor(extent * static_cast<float>(scales[axis])));
+      sizes[axis] = checked_extent(std::floor(extent * static_cast<float>(scales[axis])), "the resized extent");
     }
   } else if (given(node, 3)) {
     const auto wanted = context.ints(node, 3, "sizes");
@@ -75,7 +76,7 @@ std::optional<std::vector<Value*>> resolve_resize_by(ResolveContext& context, co
     if (policy == "not_larger" || policy == "not_smaller") {
       for (const int64_t axis : axes) {
         sizes[static_cast<size_t>(axis)] =
-            static_cast<int64_t>(std::floor(common * static_cast<double>(shape[static_cast<size_t>(axis)]) + 0.5));
+            checked_extent(std::floor(common * static_cast<double>(shape[static_cast<size_t>(axis)]) + 0.5), "the resized extent");
         scales[static_cast<size_t>(axis)] = common;
       }
     } else if (policy != "stretch" && !policy.empty()) {

@@ -6,6 +6,7 @@
 
 #include "infer.h"
 #include "resolve.h"
+#include "tcc/graph/limits.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc {
@@ -14,6 +15,16 @@ namespace {
 using Results = std::optional<std::vector<Value*>>;
 
 std::string text_of(const std::vector<int64_t>& values) { return to_string(std::span<const int64_t>(values)); }
+
+/// How many of start, start + delta, ... lie before limit.
+int64_t range_count(int64_t start, int64_t limit, int64_t delta) {
+  if (delta > 0 ? limit <= start : limit >= start) return 0;
+  // The distance may be beyond 63 bits, not beyond 64.
+  const uint64_t from = static_cast<uint64_t>(start), to = static_cast<uint64_t>(limit), step = static_cast<uint64_t>(delta);
+  const uint64_t distance = delta > 0 ? to - from : from - to, stride = delta > 0 ? step : 0 - step;
+  const uint64_t count = distance / stride + (distance % stride != 0);
+  return checked_extent(static_cast<double>(count), "the number of elements");
+}
 
 }  // namespace
 
@@ -65,7 +76,7 @@ Results resolve_reshape_to(ResolveContext& context, const Node& node) {
                    to_string(x->type));
       shape[i] = x->type.dims[i].bound;
     }
-    product *= shape[i];
+    product = checked_multiply(product, shape[i], "the number of elements");
   }
   if (unknown >= 0) {
     const int64_t count = x->type.count();
@@ -146,15 +157,14 @@ Results resolve_range(ResolveContext& context, const Node& node) {
     start = (*starts)[0], delta = (*deltas)[0];
     const double steps = std::ceil(((*limits)[0] - start) / delta);
     if (!std::isfinite(steps)) type_error("`range` from " + std::to_string(start) + " by " + std::to_string(delta) + " has no end");
-    count = std::max<int64_t>(0, static_cast<int64_t>(steps));
+    count = steps <= 0 ? 0 : checked_extent(steps, "the number of elements");
   } else {
     const auto first = context.scalar(node, 0, "start"), limit = first ? context.scalar(node, 1, "limit") : first,
                step = limit ? context.scalar(node, 2, "delta") : limit;
     if (!step) return std::nullopt;
     if (*step == 0) type_error("`delta` is 0");
     int_start = *first, int_delta = *step;
-    const int64_t span = *limit - *first;
-    count = (span > 0) == (*step > 0) ? span / *step + (span % *step != 0) : 0;
+    count = range_count(*first, *limit, *step);
     start = static_cast<double>(int_start), delta = static_cast<double>(int_delta);
   }
   Value* value = builder.iota(dtype, {count}, 0);

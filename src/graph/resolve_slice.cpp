@@ -7,6 +7,7 @@
 
 #include "infer.h"
 #include "resolve.h"
+#include "tcc/graph/limits.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc {
@@ -62,8 +63,8 @@ void check_extents(const std::vector<int64_t>& extents, int64_t axis, const Type
   int64_t sum = 0;
   bool negative = false;
   for (const int64_t extent : extents) {
-    sum += extent;
     negative = negative || extent < 0;
+    sum = negative ? sum : checked_add(sum, extent, "the sum of `split`");
   }
   if (negative || sum != type.dims[static_cast<size_t>(axis)].bound) {
     type_error("`split` is " + text_of(extents) + ", which does not add up to axis " + std::to_string(axis) + " of " + to_string(type));
@@ -72,7 +73,7 @@ void check_extents(const std::vector<int64_t>& extents, int64_t axis, const Type
 
 /// `count` pieces of ceil(extent / count), the last ones smaller.
 std::vector<int64_t> even_extents(int64_t extent, int64_t count) {
-  const int64_t size = (extent + count - 1) / count;
+  const int64_t size = extent / count + (extent % count != 0);
   std::vector<int64_t> extents;
   for (int64_t i = 0; i < count; ++i) extents.push_back(std::clamp<int64_t>(extent - i * size, 0, size));
   return extents;
@@ -119,8 +120,10 @@ Results resolve_split_by(ResolveContext& context, const Node& node) {
     extents = context.ints(node, 1, "split");
     if (!extents) return std::nullopt;
   } else {
-    extents = even_extents(x->type.dims[static_cast<size_t>(axis)].bound,
-                           node.attrs.has("num_outputs") ? std::max<int64_t>(1, node.attrs.get_int("num_outputs")) : count);
+    if (node.attrs.has("num_outputs") && node.attrs.get_int("num_outputs") != count)
+      type_error("`num_outputs` is " + std::to_string(node.attrs.get_int("num_outputs")) + ", the node has " + std::to_string(count) +
+                 " results");
+    extents = even_extents(x->type.dims[static_cast<size_t>(axis)].bound, count);
   }
   if (static_cast<int64_t>(extents->size()) != count)
     type_error("`split` is " + text_of(*extents) + ", the node has " + std::to_string(count) + " results");
@@ -146,6 +149,7 @@ Results resolve_pad_by(ResolveContext& context, const Node& node) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t axis = static_cast<size_t>(axes[i]);
     const int64_t begin = (*pads)[i], end = (*pads)[axes.size() + i];
+    check_attributes({{"pads", std::vector<int64_t>{begin, end}}});
     // Negative padding cuts off.
     low[axis] = std::max<int64_t>(begin, 0);
     high[axis] = std::max<int64_t>(end, 0);
@@ -179,7 +183,7 @@ Results resolve_tile_by(ResolveContext& context, const Node& node) {
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t times = (*repeats)[i];
     if (times < 0) type_error("`repeats` is " + text_of(*repeats) + ", expected no negative number");
-    result.push_back(shape[i] * times);
+    result.push_back(checked_multiply(shape[i], times, "the repeated extent"));
     if (times != 1 && shape[i] != 1) wide.push_back(times);
     dims.push_back(static_cast<int64_t>(wide.size()));
     wide.push_back(shape[i] == 1 ? times : shape[i]);
@@ -191,19 +195,27 @@ Results resolve_split_to_sequence(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   const int64_t axis = normalize_axis(node.attrs.get_int("axis"), x->type.rank(), "axis", x->type);
   const int64_t extent = x->type.dims[static_cast<size_t>(axis)].bound;
-  std::vector<int64_t> extents(static_cast<size_t>(extent), 1);
+  std::vector<int64_t> extents;
+  const auto cut_evenly = [&](int64_t size) {
+    if (extent / size > kMaxPieces)
+      throw RuleError{"too-complex", "axis " + std::to_string(axis) + " of " + to_string(x->type) + " splits into " +
+                                         std::to_string(extent / size) + " pieces, the most is " + std::to_string(kMaxPieces)};
+    for (int64_t position = 0; position < extent; position += size) extents.push_back(std::min(size, extent - position));
+  };
   bool drop_axis = !node.attrs.get_bool("keepdims");
   if (node.operand(1) != nullptr) {
     const auto split = context.ints(node, 1, "split");
     if (!split) return std::nullopt;
     drop_axis = false;
-    extents = *split;
     if (node.operand(1)->type.rank() == 0) {  // one number: pieces of that extent, the last one smaller
       const int64_t size = (*split)[0];
       if (size < 1) type_error("`split` is " + std::to_string(size) + ", expected at least 1");
-      extents.clear();
-      for (int64_t position = 0; position < extent; position += size) extents.push_back(std::min(size, extent - position));
+      cut_evenly(size);
+    } else {
+      extents = *split;
     }
+  } else {
+    cut_evenly(1);
   }
   check_extents(extents, axis, x->type);
   std::vector<Value*> pieces = cut(context.builder(), x, axis, extents);

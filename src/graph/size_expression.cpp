@@ -3,6 +3,7 @@
 #include "size_expression.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tcc {
 namespace {
@@ -10,7 +11,19 @@ namespace {
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+/// Nesting of parentheses, signs and calls; sizes that exporters write have a few.
+constexpr int kMaxDepth = 200;
+
+/// Nothing for what doesn't fit.
+std::optional<int64_t> floor_div(int64_t a, int64_t b) {
+  if (b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min())) return std::nullopt;
+  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
+
+std::optional<int64_t> negated(std::optional<int64_t> a) {
+  if (!a || *a == std::numeric_limits<int64_t>::min()) return std::nullopt;
+  return -*a;
+}
 
 // Division is rounded where the expression says so, `floor(a/b)` or `a//b`; a bare `a/b` has to be exact.
 class Evaluator {
@@ -43,7 +56,9 @@ class Evaluator {
       const bool plus = accept("+");
       if (!plus && !accept("-")) break;
       const Result right = product(rounding);
-      left = right ? Result(plus ? *left + *right : *left - *right) : std::nullopt;
+      int64_t result;
+      const bool fits = right && !(plus ? __builtin_add_overflow(*left, *right, &result) : __builtin_sub_overflow(*left, *right, &result));
+      left = fits ? Result(result) : std::nullopt;
     }
     return left;
   }
@@ -58,25 +73,32 @@ class Evaluator {
       else if (accept("%")) op = modulo;
       else break;
       const Result right = factor(rounding);
-      if (!right || (op != times && *right == 0)) return std::nullopt;
-      switch (op) {
-        case times: left = *left * *right; break;
-        case floor_divide: left = floor_div(*left, *right); break;
-        case modulo: left = *left - floor_div(*left, *right) * *right; break;
-        case divide:
-          if (rounding == Rounding::exact && *left % *right != 0) return std::nullopt;
-          left = rounding == Rounding::ceil ? -floor_div(-*left, *right) : floor_div(*left, *right);
-          break;
+      if (!right) return std::nullopt;
+      if (op == times) {
+        int64_t result;
+        left = __builtin_mul_overflow(*left, *right, &result) ? std::nullopt : Result(result);
+        continue;
       }
+      const Result quotient = floor_div(*left, *right);
+      if (!quotient) return std::nullopt;
+      const int64_t remainder = *left - *quotient * *right;
+      if (op == divide && rounding == Rounding::exact && remainder != 0) return std::nullopt;
+      if (op == modulo) left = remainder;
+      else left = *quotient + (op == divide && rounding == Rounding::ceil && remainder != 0);
     }
     return left;
   }
 
   Result factor(Rounding rounding) {
-    if (accept("-")) {
-      const Result value = factor(rounding);
-      return value ? Result(-*value) : std::nullopt;
-    }
+    if (depth_ == kMaxDepth) return std::nullopt;
+    ++depth_;
+    const Result value = nested_factor(rounding);
+    --depth_;
+    return value;
+  }
+
+  Result nested_factor(Rounding rounding) {
+    if (accept("-")) return negated(factor(rounding));
     if (accept("(")) {
       const Result value = sum(rounding);
       return accept(")") ? value : std::nullopt;
@@ -112,6 +134,7 @@ class Evaluator {
   std::string_view text_;
   const std::map<std::string, int64_t>& symbols_;
   size_t position_ = 0;
+  int depth_ = 0;
 };
 
 }  // namespace

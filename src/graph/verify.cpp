@@ -4,6 +4,7 @@
 
 #include "op_schema.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/limits.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {
@@ -66,6 +67,9 @@ class Verifier {
     if (mark) fault("%" + value.name + " is defined twice", node);
     mark = 1;
     if (!names_.insert(value.name).second) fault("two values are named %" + value.name, node);
+    try {
+      check_size(value.type);
+    } catch (const RuleError& error) { fault("%" + value.name + ": " + error.message, node); }
     if (stage_ != GraphStage::imported && !value.type.is_static())
       fault("%" + value.name + " is " + to_string(value.type) + ", expected constant extents", node);
   }

@@ -23,6 +23,9 @@ constexpr int kMaxRecomputedCost = 6;
 /// A unit with fewer rows than this, each longer than that, computes only its reductions.
 constexpr int64_t kFewRows = 8, kLongRow = 32768;
 
+/// Pieces of a concat that count as one op together.
+constexpr size_t kFewPieces = 8;
+
 bool is_anchored(UnitKind kind) { return kind != UnitKind::map && kind != UnitKind::rows; }
 
 int64_t product_of_extents(const std::vector<loop::VarRef>& vars) {
@@ -36,6 +39,8 @@ int count_ops(const Cluster& cluster) {
   for (const Node* node : cluster.nodes) {
     const DType dtype = node->result()->type.dtype;
     quarters += dtype == DType::u32 || dtype == DType::u64 ? 1 : 4;
+    // A concat of many pieces is as many choices; few are as cheap as an op.
+    if (node->op == Op::concat_ && node->operands.size() > kFewPieces) quarters += 4 * static_cast<int>(node->operands.size());
   }
   return quarters / 4;
 }

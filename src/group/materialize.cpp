@@ -39,6 +39,7 @@ class Materializer {
 
   Groups run() {
     groups_.graph = &clusters_.graph();
+    copied_slices_ = copied_slices(clusters_.graph());
     cut_operands();
     place_pieces();
     for (Value* output : clusters_.graph().body.results) materialize(output);
@@ -73,6 +74,11 @@ class Materializer {
     if (node.op == Op::reshape_ && !is_created(node.operand(0))) {
       materialize(node.operand(0));
       groups_.aliases.push_back({value, node.operand(0), 0});
+      return;
+    }
+    if (const auto slice = copied_slices_.find(value); slice != copied_slices_.end() && !is_created(node.operand(0))) {
+      materialize(node.operand(0));
+      groups_.aliases.push_back({value, node.operand(0), slice->second});
       return;
     }
     if (!store_beside_producer(value)) own_views_.push_back(value);
@@ -389,6 +395,7 @@ class Materializer {
   std::map<int, std::vector<Value*>> stored_views_;  ///< cluster -> views of its results that it stores
   std::map<int, size_t> unit_of_cluster_;
   std::vector<Value*> own_views_;
+  std::unordered_map<const Value*, int64_t> copied_slices_;     ///< aliases, with the bytes at which they begin
   std::unordered_map<const Node*, std::vector<Piece>> pieces_;  ///< of concats that are written in place
 };
 

@@ -1,6 +1,8 @@
 // The rules of fusion. Each looks at one node and merges its cluster with those of its producers where that saves memory traffic and costs no double work.
 #pragma once
 
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "group/clusters.h"
@@ -22,6 +24,14 @@ void merge_operands(Clusters& clusters, Node& node);
 void fix_concat(Clusters& clusters, Node& node);
 /// The same for vectors of many pieces, whatever the pieces are. Before fix_concat.
 void fix_long_concats(Clusters& clusters);
+/// The vectors of many pieces that fix_long_concats() will fix.
+std::unordered_set<const Node*> long_concats_with_places(const Graph& graph);
+/// What the loads and stores of a kernel assume of the addresses that it is given: pieces begin at multiples of it.
+inline constexpr int64_t kConcatAlignment = 16;
+/// Whether a value that is no reshape is the result of a node whose unit stores it where it is asked to.
+bool is_stored_by_producer(const Value* value);
+/// Contiguous slices, of values that have many, which outputs alone read: aliases that are copied. With the bytes at which they begin.
+std::unordered_map<const Value*, int64_t> copied_slices(const Graph& graph);
 
 /// Moves pointwise nodes from the units that make what they read to the ones that read them, where less is then stored. After all merging.
 void sink_pointwise(Clusters& clusters);

@@ -18,9 +18,6 @@
 namespace tcc::group {
 namespace {
 
-/// What the loads and stores of a kernel assume of the addresses that it is given.
-constexpr int64_t kAddressAlignment = 16;
-
 /// A vector of more pieces is not computed by choosing among them.
 constexpr size_t kMaxChosenPieces = 4;
 
@@ -33,11 +30,7 @@ Value* without_reshapes(Value* value) {
 /// The core result that a piece is, seen through reshapes alone; null when it is something else.
 Value* stored_piece(Value* piece) {
   piece = without_reshapes(piece);
-  if (!piece->producer || !Clusters::is_core(*piece->producer)) return nullptr;
-  const Lowering lowering = info(piece->producer->op).lowering;
-  return lowering == Lowering::contract || lowering == Lowering::window || lowering == Lowering::pointwise || lowering == Lowering::reduce
-             ? piece
-             : nullptr;
+  return is_stored_by_producer(piece) ? piece : nullptr;
 }
 
 bool is_long(const Node& concat) { return concat.result()->type.rank() == 1 && concat.operands.size() > kMaxChosenPieces; }
@@ -50,15 +43,17 @@ std::unordered_set<const Value*> stored_outside(const Graph& graph) {
   return values;
 }
 
-/// Every piece of a long concat has something to be stored, and this concat alone to be stored in, at an address that suits kernels.
+/// Every piece of a long concat has something to be stored, and this concat alone to be stored in, at an address that suits kernels. A piece that is such a
+/// concat itself has nothing to be stored.
 bool has_places(const Node& node, const std::unordered_set<const Value*>& outside, std::unordered_set<const Value*>& placed) {
   std::vector<const Value*> pieces;
   int64_t offset = 0;
   for (Value* operand : node.operands) {
     const Value* piece = without_reshapes(operand);
-    const bool is_aligned = offset % kAddressAlignment == 0 && size_bits(piece->type.dtype) >= 8;
+    const bool is_aligned = offset % kConcatAlignment == 0 && size_bits(piece->type.dtype) >= 8;
     offset += operand->type.size_bytes();
-    const bool fits = is_aligned && piece->producer && piece->type.count() > 0 && outside.count(piece) == 0 && placed.insert(piece).second;
+    const bool is_stored = piece->producer && !(piece->producer->op == Op::concat_ && is_long(*piece->producer));
+    const bool fits = is_aligned && is_stored && piece->type.count() > 0 && outside.count(piece) == 0 && placed.insert(piece).second;
     if (fits) {
       pieces.push_back(piece);
       continue;
@@ -71,14 +66,26 @@ bool has_places(const Node& node, const std::unordered_set<const Value*>& outsid
 
 }  // namespace
 
-void fix_long_concats(Clusters& clusters) {
+bool is_stored_by_producer(const Value* value) {
+  if (!value->producer || !Clusters::is_core(*value->producer)) return false;
+  const Lowering lowering = info(value->producer->op).lowering;
+  return lowering == Lowering::contract || lowering == Lowering::window || lowering == Lowering::pointwise || lowering == Lowering::reduce;
+}
+
+std::unordered_set<const Node*> long_concats_with_places(const Graph& graph) {
   std::unordered_set<const Value*> placed;
   std::optional<std::unordered_set<const Value*>> outside;
-  for (Node* node : clusters.core()) {
+  std::unordered_set<const Node*> result;
+  for (const Node* node : graph.body.nodes) {
     if (node->op != Op::concat_ || !is_long(*node)) continue;
-    if (!outside) outside = stored_outside(clusters.graph());
-    if (has_places(*node, *outside, placed)) clusters[clusters.cluster_of(node)].fixed = true;
+    if (!outside) outside = stored_outside(graph);
+    if (has_places(*node, *outside, placed)) result.insert(node);
   }
+  return result;
+}
+
+void fix_long_concats(Clusters& clusters) {
+  for (const Node* node : long_concats_with_places(clusters.graph())) clusters[clusters.cluster_of(node)].fixed = true;
 }
 
 void copy_concat_pieces(Graph& graph) {
@@ -108,7 +115,7 @@ void fix_concat(Clusters& clusters, Node& node) {
   std::vector<Value*> pieces;
   for (Value* operand : node.operands) {
     Value* piece = stored_piece(operand);
-    if (offset % kAddressAlignment != 0) return;
+    if (offset % kConcatAlignment != 0) return;
     offset += operand->type.size_bytes();
     if (!piece || piece->type.count() == 0 || clusters.read_by_output(piece)) return;
     if (std::find(pieces.begin(), pieces.end(), piece) != pieces.end()) return;

@@ -44,11 +44,8 @@ class Verifier {
     if (!aliased_.emplace(alias.value, &alias).second) fault("two aliases of", alias.value);
     const int64_t end = alias.byte_offset + alias.value->type.size_bytes();
     if (alias.byte_offset < 0 || end > alias.base->type.size_bytes()) fault("an alias reaches outside of its base:", alias.value);
-    if (writers_.count(alias.value)) {
-      pieces_[alias.base].push_back(alias.value);
-    } else if (alias.byte_offset != 0 || alias.value->type.size_bytes() != alias.base->type.size_bytes()) {
-      fault("an alias that no unit writes is not all of its base:", alias.value);
-    }
+    if (writers_.count(alias.value)) pieces_[alias.base].push_back(alias.value);
+    else if (alias.value->type.size_bytes() != alias.base->type.size_bytes()) parts_.insert(alias.value);
   }
 
   /// Whether the value is in memory before `unit` (null: at the end).
@@ -80,6 +77,7 @@ class Verifier {
     int anchors = 0, reductions = 0;
     for (const Node* node : unit.nodes) {
       for (const Value* operand : node->operands) {
+        if (parts_.count(operand)) fault(where + " reads a part of a value, which may be anywhere in memory:", operand);
         if (!known.count(operand)) fault(where + " neither reads nor computes", operand);
       }
       for (const Value* result : node->results) {
@@ -111,6 +109,7 @@ class Verifier {
   std::unordered_map<const Value*, const Alias*> aliased_;
   std::unordered_map<const Value*, std::vector<const Value*>> pieces_;
   std::unordered_map<const Value*, int64_t> gap_bytes_;
+  std::unordered_set<const Value*> parts_;  ///< aliases of a part of a value, which are copied to outputs
   std::unordered_set<const Value*> done_;
 };
 

@@ -21,6 +21,7 @@
 #include "plan/reuse.h"
 #include "plan/state_writes.h"
 #include "plan/storage.h"
+#include "tcc/graph/limits.h"
 #include "tcc/plan/plan.h"
 #include "tcc/support/diagnostics.h"
 
@@ -29,12 +30,20 @@ namespace {
 
 int64_t aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
-/// Of a temporary, which may have strides with gaps.
+/// Of all buffers of a plan together: sums stay far from what 64 bits hold.
+constexpr int64_t kMaxTotalBytes = int64_t{1} << 60;
+
+/// Of a temporary, which may have strides with gaps; kMaxTensorBytes + 1 for more than that.
 int64_t span_bytes(const loop::Buffer& buffer) {
+  if (bounded_product(buffer.extents) < 0) return kMaxTensorBytes + 1;
   int64_t last = 0;
   const std::vector<int64_t> strides = buffer.element_strides();
-  for (size_t i = 0; i < strides.size(); ++i) last += (buffer.extents[i] - 1) * strides[i];
-  return storage_bytes(buffer.dtype, last + 1);
+  for (size_t i = 0; i < strides.size(); ++i) {
+    int64_t step;
+    const bool fits = !__builtin_mul_overflow(buffer.extents[i] - 1, strides[i], &step) && !__builtin_add_overflow(last, step, &last);
+    if (!fits || last > kMaxTensorBytes) return kMaxTensorBytes + 1;
+  }
+  return std::min(storage_bytes(buffer.dtype, last + 1), kMaxTensorBytes + 1);
 }
 
 class Planner {
@@ -48,6 +57,7 @@ class Planner {
 
   Plan run() {
     forms_ = make_forms(graph_, groups_, plan_.target, options_.cache);
+    check_sizes();
     for (const auto& form : forms_.forms) plan_.unit_forms.push_back(form->text);
     number_inputs();
     choose_outputs();
@@ -67,6 +77,45 @@ class Planner {
     if (reuse_memory()) emit(order);
     place();
     return plan_;
+  }
+
+  [[noreturn]] void refuse(const std::string& message) const { throw Error(ExitCode::model, "too-large", graph_.file, message); }
+
+  /// What no device launches, before anything is made of it. Afterwards sums over all buffers fit, too.
+  void check_sizes() const {
+    for (size_t i = 0; i < groups_.units.size(); ++i) {
+      const Form& form = *forms_.forms[static_cast<size_t>(forms_.of_unit[i])];
+      const std::string unit = "\"" + groups_.units[i].label + "\", which makes " + printed_types(groups_.units[i].outputs);
+      for (const loop::Kernel& kernel : form.kernels) {
+        if (plan_.target.kind == schedule::Target::Kind::cuda && kernel.grid > kMaxGrid)
+          refuse(unit + ", takes " + std::to_string(kernel.grid) + " blocks, the most that can be launched is " + std::to_string(kMaxGrid));
+      }
+      for (const loop::BufferRef& temporary : form.temporaries) {
+        if (span_bytes(*temporary) > kMaxTensorBytes) refuse(unit + ", takes a temporary of more than " + size_text(kMaxTensorBytes));
+      }
+    }
+  }
+
+  static std::string printed_types(const std::vector<Value*>& values) {
+    std::string text;
+    for (size_t i = 0; i < values.size() && i < 3; ++i) text += (i > 0 ? ", %" : "%") + values[i]->name + ": " + to_string(values[i]->type);
+    return values.size() > 3 ? text + ", ..." : text;
+  }
+
+  void check_arena() const {
+    if (plan_.arena_bytes <= kMaxTensorBytes && plan_.total_bytes <= kMaxTotalBytes) return;
+    std::vector<const Buffer*> largest;
+    for (const Buffer& buffer : plan_.buffers) {
+      if (buffer.kind == Buffer::Kind::arena) largest.push_back(&buffer);
+    }
+    std::stable_sort(largest.begin(), largest.end(), [](const Buffer* a, const Buffer* b) { return a->size_bytes > b->size_bytes; });
+    std::string text;
+    for (size_t i = 0; i < largest.size() && i < 3; ++i) {
+      text += (i > 0 ? ", `" : "`") + largest[i]->name + "`: " + std::string(name_of(largest[i]->dtype)) +
+              to_string(std::span<const int64_t>(largest[i]->shape)) + " of " + size_text(largest[i]->size_bytes);
+    }
+    refuse("the values that live at a time take " + size_text(plan_.arena_bytes) + ", the most is " + size_text(kMaxTensorBytes) +
+           "; the largest are " + text);
   }
 
   // --------------------------------------------------------------------------------------- inputs, outputs, copies
@@ -442,11 +491,13 @@ class Planner {
     for (size_t i = 0; i < all.size(); ++i) {
       Buffer& buffer = plan_.buffers[i];
       if (buffer.kind == Buffer::Kind::arena) plan_.total_bytes += aligned(buffer.size_bytes);
+      if (plan_.total_bytes > kMaxTotalBytes) break;
       if (all[i].first < 0) continue;
       intervals.push_back(all[i]);
       placed.push_back(&buffer);
     }
     plan_.arena_bytes = place_intervals(intervals);
+    check_arena();
     for (size_t i = 0; i < placed.size(); ++i) placed[i]->offset = intervals[i].offset;
   }
 

@@ -11,6 +11,7 @@
 
 #include "prims/rules_common.h"
 #include "prims/window.h"
+#include "tcc/graph/limits.h"
 
 namespace tcc {
 namespace {
@@ -21,7 +22,7 @@ struct Axis {
   int64_t input, kernel, stride, dilation;
   int64_t begin;  ///< how much of the unpadded result is cropped at the start (negative: zeros are put there)
   int64_t output;
-  int64_t extent() const { return (kernel - 1) * dilation + 1; }
+  int64_t extent() const { return checked_multiply(kernel - 1, dilation, "the extent of a dilated kernel") + 1; }
 };
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
@@ -51,12 +52,13 @@ std::vector<Axis> axes_of(const Node& node) {
     Axis axis{x[i + 2], w[i + 2], strides[i], dilations[i], 0, 0};
     if (axis.stride < 1 || axis.dilation < 1)
       throw RuleError{"type-error", "stride or dilation of spatial axis " + std::to_string(i) + " is below 1"};
-    const int64_t unpadded = (axis.input - 1) * axis.stride + axis.extent() + extra[i];
+    const int64_t spread = checked_multiply(axis.input, axis.stride, "the extent of the spread input");
+    const int64_t unpadded = spread - axis.stride + axis.extent() + extra[i];
     int64_t total = auto_pad == "VALID" ? 0 : pads[i] + pads[count + i];
     axis.begin = auto_pad == "VALID" ? 0 : pads[i];
     if (same || !output_shape.empty()) {
       // A total below 0 asks for more than there is; what is missing comes at the end.
-      total = unpadded - (output_shape.empty() ? axis.input * axis.stride : output_shape[i]);
+      total = unpadded - (output_shape.empty() ? spread : output_shape[i]);
       axis.begin = auto_pad == "SAME_UPPER" ? floor_div(total, 2) : total - floor_div(total, 2);
     }
     axis.output = unpadded - total;
@@ -116,13 +118,13 @@ Value* by_phases(Builder& b, Value* x, Value* w, Value* bias, const std::vector<
     split.push_back(axes[i].stride);
     permutation.push_back(static_cast<int64_t>(4 + 2 * i));
     tap_axes.push_back(static_cast<int64_t>(i) + 2);
-    phases *= axes[i].stride;
+    phases = checked_multiply(phases, axes[i].stride, "the number of phases");
   }
   permutation.push_back(2);
   for (size_t i = 0; i < count; ++i) permutation.push_back(static_cast<int64_t>(3 + 2 * i));
   Value* filled = b.pad(w, b.full(prims::dtype_of(w), {}, 0), none, fill);
   Value* kernel = b.transpose(b.reshape(channels_swapped(b, filled, groups), split), permutation);
-  Shape joined{outputs * phases, inputs};
+  Shape joined{checked_multiply(outputs, phases, "the number of channels of all phases"), inputs};
   joined.insert(joined.end(), taps.begin(), taps.end());
   kernel = b.reshape(kernel, joined);
   if (std::any_of(taps.begin(), taps.end(), [](int64_t n) { return n > 1; })) kernel = b.emit(Op::reverse_, {kernel}, {{"axes", tap_axes}});

@@ -8,6 +8,7 @@
 
 #include "prims/rules_common.h"
 #include "prims/window.h"
+#include "tcc/graph/limits.h"
 
 namespace tcc {
 namespace {
@@ -38,17 +39,22 @@ Value* window(Builder& b, Value* x, const char* op, const std::vector<SpatialAxi
                 {{"op", op}, {"window", extents}, {"strides", strides}, {"low", low}, {"high", high}, {"dilations", dilations}});
 }
 
-/// How many positions of each window count along one axis: those in the input, and those in the asked-for padding with `include_pad`.
+/// How many positions of window i count along one axis: those in the input, and those in the asked-for padding with `include_pad`.
+int64_t count_at(const SpatialAxis& axis, bool include_pad, int64_t i) {
+  const int64_t first = i * axis.stride - axis.low, end = include_pad ? axis.input + axis.pad_end : axis.input;
+  // first + k * dilation is in [0, end) for k from `skipped` to `all`.
+  const auto steps_to = [&](int64_t at) { return at <= first ? 0 : std::min(axis.kernel, (at - first - 1) / axis.dilation + 1); };
+  const int64_t skipped = include_pad ? 0 : steps_to(0);
+  return std::max<int64_t>(0, steps_to(end) - skipped);
+}
+
+/// The count of each window; one for all where none is cut at either end.
 std::vector<int64_t> counts(const SpatialAxis& axis, bool include_pad) {
+  if (axis.output == 0) return {};
+  if (count_at(axis, include_pad, 0) == axis.kernel && count_at(axis, include_pad, axis.output - 1) == axis.kernel) return {axis.kernel};
+  check_table(static_cast<double>(axis.output), "an average over windows that are cut at the edges");
   std::vector<int64_t> result;
-  for (int64_t i = 0; i < axis.output; ++i) {
-    int64_t count = 0;
-    for (int64_t k = 0; k < axis.kernel; ++k) {
-      const int64_t at = i * axis.stride - axis.low + k * axis.dilation;
-      count += include_pad ? at < axis.input + axis.pad_end : at >= 0 && at < axis.input;
-    }
-    result.push_back(count);
-  }
+  for (int64_t i = 0; i < axis.output; ++i) result.push_back(count_at(axis, include_pad, i));
   return result;
 }
 
@@ -68,12 +74,16 @@ Value* divided(Builder& b, Value* sum, const std::vector<SpatialAxis>& axes, boo
     for (const std::vector<int64_t>& axis : per_axis) divisor *= static_cast<double>(axis[0]);
     return divisor == 1 ? sum : b.binary(Op::div_, sum, divisor);
   }
+  double elements = 1;
+  for (const int64_t extent : spatial) elements *= static_cast<double>(extent);
+  check_table(elements, "an average over windows that are cut at the edges");
   Tensor divisors(prims::dtype_of(sum), spatial);
   for (int64_t flat = 0, total = divisors.count(); flat < total; ++flat) {
     double divisor = 1;
     int64_t rest = flat;
     for (size_t i = spatial.size(); i-- > 0;) {
-      divisor *= static_cast<double>(per_axis[i][static_cast<size_t>(rest % spatial[i])]);
+      const std::vector<int64_t>& axis = per_axis[i];
+      divisor *= static_cast<double>(axis[axis.size() == 1 ? 0 : static_cast<size_t>(rest % spatial[i])]);
       rest /= spatial[i];
     }
     divisors.set_double(flat, divisor);
@@ -111,7 +121,13 @@ Value* window_indices(Builder& b, Value* x, const std::vector<SpatialAxis>& axes
   Value* indices = b.pad(flat_indices(b, shape, column_major), b.full_int(DType::i64, {}, -1), low, high);
   const Shape padded = prims::shape_of(values);
   int64_t positions = 1;
-  for (const SpatialAxis& axis : axes) positions *= axis.kernel;
+  for (const SpatialAxis& axis : axes) {
+    positions = checked_multiply(positions, axis.kernel, "the number of positions of the window");
+    if (positions > kMaxMadeNodes) {
+      throw RuleError{"too-complex", "the indices of a window's largest elements go through its " + std::to_string(positions) +
+                                         " positions or more, the most is " + std::to_string(kMaxMadeNodes)};
+    }
+  }
   Value* best = nullptr;
   Value* best_index = nullptr;
   for (int64_t flat = 0; flat < positions; ++flat) {

@@ -2,6 +2,7 @@
 // index of `axis`, or one per block of neighbouring indices (then they have x's rank). Saturation is the rule of the float-to-integer cast.
 
 #include "prims/rules_common.h"
+#include "tcc/graph/limits.h"
 
 namespace tcc {
 namespace {
@@ -23,14 +24,14 @@ Value* per_element(Builder& b, Value* p, const Shape& shape, const Attrs& attrs)
   }
   // Repeat each value over its block, then drop what the last block has too much.
   const int64_t block = attrs.has("block_size") ? attrs.get_int("block_size") : (shape[at] + own[at] - 1) / own[at];
-  if (block < 1 || (shape[at] + block - 1) / block != own[at]) {
+  if (block < 1 || shape[at] / block + (shape[at] % block != 0) != own[at]) {
     throw RuleError{"type-error", "`block_size` is " + std::to_string(block) + ", a scale or zero point has " + std::to_string(own[at]) +
                                       " values for the " + std::to_string(shape[at]) + " elements of axis " + std::to_string(at)};
   }
   Shape split = own, repeated = own;
   split.insert(split.begin() + static_cast<int64_t>(at) + 1, block);
   std::vector<int64_t> dims = prims::other_axes(rank + 1, {static_cast<int64_t>(at) + 1});
-  repeated[at] *= block;
+  repeated[at] = checked_multiply(repeated[at], block, "the extent of all blocks");
   Value* spread = b.reshape(b.broadcast_in_dim(p, split, dims), repeated);
   return b.slice(spread, std::vector<int64_t>(shape.size(), 0), shape);
 }

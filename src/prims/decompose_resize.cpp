@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "prims/rules_common.h"
+#include "tcc/graph/limits.h"
 
 namespace tcc {
 namespace {
@@ -27,8 +28,8 @@ struct AxisResize {
   std::string coordinates;
 };
 
-/// The coordinate in the input that result position i stands for.
-double source_coordinate(const AxisResize& axis, int64_t i) {
+/// The coordinate in the input that result position i stands for, before it is bounded.
+double unbounded_coordinate(const AxisResize& axis, int64_t i) {
   const double x = static_cast<double>(i), last = static_cast<double>(axis.input - 1);
   const double resized = axis.scale * static_cast<double>(axis.input);  // not whole when the scale was given
   const std::string& mode = axis.coordinates;
@@ -49,6 +50,13 @@ double source_coordinate(const AxisResize& axis, int64_t i) {
                   "`coordinate_transformation_mode` is \"" + mode +
                       "\", known are half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric, "
                       "tf_crop_and_resize and tf_half_pixel_for_nn"};
+}
+
+/// The same where a region of interest is far outside or not a number: what is read there is the edge all the same.
+double source_coordinate(const AxisResize& axis, int64_t i) {
+  constexpr double kFar = int64_t{1} << 48;
+  const double coordinate = unbounded_coordinate(axis, i);
+  return std::isnan(coordinate) ? 0 : std::clamp(coordinate, -kFar, kFar);
 }
 
 int64_t nearest(double coordinate, const std::string& mode) {
@@ -73,13 +81,29 @@ double kernel(bool cubic, double x, double a) {
   return 0;
 }
 
+double shrink_of(const AxisResize& axis, const Attrs& attrs) { return attrs.get_bool("antialias") ? std::min(axis.scale, 1.0) : 1.0; }
+
+/// Taps on either side of a coordinate; a float, since a scale may be anything.
+double reach_of(const AxisResize& axis, const Attrs& attrs) {
+  return std::ceil((attrs.get_string("mode") == "cubic" ? 2 : 1) / shrink_of(axis, attrs));
+}
+
+/// A position of an interpolated axis takes memory for its taps and their weights, about as much as eight numbers.
+void check_tables(const AxisResize& axis, const Attrs& attrs) {
+  const std::string what = "resizing an axis from " + std::to_string(axis.input) + " to " + std::to_string(axis.output);
+  const double output = static_cast<double>(axis.output), taps = 2 * reach_of(axis, attrs);
+  if (attrs.get_string("mode") == "nearest") return check_table(output, what);
+  check_table(8 * output * taps, what);
+  if (taps > 4) check_table(output * static_cast<double>(axis.input), what);  // a matrix
+}
+
 /// All taps of one result position: the same number for every position of an axis.
 std::vector<Tap> taps_of(const AxisResize& axis, double coordinate, const Attrs& attrs) {
   const bool cubic = attrs.get_string("mode") == "cubic";
   const bool exclude_outside = attrs.get_bool("exclude_outside");
   const double a = attrs.get_float("cubic_coeff_a");
-  const double shrink = attrs.get_bool("antialias") ? std::min(axis.scale, 1.0) : 1.0;
-  const int64_t reach = static_cast<int64_t>(std::ceil((cubic ? 2 : 1) / shrink));
+  const double shrink = shrink_of(axis, attrs);
+  const int64_t reach = static_cast<int64_t>(reach_of(axis, attrs));
   const int64_t below = static_cast<int64_t>(std::floor(coordinate));
   std::vector<Tap> taps;
   double sum = 0;
@@ -195,6 +219,7 @@ Results decompose_resize(Builder& b, const Node& node) {
     }
     if (axis.input == axis.output && axis.scale == 1 && axis.roi_start == 0 && axis.roi_end == 1) continue;
 
+    check_tables(axis, attrs);
     std::vector<int64_t> sources;
     std::vector<std::vector<Tap>> positions;
     std::vector<bool> outside;

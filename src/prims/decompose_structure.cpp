@@ -1,6 +1,7 @@
 // Ops that move or mask data: views where possible, iota and compare for masks, a constant index map for the pads that repeat the input.
 
 #include "prims/rules_common.h"
+#include "tcc/graph/limits.h"
 
 namespace tcc {
 namespace {
@@ -65,7 +66,8 @@ Results decompose_space_to_depth(Builder& b, const Node& node) {
 Results decompose_eye_like(Builder& b, const Node& node) {
   const Shape shape = prims::shape_of(node.operand(0));
   if (shape.size() != 2) throw RuleError{"type-error", "the input is `" + to_string(node.operand(0)->type) + "`, rank 2 is needed"};
-  Value* row = b.binary(Op::add_, b.iota(DType::i64, shape, 0), static_cast<double>(node.attrs.get_int("k")));
+  const int64_t k = std::clamp(node.attrs.get_int("k"), -shape[0] - shape[1], shape[0] + shape[1]);  // beyond there is no diagonal either
+  Value* row = b.binary(Op::add_, b.iota(DType::i64, shape, 0), static_cast<double>(k));
   return {b.cast(b.binary(Op::eq_, row, b.iota(DType::i64, shape, 1)), node.attrs.get_dtype("dtype"))};
 }
 
@@ -121,6 +123,7 @@ Results decompose_pad_mode(Builder& b, const Node& node) {
       x = b.slice(x, starts, limits);
       continue;
     }
+    check_table(static_cast<double>(padded), "padding an axis to " + std::to_string(padded) + " with \"" + mode + "\"");
     std::vector<int64_t> sources;
     for (int64_t at = 0; at < padded; ++at) sources.push_back(source_of(at - low[i], extent, mode));
     x = b.emit(Op::gather_, {x, b.constant(Tensor::from_ints(sources), "pad_sources")}, {{"axis", axis}});

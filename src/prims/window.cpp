@@ -4,7 +4,11 @@
 
 #include <algorithm>
 
+#include "tcc/graph/limits.h"
+
 namespace tcc::prims {
+
+int64_t SpatialAxis::extent() const { return checked_multiply(kernel - 1, dilation, "the extent of a dilated window") + 1; }
 
 std::vector<int64_t> per_axis(const Attrs& attrs, const char* name, size_t count, int64_t fill) {
   const std::vector<int64_t>& values = attrs.get_ints(name);

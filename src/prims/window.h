@@ -14,8 +14,8 @@ namespace tcc::prims {
 struct SpatialAxis {
   int64_t kernel, stride, dilation, input;
   int64_t low, high, output;
-  int64_t pad_end;  ///< the padding at the end that the attributes ask for, without what ceil mode adds
-  int64_t extent() const { return (kernel - 1) * dilation + 1; }
+  int64_t pad_end;         ///< the padding at the end that the attributes ask for, without what ceil mode adds
+  int64_t extent() const;  ///< (kernel - 1) * dilation + 1
 };
 
 /// Reads strides, dilations, pads (each empty or one (two) per axis) and auto_pad. `input`, `kernel`: the spatial extents.

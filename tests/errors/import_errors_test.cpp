@@ -365,6 +365,87 @@ TEST_F(ImportErrors, RandomOpsAndDerivatives) {
       "  %g = Gradient(%x: f32[2, 3])");
 }
 
+/// Function `name` of domain `local`, [a] -> [b], that calls each of `calls` on what the one before gave.
+void add_function(ModelBuilder& model, const std::string& name, const std::vector<std::string>& calls) {
+  auto& function = *model.proto.add_functions();
+  function.set_domain("local");
+  function.set_name(name);
+  function.add_input("a");
+  function.add_output("b");
+  auto* import = function.add_opset_import();
+  import->set_domain("local");
+  import->set_version(1);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const std::string from = i == 0 ? "a" : "v" + std::to_string(i), to = i + 1 == calls.size() ? "b" : "v" + std::to_string(i + 1);
+    const bool is_op = calls[i] == "Relu";
+    *function.add_node() = onnx::make_node(calls[i], {from}, {to}, {}, "", is_op ? "" : "local");
+  }
+}
+
+ModelBuilder model_that_calls(const std::string& function) {
+  ModelBuilder model = relu_model();
+  model.import_domain("local", 1);
+  model.node(function, {"x"}, {"z"}, {}, "outer", "local");
+  return model;
+}
+
+TEST_F(ImportErrors, FunctionsThatDouble) {
+  ModelBuilder model = model_that_calls("f30");
+  add_function(model, "f0", {"Relu"});
+  for (int i = 1; i <= 30; ++i) add_function(model, "f" + std::to_string(i), {"f" + std::to_string(i - 1), "f" + std::to_string(i - 1)});
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx: error: inlining the model's functions makes 3.221e+09 nodes, the most is 262144 [too-complex]");
+}
+
+TEST_F(ImportErrors, FunctionsInAChain) {
+  for (const int length : {150, 5000}) {
+    ModelBuilder model = model_that_calls("f" + std::to_string(length));
+    add_function(model, "f0", {"Relu"});
+    for (int i = 1; i <= length; ++i) add_function(model, "f" + std::to_string(i), {"f" + std::to_string(i - 1)});
+    if (length < 200) {
+      model.save(path());
+      Diagnostics diagnostics;
+      EXPECT_EQ(import_model(path(), {}, diagnostics)->body.nodes.size(), 2u);
+    } else {
+      expect_error(model, ExitCode::model,
+                   "DIR/net.onnx: error: calls of functions and subgraphs are nested more than 200 deep, in `f4801` for one [too-complex]");
+    }
+  }
+}
+
+// Each of 20 functions calls all others: there are 20! ways through them.
+TEST_F(ImportErrors, FunctionsThatAllCallEachOther) {
+  ModelBuilder model = model_that_calls("f0");
+  for (int i = 0; i < 20; ++i) {
+    std::vector<std::string> others;
+    for (int j = 0; j < 20; ++j) {
+      if (j != i) others.push_back("f" + std::to_string(j));
+    }
+    add_function(model, "f" + std::to_string(i), others);
+  }
+  model.save(path());
+  Diagnostics diagnostics;
+  EXPECT_THROW(import_model(path(), {}, diagnostics), Error);
+}
+
+TEST_F(ImportErrors, LongNamesOfManyCalls) {
+  ModelBuilder model = model_that_calls("f1");
+  add_function(model, "f0", std::vector<std::string>(1000, "Relu"));
+  add_function(model, "f1", std::vector<std::string>(200, "f0"));
+  for (auto& node : *model.proto.mutable_functions(1)->mutable_node()) node.set_name(std::string(2000, 'n'));
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx: error: inlining the model's functions makes names of more than 256 MiB [too-complex]");
+}
+
+TEST_F(ImportErrors, SizesThatNothingHolds) {
+  ModelBuilder model;
+  model.input("x", kFloat, {int64_t{1} << 40, int64_t{1} << 40});
+  model.node("Relu", {"x"}, {"y"}, {}, "act");
+  model.output("y", kFloat);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:x: error: a tensor is f32[1099511627776, 1099511627776], the most that one may take is 64 TiB [too-large]");
+}
+
 TEST_F(ImportErrors, FunctionThatCallsItself) {
   ModelBuilder model = relu_model();
   model.import_domain("local", 1);

@@ -49,6 +49,10 @@ struct Groups {
 /// an input, an output or part of another such vector, is copied. Then each is written in place. Last before form_groups: the copies are concats of one.
 void copy_concat_pieces(Graph& graph);
 
+/// Makes concats of many operands, and many slices that are outputs, into kernels of bounded size (split_wide_nodes.cpp). Last before form_groups; run
+/// twice, it changes nothing more.
+void split_wide_nodes(Graph& graph);
+
 /// Groups the prims of a verified prims graph. `fuse` false: one unit per prim that is not free (for measurements and tests).
 Groups form_groups(const Graph& graph, bool fuse = true);
 std::string print(const Groups& groups);  ///< after the graph's text; node results name the members

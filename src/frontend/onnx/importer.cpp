@@ -9,6 +9,7 @@
 #include <cctype>
 #include <functional>
 
+#include "frontend/onnx/inlining.h"
 #include "frontend/onnx/order.h"
 #include "frontend/onnx/parse.h"
 
@@ -127,6 +128,10 @@ std::unique_ptr<Graph> Importer::run() {
   if (model_->training_info_size() > 0) diagnostics_.warning("ignored", file_.name, "the training information of the model is ignored");
   read_opsets();
   read_functions();
+  try {
+    check_inlining(graph, [this](const pb::NodeProto& node) { return find_function(node); });
+  } catch (const RuleError& error) { report(error, file_.name, ""); }
+  diagnostics_.checkpoint(ExitCode::model);
   std::set<const pb::FunctionProto*> seen;
   check_ops(graph.node(), top_, seen);
   diagnostics_.checkpoint(ExitCode::model);
@@ -342,6 +347,9 @@ void Importer::call_function(const pb::FunctionProto& function, const pb::NodePr
   for (int i = 0; i < function.input_size(); ++i) {
     if (!inner.values.contains(function.input(i))) absent.insert(function.input(i));
   }
+  // Counted beforehand (inlining.h) but where functions call each other in a circle.
+  num_inlined_nodes_ += function.node_size();
+  if (num_inlined_nodes_ > 2 * kMaxInlinedNodes) throw RuleError{"too-complex", "functions that call each other make too many nodes"};
   const int first_new = graph_->num_values();
   active_.push_back(&function);
   if (absent.empty()) {

@@ -77,7 +77,7 @@ class Importer {
   Scope top_;
   std::map<std::string, const pb::FunctionProto*> functions_;  ///< by domain, name and overload
   std::unordered_map<const Value*, std::vector<Value*>> sequences_;
-  int64_t num_random_ops_ = 0;
+  int64_t num_random_ops_ = 0, num_inlined_nodes_ = 0;
   std::vector<const pb::FunctionProto*> active_;  ///< calls being inlined
 };
 

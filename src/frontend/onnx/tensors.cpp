@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "tcc/graph/limits.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::onnx {
@@ -97,6 +98,7 @@ Tensor tensor_of(const pb::TensorProto& proto, const TensorSource& source) {
   if (proto.has_segment()) throw RuleError{"unsupported-dtype", "tensor `" + proto.name() + "` is stored in segments"};
   const DType dtype = require_dtype(proto.data_type());
   const Shape shape = shape_of(proto);
+  check_size(Type(dtype, shape));
   const int64_t bytes = storage_bytes(dtype, num_elements(shape));
 
   if (proto.data_location() == pb::TensorProto::EXTERNAL) {
@@ -137,6 +139,11 @@ Tensor tensor_of(const pb::SparseTensorProto& proto, const TensorSource& source)
   Shape shape(proto.dims().begin(), proto.dims().end());
   for (const int64_t extent : shape) {
     if (extent < 0) malformed("a sparse tensor has a size of " + std::to_string(extent) + ", 0 or more was expected");
+  }
+  check_size(Type(values.dtype(), shape));
+  if (const int64_t bytes = storage_bytes(values.dtype(), num_elements(shape)); bytes > kMaxFoldedBytes) {
+    too_large("sparse tensor `" + proto.values().name() + "` takes " + size_text(bytes) + " when its zeros are stored, the most is " +
+              size_text(kMaxFoldedBytes));
   }
   Tensor dense(values.dtype(), shape);
   const auto strides = row_major_strides(shape);
@@ -184,6 +191,7 @@ Type type_of(const pb::TypeProto& proto, const std::string& name) {
     else if (dim.has_dim_param() && !dim.dim_param().empty()) type.dims.emplace_back(dim.dim_param());
     else type.dims.emplace_back(std::string("?"));
   }
+  check_size(type);
   return type;
 }
 
