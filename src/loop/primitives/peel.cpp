@@ -9,6 +9,7 @@
 // threads, or stands in an outer loop, the choice is made there:
 //   map %i_0 in 3 bind(threads) { if lt(%i_0 * 8 + 7, 20) { map %i_1 in 8 {...} } else { map %i_1.tail in 4 {...} } }
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "loop/primitives/edit.h"
@@ -193,7 +194,31 @@ class Peeler {
       if (!reduce.combine) rest.states[i].init = scalar_value(part);
     }
     if (!reduce.combine) return {Stmt{std::move(main)}, Stmt{std::move(rest)}};
+    rest.combine = std::make_shared<const Combine>(fresh(reduce));
     return joined(reduce, std::move(main), std::move(rest));
+  }
+
+  /// The combine of a reduce with scalars of its own.
+  Combine fresh(const Reduce& reduce) {
+    const Combine& combine = *reduce.combine;
+    Block lets;
+    const auto define = [&](const std::vector<ScalarRef>& scalars) {
+      for (size_t i = 0; i < scalars.size(); i++) lets.push_back({Let{scalars[i], reduce.states[i].init}});
+    };
+    define(combine.left);
+    define(combine.right);
+    lets.insert(lets.end(), combine.body.begin(), combine.body.end());
+    for (const ExprPtr& result : combine.results) lets.push_back({Let{make_scalar(names_.fresh("result"), result->dtype), result}});
+    lets = fresh(lets);
+    const size_t count = combine.results.size();
+    Combine copy;
+    for (size_t i = 0; i < count; i++) {
+      copy.left.push_back(std::get<Let>(lets[i].node).scalar);
+      copy.right.push_back(std::get<Let>(lets[count + i].node).scalar);
+      copy.results.push_back(std::get<Let>(lets[lets.size() - count + i].node).value);
+    }
+    copy.body.assign(lets.begin() + static_cast<std::ptrdiff_t>(2 * count), lets.end() - static_cast<std::ptrdiff_t>(count));
+    return copy;
   }
 
   /// With a combine of its own, `init` is its identity: both parts start from it and are combined afterwards.
