@@ -81,16 +81,20 @@ std::string_view severity_name(Diagnostic::Severity severity) {
 }
 
 void print_json(const Diagnostic& diagnostic) {
+  std::fprintf(stderr, "%s\n", json_of(diagnostic).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+}  // namespace
+
+nlohmann::ordered_json json_of(const Diagnostic& diagnostic) {
   nlohmann::ordered_json object;
   object["severity"] = severity_name(diagnostic.severity);
   if (!diagnostic.kind.empty()) object["kind"] = diagnostic.kind;
   object["where"] = diagnostic.where;
   object["message"] = diagnostic.message;
   if (!diagnostic.snippet.empty()) object["snippet"] = diagnostic.snippet;
-  std::fprintf(stderr, "%s\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  return object;
 }
-
-}  // namespace
 
 bool parse(CLI::App& app, const Arguments& arguments) {
   std::vector<std::string> reversed;  // the order that CLI11 wants

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ runtime::Device parse_device(const std::string& text);
 
 /// Warnings and notes to stderr, unless -q.
 void print_diagnostics(const Diagnostics& diagnostics, const driver::Options& options);
+/// {"severity", "kind", "where", "message", "snippet"}; what is empty is left out, but for `where`.
+nlohmann::ordered_json json_of(const Diagnostic& diagnostic);
 /// The full text of an error, or one JSON object per diagnostic.
 void print_error(const Error& error, bool json);
 

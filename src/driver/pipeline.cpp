@@ -39,6 +39,7 @@ PassState import(Session& session, std::vector<std::string>* files_read) {
     }
     ImportOptions import_options;
     import_options.files_read = files_read;
+    import_options.report_every_node = options.json_diagnostics;
     bool asked = false;
     import_options.bindings = [&](const Graph& signature) {
       asked = true;

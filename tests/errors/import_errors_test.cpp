@@ -179,6 +179,73 @@ TEST_F(ImportErrors, UnknownOpsAllAtOnce) {
                "DIR/net.onnx:NoSuchOp(b): error: not supported yet: op `NoSuchOp` of domain `ai.onnx`, opset 18 [unsupported-op]");
 }
 
+/// A model whose twelve nodes `n0` to `n11` are of one unknown op; `n3` reads what `n2` makes, and a Relu reads `n11`.
+ModelBuilder model_of_one_unknown_op() {
+  ModelBuilder model = relu_model();
+  for (int i = 0; i < 12; ++i) {
+    const std::string input = i == 3 ? "m2" : "y";
+    model.node("NoSuchOp", {input}, {"m" + std::to_string(i)}, {}, "n" + std::to_string(i));
+  }
+  model.node("Relu", {"m11"}, {"z"});
+  return model;
+}
+
+TEST_F(ImportErrors, AnUnknownOpIsSaidOnce) {
+  expect_error(
+      model_of_one_unknown_op(), ExitCode::model,
+      "DIR/net.onnx:n0: error: not supported yet: op `NoSuchOp` of domain `ai.onnx`, opset 18, 12 nodes: `n0`, `n1`, `n2` and 9 more "
+      "[unsupported-op]");
+}
+
+TEST_F(ImportErrors, ProgramsGetEveryNodeOfAnUnknownOp) {
+  model_of_one_unknown_op().save(path());
+  Diagnostics diagnostics;
+  ImportOptions options;
+  options.report_every_node = true;
+  try {
+    import_model(path(), options, diagnostics);
+    FAIL();
+  } catch (const Error& error) {
+    ASSERT_EQ(error.diagnostics().size(), 12U);
+    EXPECT_EQ(error.diagnostics()[11].where, path() + ":n11");
+    EXPECT_EQ(error.diagnostics()[11].message, "op `NoSuchOp` of domain `ai.onnx`, opset 18");
+  }
+}
+
+/// An If whose condition is known and whose branch is `nodes`; it makes `made` of the branch's value `t`, and a Relu behind it reads that.
+ModelBuilder branch_of(const std::vector<pb::NodeProto>& nodes) {
+  pb::GraphProto branch;
+  for (const pb::NodeProto& node : nodes) *branch.add_node() = node;
+  branch.add_output()->set_name("t");
+  ModelBuilder model;
+  model.input("x", kFloat, {2, 3});
+  auto& yes = *model.graph().add_initializer();
+  yes.set_name("yes");
+  yes.set_data_type(pb::TensorProto::BOOL);
+  yes.add_int32_data(1);
+  model.node("If", {"yes"}, {"made"}, {onnx::graph_attribute("then_branch", branch), onnx::graph_attribute("else_branch", branch)}, "if");
+  model.node("Relu", {"made"}, {"y"}, {}, "after");
+  model.output("y", kFloat);
+  return model;
+}
+
+// What depends on a fault brings no message of its own, neither inside the branch nor behind it.
+TEST_F(ImportErrors, FaultsInABranchBringNoOthers) {
+  expect_error(branch_of({onnx::make_node("NoSuchOp", {"x"}, {"a"}, {}, "first"), onnx::make_node("NoSuchOp", {"a"}, {"b"}, {}, "second"),
+                          onnx::make_node("NoSuchOp", {"x"}, {"c"}, {}, "third"), onnx::make_node("Add", {"b", "c"}, {"t"}, {}, "sum")}),
+               ExitCode::model,
+               "DIR/net.onnx:first: error: not supported yet: op `NoSuchOp` of domain `ai.onnx`, opset 18, 2 nodes: `first`, `third` "
+               "[unsupported-op]");
+  expect_error(branch_of({onnx::make_node("Softmax", {"x"}, {"a"}, {onnx::int_attribute("sharpness", 1)}, "first"),
+                          onnx::make_node("Relu", {"a"}, {"t"}, {}, "second")}),
+               ExitCode::model,
+               "DIR/net.onnx:first: error: not supported yet: `sharpness` is no attribute of Softmax in opset 18 [unsupported-attribute]\n"
+               "  %a = Softmax(%x: f32[2, 3])");
+  expect_error(branch_of({onnx::make_node("Relu", {"x"}, {"a"}, {}, "first")}), ExitCode::model,
+               "DIR/net.onnx:if: error: output `t` of a subgraph is made by no node, input or initializer [malformed-file]\n"
+               "  %made = If(@yes: bool[])");
+}
+
 TEST_F(ImportErrors, Opset) {
   ModelBuilder model(99);
   model.input("x", kFloat, {1});

@@ -327,6 +327,31 @@ TEST_F(ImportOnnx, KnownBranchesAreTaken) {
   EXPECT_EQ(print(*graph->body.results[0]->producer).substr(0, 22), "%y: f32[2, 3] = neg(%x");
 }
 
+// What a model declares for its inner values is only a claim: the nodes say what they are.
+TEST_F(ImportOnnx, DeclarationsThatContradictTheNodesAreWarnedOf) {
+  const auto warnings = [&](std::vector<std::pair<std::string, int>> declared) {
+    ModelBuilder model;
+    model.input("x", kFloat, {2, 3});
+    model.node("Relu", {"x"}, {"h"}, {}, "act");
+    model.node("Cast", {"h"}, {"c"}, {onnx::int_attribute("to", pb::TensorProto::DOUBLE)}, "widen");
+    model.node("Shape", {"x"}, {"s"});
+    model.node("Neg", {"c"}, {"y"});
+    model.output("y", pb::TensorProto::DOUBLE);
+    for (const auto& [name, type] : declared) *model.graph().add_value_info() = onnx::make_value_info(name, type, nullptr);
+    const std::string path = (folder_ / "net.onnx").string();
+    model.save(path);
+    Diagnostics diagnostics;
+    import_model(path, {}, diagnostics);
+    std::string text;
+    for (const Diagnostic& diagnostic : diagnostics.all()) text += diagnostic.where.substr(path.size()) + " " + diagnostic.message + "\n";
+    return text;
+  };
+  EXPECT_EQ(warnings({{"h", kFloat}, {"c", pb::TensorProto::DOUBLE}, {"s", pb::TensorProto::INT64}, {"absent", kFloat}}), "");
+  EXPECT_EQ(warnings({{"h", pb::TensorProto::FLOAT16}}), ":act `h` is f32, the model declares it as f16: what the nodes make is taken\n");
+  EXPECT_EQ(warnings({{"c", kFloat}, {"s", pb::TensorProto::INT32}, {"h", pb::TensorProto::BFLOAT16}}),
+            ":widen `c` is f64, the model declares it as f32, and 2 more values otherwise than they are: what the nodes make is taken\n");
+}
+
 TEST_F(ImportOnnx, ConditionsKnownFromBindings) {
   ModelBuilder model = branch_model();
   model.graph().clear_initializer();

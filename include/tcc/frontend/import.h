@@ -25,6 +25,8 @@ struct ImportOptions {
   /// Called once, when the inputs are declared and no node is imported yet; its result replaces `known`. (The values of `--bind` can only be
   /// read when the names and dtypes of the inputs are known.)
   std::function<Bindings(const Graph& signature)> bindings;
+  /// An op that is unknown is reported for each of its nodes, not once with the first nodes and their number (what reads the reports is a program).
+  bool report_every_node = false;
   /// Receives the path of every other file that was read (external data), once each, in order of first use. May be null.
   std::vector<std::string>* files_read = nullptr;
 };
@@ -32,7 +34,7 @@ struct ImportOptions {
 /// Reads a model; "-" is standard input. The kind (ONNX, torch.export archive or JSON, tcc.fx JSON) is found by content.
 /// Weights in external files are mapped, not copied, when they lie aligned; the mapping lives as long as the tensor.
 /// Warnings go to `diagnostics`. Throws Error: `environment` for a file that can't be read, `model` for everything wrong in the model;
-/// all unknown ops, then all faulty nodes, are reported together.
+/// all unknown ops, then all faulty nodes, are reported together; what depends on a faulty node is passed over.
 std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics);
 
 }  // namespace tcc

@@ -209,6 +209,7 @@ int64_t NodeContext::count_random_op() { return importer_.count_random_op(); }
 
 Value* NodeContext::named(const std::string& name, std::string_view what) const {
   Value* value = scope_.find(name);
+  if (value == nullptr && scope_.is_faulty(name)) throw Poisoned();
   if (value == nullptr || importer_.sequence(value) != nullptr)
     throw RuleError{"malformed-file", std::string(what) + " is `" + name + "`, which is the name of no tensor"};
   return value;

@@ -134,6 +134,7 @@ std::unique_ptr<Graph> Importer::run() {
   diagnostics_.checkpoint(ExitCode::model);
   std::set<const pb::FunctionProto*> seen;
   check_ops(graph.node(), top_, seen);
+  missing_ops_.report(diagnostics_, options_.report_every_node);
   diagnostics_.checkpoint(ExitCode::model);
 
   add_inputs();
@@ -142,7 +143,9 @@ std::unique_ptr<Graph> Importer::run() {
   add_weights(graph, top_);
   diagnostics_.checkpoint(ExitCode::model);
   import_nodes(graph.node(), top_);
+  missing_ops_.report(diagnostics_, options_.report_every_node);
   diagnostics_.checkpoint(ExitCode::model);
+  check_declared_types(graph, top_);
   add_outputs();
   diagnostics_.checkpoint(ExitCode::model);
   graph_->remove_unused_weights();
@@ -185,8 +188,8 @@ void Importer::check_ops(const Nodes& nodes, const Scope& scope, std::set<const 
     const auto opset = scope.opsets.find(domain);
     const std::string version = opset == scope.opsets.end() ? "none imported" : std::to_string(opset->second);
     if (find_handler(domain, node.op_type()) == nullptr) {
-      diagnostics_.not_supported("unsupported-op", where(scope, node),
-                                 "op `" + node.op_type() + "` of domain `" + domain_text(domain) + "`, opset " + version);
+      missing_ops_.add("op `" + node.op_type() + "` of domain `" + domain_text(domain) + "`, opset " + version, where(scope, node),
+                       scope.prefix + name_of_node(node));
     } else if (opset == scope.opsets.end()) {
       diagnostics_.error("malformed-file", where(scope, node),
                          "op `" + node.op_type() + "` is of domain `" + domain_text(domain) + "`, which the model does not import");
@@ -260,6 +263,29 @@ void Importer::add_outputs() {
   if (model_->graph().output_size() == 0) diagnostics_.error("malformed-file", file_.name, "the graph has no outputs");
 }
 
+void Importer::check_declared_types(const pb::GraphProto& graph, const Scope& scope) {
+  std::string first, where_first;
+  int others = 0;
+  for (const auto& info : graph.value_info()) {
+    const auto found = scope.values.find(info.name());
+    if (found == scope.values.end() || !info.type().has_tensor_type()) continue;
+    const Value* value = found->second;
+    const auto declared = dtype_of(info.type().tensor_type().elem_type());
+    if (!declared || *declared == value->type.dtype || sequence(value) != nullptr) continue;
+    if (!first.empty()) {
+      ++others;
+      continue;
+    }
+    where_first =
+        file_.name + ":" + (value->producer == nullptr || value->producer->loc.node.empty() ? info.name() : value->producer->loc.node);
+    first = "`" + info.name() + "` is " + std::string(name_of(value->type.dtype)) + ", the model declares it as " +
+            std::string(name_of(*declared));
+  }
+  if (first.empty()) return;
+  if (others > 0) first += ", and " + std::to_string(others) + " more value" + (others == 1 ? "" : "s") + " otherwise than they are";
+  diagnostics_.warning("ignored", where_first, first + ": what the nodes make is taken");
+}
+
 void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
   std::vector<const pb::NodeProto*> ordered;
   try {
@@ -274,7 +300,7 @@ void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
     if (!faulty) {
       try {
         import_node(*node, scope);
-      } catch (const RuleError& error) {
+      } catch (const Poisoned&) { faulty = true; } catch (const RuleError& error) {
         report(error, where(scope, *node), snippet(scope, *node));
         faulty = true;
       }
@@ -293,7 +319,10 @@ void Importer::import_node(const pb::NodeProto& node, Scope& scope) {
   const auto opset = scope.opsets.find(domain);
   // Only subgraphs come here unchecked: a branch that is not taken may hold anything.
   if (handler == nullptr || opset == scope.opsets.end()) {
-    throw RuleError{"unsupported-op", "op `" + node.op_type() + "` of domain `" + domain_text(domain) + "`"};
+    const std::string version = opset == scope.opsets.end() ? "none imported" : std::to_string(opset->second);
+    missing_ops_.add("op `" + node.op_type() + "` of domain `" + domain_text(domain) + "`, opset " + version, where(scope, node),
+                     scope.prefix + name_of_node(node));
+    throw Poisoned();
   }
   const int first_new = graph_->num_values();
   Builder builder(*graph_, graph_->body, {file_.name, scope.prefix + name_of_node(node), ""});
@@ -388,14 +417,18 @@ std::vector<Value*> Importer::inline_subgraph(const Scope& outer, const pb::Grap
   inner.prefix = outer.prefix;
   add_weights(graph, inner);
   import_nodes(graph.node(), inner);
-  return graph_outputs(graph, inner);
+  std::vector<Value*> outputs = graph_outputs(graph, inner);
+  check_declared_types(graph, inner);
+  return outputs;
 }
 
 std::vector<Value*> Importer::graph_outputs(const pb::GraphProto& graph, const Scope& scope) {
   std::vector<Value*> values;
   for (const auto& output : graph.output()) {
     Value* value = scope.find(output.name());
-    if (value == nullptr) throw RuleError{"malformed-file", "output `" + output.name() + "` of a subgraph could not be made"};
+    if (value == nullptr && scope.is_faulty(output.name())) throw Poisoned();
+    if (value == nullptr)
+      throw RuleError{"malformed-file", "output `" + output.name() + "` of a subgraph is made by no node, input or initializer"};
     values.push_back(value);
   }
   return values;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "frontend/onnx/context.h"
+#include "frontend/onnx/missing_ops.h"
 #include "frontend/onnx/onnx.h"
 #include "frontend/onnx/tensors.h"
 
@@ -27,6 +28,9 @@ struct Scope {
   Value* find(const std::string& name) const;
   bool is_faulty(const std::string& name) const;
 };
+
+/// Thrown where a node reads what a faulty node should have made: it is passed over, the fault has its message.
+struct Poisoned {};
 
 class Importer {
  public:
@@ -55,12 +59,15 @@ class Importer {
   void add_inputs();
   void add_weights(const pb::GraphProto& graph, Scope& scope);
   void add_outputs();
+  /// Warns of values whose element type is not the one that the graph declares for them.
+  void check_declared_types(const pb::GraphProto& graph, const Scope& scope);
   void check_ops(const Nodes& nodes, const Scope& scope, std::set<const pb::FunctionProto*>& seen);
   void import_nodes(const Nodes& nodes, Scope& scope);
   void import_node(const pb::NodeProto& node, Scope& scope);
   void call_function(const pb::FunctionProto& function, const pb::NodeProto& node, Scope& scope);
   /// The model's name for a value that was made after `first_new` values: it may have an inner one, of a function or a handler.
   void give_name(Value* value, const std::string& name, int first_new);
+  /// Poisoned when one of them is the result of a faulty node.
   std::vector<Value*> graph_outputs(const pb::GraphProto& graph, const Scope& scope);
   const pb::FunctionProto* find_function(const pb::NodeProto& node) const;
   void report(const RuleError& error, const std::string& where, const std::string& snippet);
@@ -78,6 +85,7 @@ class Importer {
   std::map<std::string, const pb::FunctionProto*> functions_;  ///< by domain, name and overload
   std::unordered_map<const Value*, std::vector<Value*>> sequences_;
   int64_t num_random_ops_ = 0, num_inlined_nodes_ = 0;
+  MissingOps missing_ops_;
   std::vector<const pb::FunctionProto*> active_;  ///< calls being inlined
 };
 
