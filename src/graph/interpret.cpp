@@ -2,21 +2,54 @@
 // a value is let go after its last reader, which is all that whole models need.
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "evaluate.h"
 #include "tcc/graph/builder.h"
 #include "tcc/graph/graph.h"
 #include "tcc/graph/limits.h"
 #include "tcc/graph/passes.h"
+#include "tcc/graph/reference.h"
 #include "tcc/prims/rules.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/parallel.h"
 
 namespace tcc {
 namespace {
 
+enum class Arithmetic { own, f64, reference };
+
+/// f64 with the range of f32: infinities beyond it, and below the smallest normal number what f32 has there.
+Tensor in_range_of_f32(const Tensor& tensor) {
+  constexpr double kLargest = std::numeric_limits<float>::max(), kSmallest = std::numeric_limits<float>::min();
+  constexpr int64_t kGrain = 8192;
+  Tensor result(DType::f64, tensor.shape());
+  const double* from = tensor.data<double>();
+  double* to = result.mutable_data<double>();
+  parallel_for(tensor.count(), kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const double magnitude = std::abs(from[i]);
+      to[i] = magnitude >= kSmallest && magnitude <= kLargest ? from[i] : static_cast<double>(static_cast<float>(from[i]));
+    }
+  });
+  return result;
+}
+
+/// What a value of `type` keeps of a result in f64; see reference.h.
+Tensor kept_by(const Node& node, const Type& type, const Tensor& result) {
+  if (!is_float(type.dtype) || type.dtype == DType::f64) return result;
+  const bool rounds = size_bits(type.dtype) < 32 || node.op == Op::cast_ || info(node.op).lowering == Lowering::create;
+  return rounds ? result.cast_to(type.dtype).cast_to(DType::f64) : in_range_of_f32(result);
+}
+
 class Interpreter {
  public:
-  Interpreter(const Graph& graph, bool f64) : f64_(f64), values_(static_cast<size_t>(graph.num_values())), remaining_(count_uses(graph)) {}
+  Interpreter(const Graph& graph, Arithmetic arithmetic)
+      : f64_(arithmetic != Arithmetic::own),
+        rounds_(arithmetic == Arithmetic::reference),
+        values_(static_cast<size_t>(graph.num_values())),
+        remaining_(count_uses(graph)) {}
 
   void set(const Value& value, Tensor tensor) { values_[static_cast<size_t>(value.id)] = std::move(tensor); }
   /// Keeps a value beyond its readers in the graph.
@@ -40,7 +73,7 @@ class Interpreter {
       for (const Value* operand : node->operands) {
         if (operand != nullptr && --remaining_[static_cast<size_t>(operand->id)] == 0) set(*operand, Tensor());
       }
-      std::vector<Tensor> results = evaluate_node(*node, operands, f64_);
+      std::vector<Tensor> results = evaluate(*node, operands);
       check(results.size() == node->results.size(), "an evaluator gave another number of results than its node has");
       for (size_t i = 0; i < results.size(); ++i) {
         const Value& value = *node->results[i];
@@ -52,7 +85,17 @@ class Interpreter {
   }
 
  private:
-  bool f64_;
+  std::vector<Tensor> evaluate(const Node& node, std::span<const Tensor> operands) const {
+    if (!rounds_) return evaluate_node(node, operands, f64_);
+    // An integer is rounded once, not to f64 before.
+    const bool from_integer = node.op == Op::cast_ && !is_float(operands[0].dtype()) && is_float(node.result()->type.dtype);
+    if (from_integer) return {operands[0].cast_to(node.result()->type.dtype).cast_to(DType::f64)};
+    std::vector<Tensor> results = evaluate_node(node, operands, true);
+    for (size_t i = 0; i < results.size() && i < node.results.size(); ++i) results[i] = kept_by(node, node.results[i]->type, results[i]);
+    return results;
+  }
+
+  bool f64_, rounds_;
   std::vector<Tensor> values_;  // by id; undefined: not computed yet, or let go
   std::vector<int> remaining_;  // readers that have not run yet
 };
@@ -101,7 +144,7 @@ struct Expansion {
   }
 
   std::vector<Tensor> evaluate(std::span<const Tensor> operands, bool f64) const {
-    Interpreter interpreter(graph, f64);
+    Interpreter interpreter(graph, f64 ? Arithmetic::f64 : Arithmetic::own);
     for (const Value* result : results) interpreter.keep(*result);
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i] != nullptr) interpreter.set(*inputs[i], operands[i]);
@@ -142,13 +185,16 @@ std::optional<std::vector<Tensor>> evaluate_cheap_node(const Node& node, std::sp
   return evaluate_node(node, operands, false);
 }
 
-std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs, bool f64,
-                              const std::function<void(const Value&, const Tensor&)>& observe) {
+namespace {
+
+std::vector<Tensor> interpret_in(Arithmetic arithmetic, const Graph& graph, std::span<const Tensor> inputs,
+                                 const std::function<void(const Value&, const Tensor&)>& observe) {
+  const bool f64 = arithmetic != Arithmetic::own;
   if (inputs.size() != graph.body.args.size()) {
     throw Error(ExitCode::usage, "type-error", graph.file,
                 "found " + std::to_string(inputs.size()) + " inputs, expected " + std::to_string(graph.body.args.size()));
   }
-  Interpreter interpreter(graph, f64);
+  Interpreter interpreter(graph, arithmetic);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& input = *graph.body.args[i];
     check_input(input, inputs[i], f64);
@@ -158,6 +204,17 @@ std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs
   std::vector<Tensor> outputs;
   for (const Value* result : graph.body.results) outputs.push_back(interpreter.get(*result));
   return outputs;
+}
+
+}  // namespace
+
+std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs, bool f64,
+                              const std::function<void(const Value&, const Tensor&)>& observe) {
+  return interpret_in(f64 ? Arithmetic::f64 : Arithmetic::own, graph, inputs, observe);
+}
+
+std::vector<Tensor> interpret_reference(const Graph& prims, std::span<const Tensor> inputs) {
+  return interpret_in(Arithmetic::reference, prims, inputs, nullptr);
 }
 
 }  // namespace tcc

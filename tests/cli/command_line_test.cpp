@@ -67,12 +67,84 @@ TEST_F(CommandLine, BenchReportsWhatItPromises) {
     EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
 }
 
-TEST_F(CommandLine, VerifyAndCheck) {
-  EXPECT_NE(good("verify --from=graph --device cpu small.graph").find("p: f32[4, 2] largest difference"), std::string::npos);
+TEST_F(CommandLine, VerifySaysItsVerdict) {
+  const std::string text = good("verify --from=graph --device cpu small.graph");
+  EXPECT_NE(text.find("\np: f32[4, 2] largest difference"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("\npassed: 1 output; rtol 1e-4, atol 1e-5 or 2e-5 of the largest element (f32)\n")) << text;
   EXPECT_NE(good("check --from=graph small.graph").find("every node is supported"), std::string::npos);
-  const Result strict = tcc("verify --from=graph --device cpu --rtol 0 --atol 0 small.graph");
+
+  const Result strict = tcc("verify --from=graph --device cpu --rtol 0 --atol 0 small.graph");  // rounding is a difference now
   EXPECT_EQ(strict.exit_code, 3) << strict.err;
-  EXPECT_NE(strict.err.find("the first value that differs is made here"), std::string::npos) << strict.err;  // rounding is a difference now
+  EXPECT_TRUE(strict.out.ends_with("\nfailed: 1 of 1 output; exact (f32)\n")) << strict.out;
+  // Both numbers have the digits that tell them apart.
+  const size_t at = strict.err.find("]: ");
+  ASSERT_NE(at, std::string::npos) << strict.err;
+  const std::string found = strict.err.substr(at + 3, strict.err.find(',', at) - at - 3);
+  EXPECT_EQ(strict.err.find(", the interpreter gives " + found + " "), std::string::npos) << strict.err;
+  const size_t said = strict.err.find("elements differ");
+  ASSERT_NE(said, std::string::npos) << strict.err;
+  EXPECT_NE(strict.err.find("the first value that differs is made here"), std::string::npos) << strict.err;
+
+  for (const std::string flag : {"--rtol=-1", "--atol=-1e-9", "--rtol=nan"}) {
+    const Result refused = tcc("verify --from=graph --device cpu small.graph " + flag);
+    EXPECT_EQ(refused.exit_code, 2) << flag;
+    EXPECT_NE(refused.err.find(": a number was expected, at least 0 [invalid-argument]"), std::string::npos) << refused.err;
+  }
+}
+
+// The lines of the outputs come before the error, also where both streams go to one place.
+TEST_F(CommandLine, VerifyPrintsInOrder) {
+  const Result both = run_shell("( \"$TCC\" verify --from=graph --device cpu --rtol 0 --atol 0 small.graph 2>&1 ) | cat", folder_.path());
+  EXPECT_LT(both.out.find("failed: 1 of 1"), both.out.find("error: output `p`")) << both.out;
+}
+
+TEST_F(CommandLine, VerifyAndCheckAsJson) {
+  const std::string passed = good("verify --from=graph --device cpu --json small.graph");
+  for (const char* part : {"\"passed\": true", "\"name\": \"p\"", "\"rounding\": \"f32\"", "\"rtol\": 0.0001", "\"of_largest\": 2e-05"})
+    EXPECT_NE(passed.find(part), std::string::npos) << part << passed;
+  EXPECT_TRUE(passed.starts_with("{") && passed.ends_with("}\n"));
+  const Result failed = tcc("verify --from=graph --device cpu --rtol 0 --atol 0 --json small.graph");
+  EXPECT_EQ(failed.exit_code, 3);
+  for (const char* part : {"\"passed\": false", "\"worst\": {", "\"first_difference\": {"})
+    EXPECT_NE(failed.out.find(part), std::string::npos) << part << failed.out;
+  const std::string checked = good("check --from=graph --json small.graph");
+  EXPECT_NE(checked.find("\"supported\": true"), std::string::npos) << checked;
+  EXPECT_NE(checked.find("\"prims\": "), std::string::npos) << checked;
+  folder_.write("bad.graph", "graph @g(%x: f32[n]) -> (%y: f32[n]) { %y: f32[n] = relu(%x) }\n");
+  const Result open = tcc("check --from=graph --json bad.graph");
+  EXPECT_EQ(open.exit_code, 1);
+  EXPECT_EQ(open.err, "");
+  EXPECT_NE(open.out.find("\"supported\": false"), std::string::npos) << open.out;
+  EXPECT_NE(open.out.find("\"kind\": \"unbound-size\""), std::string::npos) << open.out;
+}
+
+// What a Cast rounds is the model's own doing.
+TEST_F(CommandLine, VerifyRoundsWhereTheModelDoes) {
+  for (const std::string narrow : {"f16", "bf16"}) {
+    folder_.write("cast.graph", "graph @g(%x: f32[64]) -> (%y: f32[64]) {\n  %n: " + narrow + "[64] = cast(%x) {dtype=" + narrow +
+                                    "}\n  %y: f32[64] = cast(%n) {dtype=f32}\n}\n");
+    EXPECT_NE(good("verify --from=graph --device cpu cast.graph").find("passed: 1 output; exact"), std::string::npos) << narrow;
+  }
+  folder_.write("pow.graph",
+                "graph @g(%x: f32[8]) -> (%y: f32[8]) {\n  weight @e: f32[8] = [1, 2, 3, 0.5, 2, 2, 2, 2]\n"
+                "  %y: f32[8] = pow(%x, @e)\n}\n");
+  EXPECT_NE(good("verify --from=graph --mode=grad --wrt='*' --device cpu pow.graph").find("passed: 3 outputs, 2 derivatives"),
+            std::string::npos);
+}
+
+TEST_F(CommandLine, VerifyTakesUnitsAndKernels) {
+  const std::string unit = std::string(TCC_TEST_DATA_DIR) + "/../schedule/small/softmax.loop";
+  const std::string chosen = good("verify --from=loop --device cpu '" + unit + "'");
+  EXPECT_NE(chosen.find("passed: 1 output; rtol 1e-4"), std::string::npos) << chosen;
+  good("verify --from=loop --device cpu '" + unit + "' --pass='bind(i, threads)'");
+  good("--from=loop '" + unit + "' --target=cpu --emit=kernel=one.kernel");
+  good("verify --from=kernel --device cpu one.kernel");
+  good("--from=graph small.graph --target=cpu --emit=loop=all.loop");
+  const Result several = tcc("verify --from=loop --device cpu all.loop");
+  EXPECT_EQ(several.exit_code, 2);
+  EXPECT_NE(several.err.find(" units, one was expected: what passes between them is not in the text"), std::string::npos) << several.err;
+  EXPECT_EQ(tcc("verify --from=loop --mode=grad '" + unit + "'").exit_code, 2);
+  EXPECT_EQ(tcc("check --from=loop '" + unit + "'").exit_code, 2);
 }
 
 TEST_F(CommandLine, OneProductGoesToStandardOutput) {

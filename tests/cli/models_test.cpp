@@ -10,7 +10,7 @@
 #include "cli/models.h"
 #include "cli/program.h"
 #include "tcc/driver/pipeline.h"
-#include "tcc/driver/verify.h"
+#include "tcc/driver/tolerance.h"
 #include "tcc/runtime/library.h"
 
 namespace {

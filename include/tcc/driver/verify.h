@@ -1,51 +1,59 @@
-// `tcc verify`: what a compiled model gives, against the interpreter in f64.
+// `tcc verify`: what a compiled model gives, against the interpreter's reference (tcc/graph/reference.h).
 #pragma once
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "tcc/driver/options.h"
+#include "tcc/driver/tolerance.h"
 #include "tcc/graph/graph.h"
+#include "tcc/loop/loop.h"
 #include "tcc/runtime/library.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc::driver {
 
-/// |found - expected| <= atol + rtol * |expected|. NaN fits NaN, an infinity itself.
-struct Tolerance {
-  double rtol = 0, atol = 0;
-};
-/// What rounding alone explains for a whole model of that dtype; exact for integers.
-Tolerance default_tolerance(DType dtype);
-/// Of a gradient, whose elements are sums that cancel: ten times the relative tolerance, and the absolute one in units of the tensor's largest
-/// element, or a hundredth of it in units of the model's largest gradient.
-Tolerance gradient_tolerance(DType dtype, double largest, double largest_of_model);
-
-struct Comparison {
-  int64_t num_elements = 0, num_wrong = 0;
-  double max_absolute = 0;         ///< largest difference, over elements that are finite in both
-  double max_relative = 0;         ///< largest difference over |expected|, where that is not tiny
-  int64_t worst = -1;              ///< flat index of the element furthest beyond the tolerance
-  double found = 0, expected = 0;  ///< there
-};
-/// `expected` may be of another dtype (f64); the shapes must be equal.
-Comparison compare(const Tensor& found, const Tensor& expected, const Tolerance& tolerance);
-
 struct VerifyOptions {
   runtime::Device device = runtime::Device::automatic;
   int threads = 0;
-  std::optional<double> rtol, atol;  ///< in the place of the defaults of every dtype
+  std::optional<double> rtol,
+      atol;  ///< in the place of the defaults of every dtype; `atol` also in that of the units of the largest element
 };
 
 struct Verification {
+  struct Output {
+    std::string name;
+    Type type;
+    Tolerance tolerance;
+    std::optional<DType> rounding;  ///< that the tolerance is for
+    Comparison comparison;
+    bool is_gradient = false;
+  };
   std::string device;
-  std::vector<Comparison> outputs;  ///< one per output of the graph
-  std::vector<Tensor> expected;     ///< what the interpreter gives, in f64
+  std::vector<Output> outputs;  ///< one per output of the graph
   bool passed = true;
 };
-/// Compiles prims, runs them on the inputs and compares every output.
+/// Compiles prims, runs them on the inputs and compares every output with the reference (tcc/graph/reference.h).
 Verification verify_prims(const Graph& prims, const std::vector<Tensor>& inputs, const Options& options, const VerifyOptions& verify);
+
+/// The text of one unit or kernel (--from=loop, --from=kernel), which has no graph.
+class UnitText {
+ public:
+  /// Reads and checks it; Error (usage) when the text has several.
+  explicit UnitText(const Options& options);
+  std::vector<std::pair<std::string, Type>> inputs() const;
+  /// Compiles it, as --pass says or as is chosen, runs it and compares every output with what the interpreter of loops makes of the text. That one
+  /// computes in the dtypes of the text, not in f64.
+  Verification verify(const std::vector<Tensor>& inputs, const VerifyOptions& verify) const;
+
+ private:
+  Options options_;
+  std::variant<loop::Unit, loop::Kernel> text_;
+  const std::vector<loop::Param>& params() const;
+};
 
 /// The first node whose value differs when it is computed as an output of its own: found by bisection over the nodes in order, a compilation
 /// each. Null when no single node does.

@@ -1,0 +1,25 @@
+// What a compiled graph is held against by `tcc verify`: its meaning, with as little rounding as its types leave.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tcc/graph/graph.h"
+#include "tcc/support/tensor.h"
+
+namespace tcc {
+
+/// Runs a graph of prims as interpret() in f64 does, and rounds where the model does:
+///   f16, bf16 and the f8 kinds   every result has a value of its dtype: arithmetic is in f64, its result is rounded once
+///   f32                          f64's precision in f32's range: beyond it an infinity, below it a subnormal number or zero. What the model *says* in f32
+///                                (a constant, a Cast from a wider dtype or an integer) is rounded
+///   f64                          as it is
+/// So a Cast to f16 and back has the f16 value, and a compiled program in f32 differs by nothing but its own rounding. Float outputs are f64 tensors.
+std::vector<Tensor> interpret_reference(const Graph& prims, std::span<const Tensor> inputs);
+
+/// Which rounding the values of outputs went through: for each output the float dtype with the fewest digits in which something that it depends on was
+/// computed, not only stored or moved. Null: none, the output is exact (integers, and copies of inputs and constants). An integer that was rounded from
+/// such a float, and went on as a float, counts like bf16: next to a tie the least rounding moves it by one step.
+std::vector<std::optional<DType>> rounding_of_outputs(const Graph& prims);
+
+}  // namespace tcc

@@ -1,0 +1,167 @@
+#include "cli/verify_report.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "cli/library_flags.h"
+#include "driver/emit.h"
+
+namespace tcc::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) {
+  if (std::isfinite(value)) return value;
+  return number_text(value);  // JSON has no infinities
+}
+
+/// Enough digits for two numbers that differ to look different.
+std::string digits_text(double value, double other) {
+  char text[40], of_other[40];
+  for (int digits = 6; digits < 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    std::snprintf(of_other, sizeof of_other, "%.*g", digits, other);
+    if (std::string(text) != of_other) {
+      std::snprintf(text, sizeof text, "%.*g", digits + 2, value);  // and by how much
+      break;
+    }
+  }
+  return text;
+}
+
+std::string place_text(int64_t flat, const Shape& shape) {
+  Shape index(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) {
+    index[i] = flat % shape[i];
+    flat /= shape[i];
+  }
+  return to_string(std::span(std::as_const(index)));
+}
+
+std::string describe(const driver::Comparison& comparison, const Shape& shape) {
+  return std::to_string(comparison.num_wrong) + " of " + std::to_string(comparison.num_elements) + " elements differ, the worst at " +
+         place_text(comparison.worst, shape) + ": " + digits_text(comparison.found, comparison.expected) + ", the interpreter gives " +
+         digits_text(comparison.expected, comparison.found);
+}
+
+std::string count_text(int count, const std::string& noun) { return std::to_string(count) + " " + noun + (count == 1 ? "" : "s"); }
+
+bool is_same(const driver::Comparison& a, const driver::Comparison& b) {
+  return a.worst == b.worst && a.found == b.found && a.expected == b.expected && a.num_wrong == b.num_wrong &&
+         a.num_elements == b.num_elements;
+}
+
+Json json_of(const driver::Verification::Output& output) {
+  const driver::Comparison& comparison = output.comparison;
+  const driver::Tolerance& tolerance = output.tolerance;
+  Json row = {{"name", output.name},
+              {"dtype", name_of(output.type.dtype)},
+              {"shape", output.type.shape()},
+              {"passed", comparison.num_wrong == 0},
+              {"elements", comparison.num_elements},
+              {"wrong", comparison.num_wrong},
+              {"largest_difference", number(comparison.max_absolute)},
+              {"largest_element", number(comparison.largest)},
+              {"rounding", output.rounding ? name_of(*output.rounding) : "none"},
+              {"rtol", tolerance.rtol},
+              {"atol", tolerance.atol},
+              {"of_largest", tolerance.of_largest}};
+  if (comparison.num_wrong > 0)
+    row["worst"] = {{"element", comparison.worst}, {"found", number(comparison.found)}, {"expected", number(comparison.expected)}};
+  return row;
+}
+
+}  // namespace
+
+void VerifyReport::say(const std::string& text) const {
+  if (!json_) driver::write_stdout(text);
+}
+
+void VerifyReport::add(const driver::Verification& verification, const std::vector<driver::Drawn>& drawn) {
+  object_["device"] = verification.device;
+  object_["passed"] = true;
+  if (!drawn.empty()) object_["random"] = to_json(drawn);
+  object_["outputs"] = Json::array();
+  std::string text = "device: " + verification.device + "\n";
+  for (const driver::Drawn& one : drawn) text += driver::describe(one) + "\n";
+  for (const driver::Verification::Output& output : verification.outputs) {
+    const driver::Comparison& comparison = output.comparison;
+    const bool wrong = comparison.num_wrong > 0;
+    ++num_outputs_;
+    num_wrong_ += wrong;
+    text += output.name + ": " + to_string(output.type) + " largest difference " + number_text(comparison.max_absolute);
+    if (comparison.largest > 0 && comparison.max_absolute > 0)
+      text += ", " + number_text(comparison.max_absolute / comparison.largest) + " of the largest element";
+    text += wrong ? ", differs\n" : "\n";
+    object_["outputs"].push_back(json_of(output));
+    std::string bounds = to_string(output.tolerance);
+    if (output.rounding) bounds += " (" + std::string(name_of(*output.rounding)) + (output.is_gradient ? ", gradients)" : ")");
+    outputs_by_tolerance_[bounds].push_back(output.name);
+    if (!wrong) continue;
+    wrong_.push_back(comparison);
+    faults_.error("verification-failed", model_, "output `" + output.name + "`: " + describe(comparison, output.type.shape()));
+  }
+  say(text);
+}
+
+void VerifyReport::add(const driver::DirectionalDerivative& derivative) {
+  ++num_derivatives_;
+  num_wrong_derivatives_ += !derivative.agrees;
+  std::string text =
+      "gradient " + number_text(derivative.gradient) + " along a random direction, finite difference " + number_text(derivative.difference);
+  Json row = {{"name", derivative.name},
+              {"passed", derivative.agrees},
+              {"gradient", number(derivative.gradient)},
+              {"difference", number(derivative.difference)},
+              {"at_kink", derivative.at_kink},
+              {"not_finite", derivative.num_not_finite}};
+  object_["derivatives"].push_back(std::move(row));
+  std::string remark = derivative.at_kink ? ", at a kink" : derivative.agrees ? "" : ", differs";
+  if (derivative.num_not_finite > 0)
+    remark += ", without " + count_text(static_cast<int>(derivative.num_not_finite), "element") + " that are not finite";
+  say(derivative.name + ": " + text + remark + "\n");
+  if (!derivative.agrees) faults_.error("verification-failed", model_, "`" + derivative.name + "`: " + text);
+}
+
+void VerifyReport::add(const driver::FirstDifference& first) {
+  if (first.node == nullptr) {
+    faults_.note(
+        model_, "every value is right when it is computed as an output of its own: the fault shows only in how they are computed together");
+    return;
+  }
+  const Location& loc = first.node->loc;
+  const std::string where = (loc.file.empty() ? model_ : loc.file) + (loc.node.empty() ? "" : ":" + loc.node);
+  std::string message = "the first value that differs is made here";
+  // Said already, when it is an output itself.
+  const bool said = wrong_.size() == 1 && is_same(wrong_.front(), first.comparison);
+  if (!said) message += ": " + describe(first.comparison, first.node->result(first.result)->type.shape());
+  faults_.add({Diagnostic::Severity::note, "", where, message, print(*first.node)});
+  object_["first_difference"] = {{"value", first.node->result(first.result)->name}, {"node", loc.node}, {"text", print(*first.node)}};
+}
+
+std::string VerifyReport::verdict() const {
+  const bool passed = num_wrong_ + num_wrong_derivatives_ == 0;
+  std::string text;
+  if (passed) text = "passed: " + count_text(num_outputs_, "output");
+  else text = "failed: " + std::to_string(num_wrong_) + " of " + count_text(num_outputs_, "output");
+  if (num_derivatives_ > 0 && passed) text += ", " + count_text(num_derivatives_, "derivative");
+  if (num_wrong_derivatives_ > 0)
+    text += ", " + std::to_string(num_wrong_derivatives_) + " of " + count_text(num_derivatives_, "derivative");
+  for (const auto& [bounds, names] : outputs_by_tolerance_) {
+    text += outputs_by_tolerance_.size() == 1 ? "; " : "\n  " + count_text(static_cast<int>(names.size()), "output") + ": ";
+    text += bounds;
+  }
+  return text + "\n";
+}
+
+int VerifyReport::finish() {
+  say(verdict());
+  object_["passed"] = !faults_.has_errors();
+  if (json_) driver::write_stdout(object_.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  faults_.checkpoint(ExitCode::verification);
+  return 0;
+}
+
+}  // namespace tcc::cli
