@@ -89,6 +89,7 @@ void vjp_gelu(Vjp& v) {
     Value* squared = b.mul(x, x);
     if (v.attrs().get_string("approximate") == "tanh") {
       const double scale = std::sqrt(2 / std::numbers::pi);
+      squared = b.binary(Op::min_, squared, 1024.0);  // the tanh is 1 long before; an infinite slope must not meet its derivative, 0
       Value* inner = v.scale(b.add(x, v.scale(b.mul(squared, x), 0.044715)), scale);
       Value* t = b.unary(Op::tanh_, inner);
       Value* inner_slope = v.scale(plus(v, v.scale(squared, 3 * 0.044715), 1), scale);
@@ -115,8 +116,8 @@ void vjp_softplus(Vjp& v) {
 void vjp_softsign(Vjp& v) {
   Builder& b = v.b;
   in_wide(v, v.x(), [&](Value* x, Value* g) {
-    Value* width = plus(v, b.unary(Op::abs_, x), 1);
-    return b.div(g, b.mul(width, width));
+    Value* slope = b.unary(Op::recip_, plus(v, b.unary(Op::abs_, x), 1));
+    return b.mul(b.mul(g, slope), slope);
   });
 }
 

@@ -2,6 +2,8 @@
 //
 // Extremes share among ties. A product is differentiated by products of the others, from both ends, so that a zero among them does no harm.
 
+#include <limits>
+
 #include "autograd/vjp.h"
 
 namespace tcc::autograd {
@@ -26,13 +28,44 @@ Value* cumulative(Vjp& v, Value* x, const char* op, int64_t axis, bool reverse, 
   return v.b.emit(Op::cumulative_, {x}, {{"op", op}, {"axis", axis}, {"reverse", reverse}, {"exclusive", exclusive}});
 }
 
-/// For every element, the product of all others along `axis`.
-Value* product_of_others(Vjp& v, Value* x, int64_t axis) {
-  return v.b.mul(cumulative(v, x, "prod", axis, false, true), cumulative(v, x, "prod", axis, true, true));
+/// The factors of products along an axis, in f64, where products of f32 don't overflow on the way. Zeros are counted instead of multiplied, so that what
+/// overflowed meets none of them; what is not finite is counted too: times zero, it is NaN.
+struct Factors {
+  Value* nonzero;    ///< 1 in the place of a zero
+  Value* zeros;      ///< i64, 1 where there is one
+  Value* nonfinite;  ///< likewise
+};
+
+Factors factors_of(Vjp& v, Value* x) {
+  Builder& b = v.b;
+  x = b.cast(x, DType::f64);
+  Value* zero = b.binary(Op::eq_, x, 0.0);
+  return {b.select(zero, b.full_like(x, 1), x), b.cast(zero, DType::i64), b.cast(b.unary(Op::not_, b.unary(Op::isfinite_, x)), DType::i64)};
 }
 
-/// y[i] = product of x[j] for j <= i (before i when exclusive), so dx[k] = sum over i of g[i] * product of those x[j] without j = k. The products
-/// stand in a matrix [k, i]: zeros in x do no harm, at the price of n^2 elements per line.
+Value* some(Vjp& v, Value* count) { return v.b.emit(Op::gt_, {count, v.zeros(count)}); }
+
+/// `product`, but where `vanishes` zero, or NaN where it is also `poisoned`.
+Value* product_or_zero(Vjp& v, Value* product, Value* vanishes, Value* poisoned) {
+  Value* nothing = v.b.select(poisoned, v.b.full_like(product, std::numeric_limits<double>::quiet_NaN()), v.zeros(product));
+  return v.b.select(vanishes, nothing, product);
+}
+
+/// For every element, the product of all others along the last axis, in f64.
+Value* product_of_others(Vjp& v, Value* x) {
+  Builder& b = v.b;
+  const Shape shape = x->type.shape();
+  const int64_t axis = static_cast<int64_t>(shape.size()) - 1;
+  const Factors f = factors_of(v, x);
+  auto among_others = [&](Value* flags) {
+    return some(v, b.sub(prims::spread(b, b.reduce(Op::reduce_sum_, flags, {axis}), shape, {axis}), flags));
+  };
+  Value* product = b.mul(cumulative(v, f.nonzero, "prod", axis, false, true), cumulative(v, f.nonzero, "prod", axis, true, true));
+  return product_or_zero(v, product, among_others(f.zeros), among_others(f.nonfinite));
+}
+
+/// y[i] = product of x[j] for j <= i (before i when exclusive), so dx[k] = product of x[j] before k * sum over i of g[i] * product of x[j] between k and
+/// i. The latter stand in a matrix [k, i]: zeros in x do no harm, at the price of n^2 elements per line.
 Value* cumulative_product_vjp(Vjp& v, int64_t axis, bool reverse, bool exclusive) {
   Builder& b = v.b;
   const Shape shape = v.x()->type.shape();
@@ -44,19 +77,28 @@ Value* cumulative_product_vjp(Vjp& v, int64_t axis, bool reverse, bool exclusive
     value = b.transpose(value, permutation);
     return reverse ? b.emit(Op::reverse_, {value}, {{"axes", std::vector<int64_t>{rank - 1}}}) : value;
   };
-  Value *x = forward(v.x()), *g = forward(v.g);
+  const Factors f = factors_of(v, forward(v.x()));
+  Value* g = b.cast(forward(v.g), DType::f64);
   const int64_t n = shape[static_cast<size_t>(axis)];
-  Shape square = x->type.shape();
+  Shape square = g->type.shape();
   square.push_back(n);  // [..., k, i]
   Value* k = b.iota(DType::i64, square, rank - 1);
   Value* i = b.iota(DType::i64, square, rank);
   auto along_i = [&](Value* value) { return prims::spread(b, value, square, {rank - 1}); };
-  // The product of x[j] for k < j, up to i or before it.
-  Value* others = b.select(b.binary(Op::gt_, i, k), along_i(x), b.full(x->type.dtype, square, 1));
-  Value* after = cumulative(v, others, "prod", rank, false, exclusive);
+  auto along_k = [&](Value* value) { return prims::spread(b, value, square, {rank}); };
+  auto until = [&](Value* flags, bool without_last) { return cumulative(v, flags, "sum", rank - 1, false, without_last); };
+  auto between = [&](Value* flags) { return some(v, b.sub(along_i(until(flags, exclusive)), along_k(until(flags, false)))); };
+  auto before = [&](Value* flags) { return some(v, until(flags, true)); };
+
+  Value* others = b.select(b.binary(Op::gt_, i, k), along_i(f.nonzero), b.full(DType::f64, square, 1));
+  Value* after = product_or_zero(v, cumulative(v, others, "prod", rank, false, exclusive), between(f.zeros), between(f.nonfinite));
   Value* reached = b.binary(exclusive ? Op::gt_ : Op::ge_, i, k);
-  Value* sum = b.reduce(Op::reduce_sum_, v.where(reached, b.mul(along_i(g), after)), {rank});
-  Value* dx = b.mul(sum, cumulative(v, x, "prod", rank - 1, false, true));
+  Value* counts = b.binary(Op::and_, reached, along_i(b.binary(Op::ne_, g, 0.0)));
+  Value* sum = b.reduce(Op::reduce_sum_, v.where(counts, b.mul(along_i(g), after)), {rank});
+  Value* product = b.mul(sum, cumulative(v, f.nonzero, "prod", rank - 1, false, true));
+  Value* vanishes = b.binary(Op::or_, before(f.zeros), b.binary(Op::eq_, sum, 0.0));
+  Value* poisoned = b.binary(Op::or_, before(f.nonfinite), b.unary(Op::isnan_, sum));
+  Value* dx = b.cast(product_or_zero(v, product, vanishes, poisoned), v.x()->type.dtype);
   if (reverse) dx = b.emit(Op::reverse_, {dx}, {{"axes", std::vector<int64_t>{rank - 1}}});
   std::vector<int64_t> inverse(permutation.size());
   for (size_t at = 0; at < permutation.size(); ++at) inverse[static_cast<size_t>(permutation[at])] = static_cast<int64_t>(at);
@@ -100,8 +142,9 @@ void vjp_reduce_prod(Vjp& v) {
     inverse[static_cast<size_t>(permutation[i])] = static_cast<int64_t>(i);
   }
   Value* lines = b.reshape(b.transpose(v.x(), permutation), joined);
-  Value* others = product_of_others(v, lines, static_cast<int64_t>(joined.size()) - 1);
-  v.give(0, b.mul(over(v, v.g, axes), b.transpose(b.reshape(others, moved), inverse)));
+  Value* others = b.transpose(b.reshape(product_of_others(v, lines), moved), inverse);
+  Value* g = over(v, v.g, axes);
+  v.give(0, b.cast(b.mul(b.cast(g, DType::f64), others), g->type.dtype));
 }
 
 void vjp_reduce_extreme(Vjp& v) {

@@ -169,7 +169,7 @@ TEST(VjpRules, GathersAndScatters) {
       {"graph @g(%x: f32[2, 4, 3], %i: i64[5]) -> (%y: f32[*]) { %y: f32[*] = gather(%x, %i) {axis=1} }", -2, 2, 4},
       {"graph @g(%x: f32[2, 4], %i: i32[]) -> (%y: f32[*]) { %y: f32[*] = gather(%x, %i) {axis=1} }", -2, 2, 4},
       {"graph @g(%x: f32[2, 4], %i: i64[0]) -> (%y: f32[*]) { %y: f32[*] = gather(%x, %i) {axis=0} }"},
-      {"graph @g(%x: f32[4, 3]) -> (%y: f32[*]) { weight @i: i64[6] = [2, 1, 0, 1, -1, 9]  %y: f32[*] = gather(%x, @i) {axis=0} }"},
+      {"graph @g(%x: f32[4, 3]) -> (%y: f32[*]) { weight @i: i64[6] = [2, 1, 0, 1, -1, -4]  %y: f32[*] = gather(%x, @i) {axis=0} }"},
       {"graph @g(%x: f32[4, 3]) -> (%y: f32[*]) { weight @i: i64[2, 2] = [2, 1, 1, 1]  %y: f32[*] = gather(%x, @i) {axis=1} }"},
       {"graph @g(%x: f32[3, 3], %i: i64[2, 4]) -> (%y: f32[*]) { %y: f32[*] = gather_elements(%x, %i) {axis=1} }", -2, 2, 3},
       {"graph @g(%x: f32[3, 2, 2], %i: i64[4, 2]) -> (%y: f32[*]) { %y: f32[*] = gather_nd(%x, %i) {batch_dims=0} }"},
