@@ -43,7 +43,11 @@ constexpr auto kPasses = std::to_array<Pass>({
      [](Session& session, PassState& state) { canonicalize(*state.graph, keeps_parameters(session.options)); },
      GraphStage::imported},
     {{"fold-constants", "evaluates nodes that depend on weights alone"},
-     [](Session& session, PassState& state) { fold_constants(*state.graph, keeps_parameters(session.options)); },
+     [](Session& session, PassState& state) {
+       // Afterwards indices are what decompositions made.
+       Diagnostics* diagnostics = state.stage < GraphStage::prims ? &session.diagnostics : nullptr;
+       fold_constants(*state.graph, keeps_parameters(session.options), diagnostics);
+     },
      GraphStage::imported},
     {{"eliminate-common-subexpressions", "equal nodes and equal weights become one"},
      [](Session& session, PassState& state) { eliminate_common_subexpressions(*state.graph, !keeps_parameters(session.options)); },

@@ -9,9 +9,11 @@
 // Leaves alone: `full` and `iota`, which cost nothing where they are read, and broadcasts that grow, which are views; what reads them may fold.
 // With `keep_parameters`, float weights of the model are no constants: a training step changes them.
 
+#include "check_indices.h"
 #include "evaluate.h"
 #include "known_values.h"
 #include "tcc/graph/passes.h"
+#include "where.h"
 
 namespace tcc {
 namespace {
@@ -20,8 +22,8 @@ constexpr int64_t kSmallBytes = 1 << 20;
 
 class Folder {
  public:
-  Folder(Graph& graph, bool keep_parameters)
-      : graph_(graph), keep_parameters_(keep_parameters), uses_(count_uses(graph)), known_(graph, kept_) {}
+  Folder(Graph& graph, bool keep_parameters, Diagnostics* diagnostics)
+      : graph_(graph), keep_parameters_(keep_parameters), diagnostics_(diagnostics), uses_(count_uses(graph)), known_(graph, kept_) {}
 
   void run() {
     const std::vector<Node*> nodes = std::move(graph_.body.nodes);
@@ -66,9 +68,18 @@ class Folder {
     }
   }
 
+  bool indices_fit(const Node& node) {
+    if (diagnostics_ == nullptr) return true;
+    try {
+      check_indices(node, [&](const Value* value) { return known_.find(value); });
+      return true;
+    } catch (const RuleError& error) { report(*diagnostics_, graph_, node, error); }
+    return false;
+  }
+
   /// Whether the node leaves the graph.
   bool fold(Node& node) {
-    if (!node.regions.empty() || info(node.op).kind == OpKind::resolved) return false;
+    if (!node.regions.empty() || info(node.op).kind == OpKind::resolved || !indices_fit(node)) return false;
     int64_t released = 0, result_bytes = 0, operand_bytes = 0;
     for (const Value* operand : node.operands) {
       if (operand == nullptr) continue;
@@ -93,6 +104,7 @@ class Folder {
 
   Graph& graph_;
   bool keep_parameters_;
+  Diagnostics* diagnostics_;
   std::vector<int> uses_;
   std::vector<Node*> kept_;
   KnownValues known_;
@@ -100,8 +112,8 @@ class Folder {
 
 }  // namespace
 
-void fold_constants(Graph& graph, bool keep_parameters) {
-  Folder(graph, keep_parameters).run();
+void fold_constants(Graph& graph, bool keep_parameters, Diagnostics* diagnostics) {
+  Folder(graph, keep_parameters, diagnostics).run();
   graph.remove_unused_weights();
 }
 

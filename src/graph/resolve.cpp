@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <string>
 
+#include "check_indices.h"
 #include "evaluate.h"
 #include "infer.h"
 #include "known_values.h"
@@ -186,6 +187,7 @@ class Resolver final : public ResolveContext {
 
   /// The node has static types. Evaluates it if it is shape-like, keeps it otherwise.
   void place(Node& node) {
+    check_indices(node, [&](const Value* value) { return known(value); });
     bool parameter = false, all_known = true;
     int64_t largest = 0;
     for (const Value* operand : node.operands) {

@@ -221,5 +221,53 @@ TEST(Passes, TimeIsLinearInNodes) {
   EXPECT_LT(large, 8 * small * 4 + 0.05) << small << " s for 4000 nodes, " << large << " s for 32000";
 }
 
+/// Every op that has indices, at random: those inside the range, from either end, say nothing; one outside is named with its range, also when it is only
+/// known after folding.
+TEST(Passes, KnownIndicesOutsideTheirAxisAreErrors) {
+  std::mt19937 random(7);
+  const auto below = [&](int64_t limit) { return static_cast<int64_t>(random() % static_cast<uint64_t>(limit)); };
+  struct Form {
+    const char* call;  ///< X: extents of the data, I: of the indices, U: of the updates
+    Shape indices, updates;
+    bool tuples;
+  };
+  const Form forms[] = {{"gather(%x, @i) {axis=1}", {3}, {}, false},
+                        {"gather_elements(%x, @i) {axis=1}", {2, 3}, {}, false},
+                        {"gather_nd(%x, @i) {batch_dims=0}", {3, 2}, {}, true},
+                        {"scatter_elements(%x, @i, %u) {axis=1, combiner=\"add\"}", {2, 3}, {2, 3}, false},
+                        {"scatter_nd(%x, @i, %u) {combiner=\"assign\"}", {3, 2}, {3}, true}};
+  for (int trial = 0; trial < 200; ++trial) {
+    const Form& form = forms[trial % 5];
+    const Shape data{2 + below(4), 1 + below(6)};
+    Tensor indices(trial % 2 == 0 ? DType::i64 : DType::i32, form.indices);
+    const auto extent_of = [&](int64_t i) { return data[form.tuples ? static_cast<size_t>(i % 2) : 1]; };
+    for (int64_t i = 0; i < indices.count(); ++i) indices.set_int64(i, below(2 * extent_of(i)) - extent_of(i));
+    const bool good = trial % 4 == 0;
+    const int64_t at = below(indices.count()), extent = extent_of(at);
+    const int64_t bad = below(2) == 0 ? extent + below(3) : -extent - 1 - below(3);
+    if (!good) indices.set_int64(at, bad);
+    const bool late = trial % 3 == 0;  // the sum is known when constants are folded, at the latest
+    std::string values;
+    for (int64_t i = 0; i < indices.count(); ++i) values += (i == 0 ? "" : ", ") + std::to_string(indices.as_int64(i) - (late ? 1 : 0));
+    const std::string type = std::string(name_of(indices.dtype())) + to_string(form.indices), one = std::string(name_of(indices.dtype()));
+    std::string call = form.call;
+    if (late) call.replace(call.find("@i"), 2, "%j");
+    const auto graph = parse_graph("graph @g(%x: f32" + to_string(data) + ", %u: f32" + to_string(form.updates) +
+                                       ") -> (%y: f32[*]) {\nweight @i: " + type + " = [" + values + "]\nweight @one: " + one +
+                                       "[] = [1]\n" + (late ? "%j: " + type + " = add(@i, @one)\n" : "") + "%y: f32[*] = " + call + "\n}",
+                                   "", {});
+    Diagnostics diagnostics;
+    resolve(*graph, diagnostics);
+    if (!diagnostics.has_errors()) fold_constants(*graph, true, &diagnostics);
+    ASSERT_EQ(diagnostics.has_errors(), !good) << print(*graph);
+    if (good) continue;
+    const std::string message = diagnostics.all()[0].message,
+                      wanted = "index " + std::to_string(bad) + " (element " + std::to_string(at) + " ";
+    EXPECT_EQ(diagnostics.all()[0].kind, "index-out-of-range");
+    EXPECT_TRUE(message.starts_with(wanted) && message.ends_with(std::to_string(-extent) + " to " + std::to_string(extent - 1)))
+        << message << ", expected " << wanted;
+  }
+}
+
 }  // namespace
 }  // namespace tcc

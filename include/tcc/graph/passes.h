@@ -27,8 +27,9 @@ void bind_shapes(Graph& graph, const Bindings& bindings);
 /// an op whose sizes depend on data is an error naming the operand. Linear in nodes.
 void resolve(Graph& graph, Diagnostics& diagnostics);
 /// fold-constants: evaluates nodes whose operands are all weights, when the result is not larger than what it replaces (or is small).
-/// With `keep_parameters` (training, --weights=none) weights of the model are not folded into others.
-void fold_constants(Graph& graph, bool keep_parameters = false);
+/// With `keep_parameters` (training, --weights=none) weights of the model are not folded into others. `diagnostics` hears of indices that turn out to be
+/// constants and lie outside of what they address; null: not looked at.
+void fold_constants(Graph& graph, bool keep_parameters = false, Diagnostics* diagnostics = nullptr);
 /// canonicalize: local rewrites to the form later stages expect (identities gone, x*1, transpose of transpose, reshape of reshape, cast chains that
 /// lose nothing, slice of all, concat of one, ...). Running it twice changes nothing more. With `keep_parameters` float weights of the model are no
 /// constants. Drops dead nodes.
