@@ -67,7 +67,8 @@ Json json_of(const driver::Verification::Output& output) {
               {"rounding", output.rounding ? name_of(*output.rounding) : "none"},
               {"rtol", tolerance.rtol},
               {"atol", tolerance.atol},
-              {"of_largest", tolerance.of_largest}};
+              {"of_largest", tolerance.of_largest},
+              {"moved", number(tolerance.moved)}};
   if (comparison.num_wrong > 0)
     row["worst"] = {{"element", comparison.worst}, {"found", number(comparison.found)}, {"expected", number(comparison.expected)}};
   return row;
@@ -94,6 +95,7 @@ void VerifyReport::add(const driver::Verification& verification, const std::vect
     text += output.name + ": " + to_string(output.type) + " largest difference " + number_text(comparison.max_absolute);
     if (comparison.largest > 0 && comparison.max_absolute > 0)
       text += ", " + number_text(comparison.max_absolute / comparison.largest) + " of the largest element";
+    if (output.tolerance.moved > 0) text += ", rounding on the way allows " + number_text(output.tolerance.moved);
     text += wrong ? ", differs\n" : "\n";
     object_["outputs"].push_back(json_of(output));
     std::string bounds = to_string(output.tolerance);

@@ -43,7 +43,7 @@ Tolerance default_tolerance(std::optional<DType> rounding) {
 
 Tolerance gradient_tolerance(std::optional<DType> rounding, double largest_of_model) {
   const Tolerance tolerance = default_tolerance(rounding);
-  return {10 * tolerance.rtol, 0, tolerance.of_largest, largest_of_model / 100};
+  return {10 * tolerance.rtol, 0, tolerance.of_largest, largest_of_model / 100, 0};
 }
 
 std::string to_string(const Tolerance& tolerance) {
@@ -71,7 +71,8 @@ Comparison compare(const Tensor& found, const Tensor& expected, const Tolerance&
   Comparison result;
   result.num_elements = found.count();
   result.largest = largest_magnitude(expected);
-  const double absolute = std::max(tolerance.atol, tolerance.of_largest * std::max(result.largest, tolerance.least_largest));
+  const double absolute =
+      std::max({tolerance.atol, tolerance.moved, tolerance.of_largest * std::max(result.largest, tolerance.least_largest)});
   double furthest = 0;
   for (int64_t i = 0; i < result.num_elements; ++i) {
     const double f = found.as_double(i), e = expected.as_double(i);

@@ -1,6 +1,7 @@
 #include "tcc/driver/verify.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "driver/trial_library.h"
 #include "tcc/driver/pipeline.h"
@@ -28,6 +29,37 @@ std::unique_ptr<Graph> only_value(const Graph& prims, const Place& place) {
   graph->add_output(value, value->name);
   eliminate_dead_code(*graph);
   return graph;
+}
+
+/// The largest difference of elements that are finite in both.
+double largest_difference(const Tensor& a, const Tensor& b) {
+  double largest = 0;
+  for (int64_t i = 0; i < a.count(); ++i) {
+    const double difference = std::abs(a.as_double(i) - b.as_double(i));
+    if (std::isfinite(difference)) largest = std::max(largest, difference);
+  }
+  return largest;
+}
+
+/// Judges what differs once more: by how far noise in the last places of all values moves it, several times over.
+void allow_what_rounding_moves(const Graph& prims, const std::vector<Tensor>& inputs, const std::vector<Tensor>& found,
+                               const std::vector<Tensor>& expected, Verification& result) {
+  constexpr uint64_t kRuns = 3;
+  constexpr double kTimes = 4;  // the most of a few random moves is not the most there is
+  std::vector<double> moved(found.size());
+  for (uint64_t seed = 1; seed <= kRuns; ++seed) {
+    const std::vector<Tensor> noisy = interpret_reference(prims, inputs, seed);
+    for (size_t i = 0; i < found.size(); ++i) moved[i] = std::max(moved[i], largest_difference(noisy[i], expected[i]));
+  }
+  result.passed = true;
+  for (size_t i = 0; i < found.size(); ++i) {
+    Verification::Output& output = result.outputs[i];
+    if (output.comparison.num_wrong > 0 && output.rounding) {
+      output.tolerance.moved = kTimes * moved[i];
+      output.comparison = compare(found[i], expected[i], output.tolerance);
+    }
+    result.passed &= output.comparison.num_wrong == 0;
+  }
 }
 
 }  // namespace
@@ -66,6 +98,7 @@ Verification verify_prims(const Graph& prims, const std::vector<Tensor>& inputs,
     result.passed &= output.comparison.num_wrong == 0;
     result.outputs.push_back(output);
   }
+  if (!result.passed && !verify.rtol && !verify.atol) allow_what_rounding_moves(prims, inputs, found, expected, result);
   return result;
 }
 

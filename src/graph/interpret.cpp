@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "evaluate.h"
+#include "rounding.h"
 #include "tcc/graph/builder.h"
 #include "tcc/graph/graph.h"
 #include "tcc/graph/limits.h"
@@ -14,6 +15,7 @@
 #include "tcc/prims/rules.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/parallel.h"
+#include "tcc/support/random.h"
 
 namespace tcc {
 namespace {
@@ -36,6 +38,20 @@ Tensor in_range_of_f32(const Tensor& tensor) {
   return result;
 }
 
+/// Each element off by up to a unit in the last place that `dtype` has.
+Tensor with_noise(const Tensor& tensor, DType dtype, const RandomStream& random) {
+  constexpr int64_t kGrain = 1024;
+  const double unit = std::ldexp(1.0, -digits_of(dtype));
+  Tensor result(DType::f64, tensor.shape());
+  const double* from = tensor.data<double>();
+  double* to = result.mutable_data<double>();
+  parallel_for(tensor.count(), kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      to[i] = from[i] * (1 + unit * (2 * static_cast<double>(random.uniform(static_cast<uint64_t>(i))) - 1));
+  });
+  return result;
+}
+
 /// What a value of `type` keeps of a result in f64; see reference.h.
 Tensor kept_by(const Node& node, const Type& type, const Tensor& result) {
   if (!is_float(type.dtype) || type.dtype == DType::f64) return result;
@@ -51,6 +67,11 @@ class Interpreter {
         values_(static_cast<size_t>(graph.num_values())),
         remaining_(count_uses(graph)) {}
 
+  /// Of the reference: for values that went through a rounding.
+  void add_noise(uint64_t seed, std::vector<std::optional<DType>> roundings) {
+    noise_ = seed;
+    roundings_ = std::move(roundings);
+  }
   void set(const Value& value, Tensor tensor) { values_[static_cast<size_t>(value.id)] = std::move(tensor); }
   /// Keeps a value beyond its readers in the graph.
   void keep(const Value& value) { ++remaining_[static_cast<size_t>(value.id)]; }
@@ -91,13 +112,20 @@ class Interpreter {
     const bool from_integer = node.op == Op::cast_ && !is_float(operands[0].dtype()) && is_float(node.result()->type.dtype);
     if (from_integer) return {operands[0].cast_to(node.result()->type.dtype).cast_to(DType::f64)};
     std::vector<Tensor> results = evaluate_node(node, operands, true);
-    for (size_t i = 0; i < results.size() && i < node.results.size(); ++i) results[i] = kept_by(node, node.results[i]->type, results[i]);
+    for (size_t i = 0; i < results.size() && i < node.results.size(); ++i) {
+      const Value& value = *node.results[i];
+      const bool moves = noise_ && is_float(value.type.dtype) && roundings_[static_cast<size_t>(value.id)] && !only_chooses(node);
+      if (moves) results[i] = with_noise(results[i], value.type.dtype, {.seed = *noise_, .stream = static_cast<uint64_t>(value.id)});
+      results[i] = kept_by(node, value.type, results[i]);
+    }
     return results;
   }
 
   bool f64_, rounds_;
-  std::vector<Tensor> values_;  // by id; undefined: not computed yet, or let go
-  std::vector<int> remaining_;  // readers that have not run yet
+  std::optional<uint64_t> noise_;
+  std::vector<std::optional<DType>> roundings_;  // by value id; with noise
+  std::vector<Tensor> values_;                   // by id; undefined: not computed yet, or let go
+  std::vector<int> remaining_;                   // readers that have not run yet
 };
 
 void check_input(const Value& input, const Tensor& tensor, bool f64) {
@@ -188,13 +216,14 @@ std::optional<std::vector<Tensor>> evaluate_cheap_node(const Node& node, std::sp
 namespace {
 
 std::vector<Tensor> interpret_in(Arithmetic arithmetic, const Graph& graph, std::span<const Tensor> inputs,
-                                 const std::function<void(const Value&, const Tensor&)>& observe) {
+                                 const std::function<void(const Value&, const Tensor&)>& observe, std::optional<uint64_t> noise) {
   const bool f64 = arithmetic != Arithmetic::own;
   if (inputs.size() != graph.body.args.size()) {
     throw Error(ExitCode::usage, "type-error", graph.file,
                 "found " + std::to_string(inputs.size()) + " inputs, expected " + std::to_string(graph.body.args.size()));
   }
   Interpreter interpreter(graph, arithmetic);
+  if (noise) interpreter.add_noise(*noise, rounding_of_values(graph));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& input = *graph.body.args[i];
     check_input(input, inputs[i], f64);
@@ -210,11 +239,11 @@ std::vector<Tensor> interpret_in(Arithmetic arithmetic, const Graph& graph, std:
 
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs, bool f64,
                               const std::function<void(const Value&, const Tensor&)>& observe) {
-  return interpret_in(f64 ? Arithmetic::f64 : Arithmetic::own, graph, inputs, observe);
+  return interpret_in(f64 ? Arithmetic::f64 : Arithmetic::own, graph, inputs, observe, std::nullopt);
 }
 
-std::vector<Tensor> interpret_reference(const Graph& prims, std::span<const Tensor> inputs) {
-  return interpret_in(Arithmetic::reference, prims, inputs, nullptr);
+std::vector<Tensor> interpret_reference(const Graph& prims, std::span<const Tensor> inputs, std::optional<uint64_t> noise) {
+  return interpret_in(Arithmetic::reference, prims, inputs, nullptr, noise);
 }
 
 }  // namespace tcc

@@ -1,14 +1,14 @@
 // rounding_of_outputs: what the values of a graph were rounded to on their way, see reference.h.
 
+#include "rounding.h"
+
 #include <algorithm>
 
 #include "tcc/graph/reference.h"
 
 namespace tcc {
-namespace {
 
-/// Binary digits of a float's significand.
-int digits(DType dtype) {
+int digits_of(DType dtype) {
   switch (dtype) {
     case DType::f64: return 53;
     case DType::f32: return 24;
@@ -20,16 +20,19 @@ int digits(DType dtype) {
   }
 }
 
+namespace {
+
 using Rounding = std::optional<DType>;
 
 Rounding coarser(Rounding a, Rounding b) {
   if (!a || !b) return a ? a : b;
-  return digits(*a) <= digits(*b) ? a : b;
+  return digits_of(*a) <= digits_of(*b) ? a : b;
 }
 
 bool is_one_of(Op op, std::initializer_list<Op> ops) { return std::find(ops.begin(), ops.end(), op) != ops.end(); }
 
-/// Whether every element of the results is an element of an operand, or follows from some without any rounding.
+}  // namespace
+
 bool only_chooses(const Node& node) {
   switch (info(node.op).lowering) {
     case Lowering::create:
@@ -50,6 +53,8 @@ bool only_chooses(const Node& node) {
   }
 }
 
+namespace {
+
 class Tracer {
  public:
   explicit Tracer(const Graph& graph) : of_(static_cast<size_t>(graph.num_values())) {}
@@ -63,6 +68,7 @@ class Tracer {
   }
 
   Rounding of(const Value& value) const { return of_[static_cast<size_t>(value.id)]; }
+  std::vector<Rounding> all() && { return std::move(of_); }
 
  private:
   static Rounding after(const Node& node, DType dtype, Rounding of_operands) {
@@ -80,11 +86,17 @@ class Tracer {
 
 }  // namespace
 
-std::vector<std::optional<DType>> rounding_of_outputs(const Graph& prims) {
+std::vector<std::optional<DType>> rounding_of_values(const Graph& prims) {
   Tracer tracer(prims);
   for (const Node* node : prims.body.nodes) tracer.visit(*node);
-  std::vector<std::optional<DType>> roundings;
-  for (const Value* output : prims.body.results) roundings.push_back(is_float(output->type.dtype) ? tracer.of(*output) : std::nullopt);
+  return std::move(tracer).all();
+}
+
+std::vector<std::optional<DType>> rounding_of_outputs(const Graph& prims) {
+  const std::vector<Rounding> of_values = rounding_of_values(prims);
+  std::vector<Rounding> roundings;
+  for (const Value* output : prims.body.results)
+    roundings.push_back(is_float(output->type.dtype) ? of_values[static_cast<size_t>(output->id)] : std::nullopt);
   return roundings;
 }
 

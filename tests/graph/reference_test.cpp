@@ -113,6 +113,38 @@ TEST(Reference, SinglePrecisionHasItsRangeAndNotItsRounding) {
   EXPECT_EQ(results[2].as_double(0), 0.1F);
 }
 
+double moved(const std::string& text, DType dtype, uint64_t seed) {
+  const auto graph = graph_of(text, dtype);
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> between(1, 2);
+  Tensor x(dtype, {kCount});
+  for (int64_t i = 0; i < kCount; ++i) x.set_double(i, between(random));
+  const Tensor still = interpret_reference(*graph, {{x}})[0], noisy = interpret_reference(*graph, {{x}}, seed)[0];
+  double largest = 0;
+  for (int64_t i = 0; i < kCount; ++i)
+    largest = std::max(largest, std::abs(noisy.as_double(i) - still.as_double(i)) / std::abs(still.as_double(i)));
+  return largest;
+}
+
+// Noise moves what is computed by about a unit in the last place, what magnifies that by more, and what is only moved not at all.
+TEST(Reference, NoiseIsAUnitInTheLastPlace) {
+  const std::string once = "graph @g(%x: T[300]) -> (%y: T[300]) { %y: T[300] = mul(%x, %x) }";
+  const std::string magnified = R"(graph @g(%x: T[300]) -> (%y: T[300]) {
+    %a: T[300] = mul(%x, %x)
+    %b: T[300] = mul(%a, %a)
+    %y: T[300] = exp(%b)
+  })";
+  const std::string stored = "graph @g(%x: T[300]) -> (%y: T[300]) { %r: T[300] = reverse(%x) {axes=[0]}  %y: T[300] = neg(%r) }";
+  for (const auto& [dtype, unit] : {std::pair{DType::f64, 0x1p-52}, {DType::f32, 0x1p-23}, {DType::f16, 0x1p-10}, {DType::bf16, 0x1p-7}}) {
+    SCOPED_TRACE(name_of(dtype));
+    EXPECT_GT(moved(once, dtype, 1), unit / 8);
+    EXPECT_LE(moved(once, dtype, 1), 2 * unit);
+    EXPECT_EQ(moved(once, dtype, 1), moved(once, dtype, 1));
+    EXPECT_GT(moved(magnified, dtype, 1), 4 * unit);
+    EXPECT_EQ(moved(stored, dtype, 1), 0);
+  }
+}
+
 TEST(Reference, RoundingOfOutputs) {
   const auto rounding = [](const std::string& body, const std::string& type) {
     const auto graph = parse_graph(

@@ -12,9 +12,11 @@ namespace tcc::driver {
 
 /// |found - expected| <= rtol * |expected| + max(atol, of_largest * L), where L is the largest finite magnitude in the expected tensor. The last is what
 /// sums that cancel need: their rounding is that of their terms, not of their value. NaN fits NaN, an infinity itself, and 0 fits -0.
+/// `moved` is absolute too, and measured: how far the rounding of what a tensor is computed from can move it.
 struct Tolerance {
   double rtol = 0, atol = 0, of_largest = 0;
   double least_largest = 0;  ///< L is at least this
+  double moved = 0;
 };
 
 /// What rounding alone explains for a whole model whose values were rounded to that dtype on the way to an output (rounding_of_outputs); exact when there
