@@ -504,6 +504,12 @@ TEST_F(ImportErrors, LongNamesOfManyCalls) {
                "DIR/net.onnx: error: inlining the model's functions makes names of more than 256 MiB [too-complex]");
 }
 
+TEST_F(ImportErrors, OutputsOfOneName) {
+  ModelBuilder model = relu_model();
+  model.output("y", kFloat);
+  expect_error(model, ExitCode::model, "DIR/net.onnx:y: error: output `y` is declared twice [malformed-file]");
+}
+
 TEST_F(ImportErrors, SizesThatNothingHolds) {
   ModelBuilder model;
   model.input("x", kFloat, {int64_t{1} << 40, int64_t{1} << 40});

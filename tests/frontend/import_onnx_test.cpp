@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -369,6 +370,31 @@ TEST_F(ImportOnnx, ConditionsBesideOpenSizes) {
   auto& other = *model.graph().add_input() = onnx::make_value_info("z", kFloat, nullptr);
   other.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_param("n");
   EXPECT_EQ(import(model)->body.results[0]->producer->op, Op::neg_);
+}
+
+// A condition is computed from what it reads, not from the model before it: a second, where it was minutes.
+TEST_F(ImportOnnx, ManyConditionsInARow) {
+  ModelBuilder model;
+  model.input("x", kFloat, {2, 3});
+  std::string value = "x";
+  for (int i = 0; i < 4000; ++i) {
+    const std::string number = std::to_string(i), next = "y" + number;
+    pb::GraphProto branches[2];
+    for (const bool taken : {false, true}) {
+      branches[taken].set_name("branch");
+      const std::string result = (taken ? "t" : "e") + number;
+      *branches[taken].add_node() = onnx::make_node(taken ? "Neg" : "Exp", {value}, {result});
+      *branches[taken].add_output() = onnx::make_value_info(result, kFloat, nullptr);
+    }
+    model.node("Size", {value}, {"s" + number});
+    model.node("Cast", {"s" + number}, {"c" + number}, {onnx::int_attribute("to", kBool)});
+    model.node("If", {"c" + number}, {next},
+               {onnx::graph_attribute("then_branch", branches[1]), onnx::graph_attribute("else_branch", branches[0])});
+    value = next;
+  }
+  model.output(value, kFloat);
+  const auto graph = import(model);
+  EXPECT_EQ(std::count_if(graph->body.nodes.begin(), graph->body.nodes.end(), [](const Node* node) { return node->op == Op::neg_; }), 4000);
 }
 
 TEST_F(ImportOnnx, EveryFormOfTensor) {

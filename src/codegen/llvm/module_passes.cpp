@@ -9,11 +9,13 @@
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/CommandLine.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetOptions.h>
 
 #include <mutex>
+#include <new>
 
 #include "tcc/support/diagnostics.h"
 
@@ -22,6 +24,8 @@ namespace tcc::codegen {
 void initialize_targets() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // LLVM would abort: what is larger than memory is an error like any other.
+    llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { throw std::bad_alloc(); });
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86TargetMC();

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <functional>
 
+#include "frontend/onnx/cone.h"
 #include "frontend/onnx/inlining.h"
 #include "frontend/onnx/order.h"
 #include "frontend/onnx/parse.h"
@@ -240,8 +241,13 @@ void Importer::add_weights(const pb::GraphProto& graph, Scope& scope) {
 }
 
 void Importer::add_outputs() {
+  std::unordered_set<std::string> declared_before;
   for (const auto& output : model_->graph().output()) {
     const std::string place = file_.name + ":" + output.name();
+    if (!declared_before.insert(output.name()).second) {
+      diagnostics_.error("malformed-file", place, "output `" + output.name() + "` is declared twice");
+      continue;
+    }
     Value* value = top_.find(output.name());
     if (value == nullptr) {
       diagnostics_.error("malformed-file", place, "output `" + output.name() + "` is made by no node, input or initializer");
@@ -452,15 +458,8 @@ std::optional<Tensor> Importer::evaluate(Value* value) {
   }
   if (value->kind != Value::Kind::result) return std::nullopt;
   // Everything the value depends on, in a graph of its own, with what is known bound; then the pass that folds such things does its work.
-  graph_->add_output(value, "value");
-  std::unique_ptr<Graph> cone = graph_->clone();
-  graph_->body.results.pop_back();
-  graph_->output_names.pop_back();
-  eliminate_dead_code(*cone);
-  // Inputs that it doesn't depend on need no sizes.
-  const std::vector<int> uses = count_uses(*cone);
-  std::erase_if(cone->body.args, [&](const Value* input) { return uses[static_cast<size_t>(input->id)] == 0; });
-  for (size_t i = 0; i < cone->body.args.size(); ++i) cone->body.args[i]->index = static_cast<int>(i);
+  // Inputs that it doesn't depend on are not in it: they need no sizes.
+  std::unique_ptr<Graph> cone = cone_of(*graph_, value);
   Bindings known;
   for (Value* input : cone->body.args) {
     if (const auto shape = known_.shapes.find(input->name); shape != known_.shapes.end()) known.shapes.insert(*shape);

@@ -1,0 +1,36 @@
+// What is mutated: small models of all families of ops, and what tcc makes of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tcc::attack {
+
+struct Text {
+  std::string form;    ///< graph, prims, loop, kernel
+  std::string target;  ///< cpu, cuda; empty for graphs
+  std::string text;
+  std::string weights_name, weights;  ///< the file that it names in its first line
+};
+
+/// A unit and the list of primitives that was chosen for it.
+struct Scheduled {
+  std::string target;
+  std::string unit;
+  std::vector<std::string> primitives;
+};
+
+struct Seeds {
+  std::vector<std::string> models;  ///< bytes of .onnx files
+  std::vector<Text> texts;
+  std::vector<Scheduled> schedules;
+  // A library of one input, one that trains, and files for them.
+  std::string library, training_library;
+  std::string npy, npz, tensor_file, state;
+  bool checks_libraries = false;  ///< tcc run has --check
+};
+
+/// Makes all seeds in `folder` with the program.
+Seeds make_seeds(const std::string& tcc, const std::string& folder);
+
+}  // namespace tcc::attack
