@@ -1,5 +1,7 @@
 #include "driver/build.h"
 
+#include <filesystem>
+
 #include "driver/kernels.h"
 #include "tcc/codegen/codegen.h"
 #include "tcc/loop/loop.h"
@@ -95,7 +97,9 @@ void build_library(Session& session, const Graph* prims, const LibraryInterface&
   }
   session.progress.step("linking");
   const Timed timed(session.times, "link");
-  const link::LinkInput input = make_link_input(interface, builds, session.options);
+  link::LinkInput input = make_link_input(interface, builds, session.options);
+  const std::string& soname = session.options.soname;
+  if (soname != "none") input.soname = soname.empty() ? std::filesystem::path(output).filename().string() : soname;
   if (!input.embed_weights) link::write_weights_file(input, output + ".weights");
   link::link_shared_object(input, output);
 }

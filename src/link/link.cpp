@@ -22,6 +22,7 @@
 #include "link/memory_file.h"
 #include "link/pipe_to_file.h"
 #include "link/program_writer.h"
+#include "link/seal_library.h"
 #include "link/weights_layout.h"
 #include "runtime/embedded.h"
 #include "tcc/support/files.h"
@@ -181,10 +182,12 @@ void link_shared_object(const LinkInput& input, const std::string& output_path) 
                                           "--version-script=" + files.back().path(),
                                           "-o",
                                           output.path()};
+    if (!input.soname.empty()) arguments.push_back("--soname=" + input.soname);
     if (query != "tcc_model_query") arguments.push_back("--defsym=" + query + "=tcc_model_query");
     for (size_t i = 0; i < num_inputs; i++) arguments.push_back(files[i].path());
     run_lld(arguments, files, output_path);
     output.finish();
+    seal_library(temporary, output_path, input.embed_weights ? weights.size_bytes : 0);
   } catch (...) {
     unlink(temporary.c_str());
     throw;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/parallel.h"
 
 namespace tcc::link {
 namespace {
@@ -36,7 +37,13 @@ PipeToFile::PipeToFile(const std::string& path, std::string shown) : shown_(std:
   read_end_ = ends[0];
   write_end_ = ends[1];
   fcntl(write_end_, F_SETPIPE_SZ, 1 << 20);  // fewer switches between the threads; refused, the smaller one does too
-  thread_ = std::thread([this] { drain(); });
+  try {
+    thread_ = start_thread([this] { drain(); });
+  } catch (...) {  // the system gives none; no destructor runs for what was not constructed
+    close_and_join();
+    unlink(path.c_str());
+    throw;
+  }
 }
 
 PipeToFile::~PipeToFile() { close_and_join(); }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "link/check_program.h"
+#include "tcc/runtime/checksum.h"
 
 namespace tcc::link {
 
@@ -96,7 +97,9 @@ class Writer {
     uint64_t offset = 0;
     for (const CudaImage& image : images) {
       if (!cuda) break;
-      rows.images.push_back({image.kind, image.arch, image.arch_specific ? 1u : 0u, 0, offset, image_size_bytes(image)});
+      // A PTX text ends with a NUL, which the string has behind its end.
+      rows.images.push_back({image.kind, image.arch, image.arch_specific ? 1u : 0u, 0, offset, image_size_bytes(image),
+                             checksum(image.bytes.c_str(), image_size_bytes(image))});
       offset += (image_size_bytes(image) + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
     }
     for (const link::FunctionCode& code : desc.functions) rows.functions.push_back(function_code(code));
@@ -194,6 +197,8 @@ class Writer {
 
   std::string finish(Header header) {
     header.program_bytes = bytes_.size();
+    header.tables_checksum = checksum(bytes_.data() + sizeof header, bytes_.size() - sizeof header);
+    header.header_checksum = header_checksum(header);
     std::memcpy(bytes_.data(), &header, sizeof header);
     return std::move(bytes_);
   }

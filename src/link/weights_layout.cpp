@@ -3,29 +3,12 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "tcc/runtime/checksum.h"
+
 namespace tcc::link {
 namespace {
 
 constexpr std::byte kZeros[program::kWeightAlignment] = {};
-
-uint64_t mix(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-  return hash ^ (hash >> 29);
-}
-
-// Eight bytes at a time: weights are hundreds of megabytes. No defence against contents made to collide, which the comparison below is.
-uint64_t hash_bytes(std::span<const std::byte> bytes) {
-  uint64_t hash = mix(0x243f6a8885a308d3u, bytes.size());
-  size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) {
-    uint64_t word;
-    std::memcpy(&word, bytes.data() + i, 8);
-    hash = mix(hash, word);
-  }
-  uint64_t tail = 0;
-  if (i < bytes.size()) std::memcpy(&tail, bytes.data() + i, bytes.size() - i);
-  return mix(hash, tail);
-}
 
 }  // namespace
 
@@ -34,7 +17,7 @@ WeightsLayout lay_out_weights(const std::vector<Tensor>& weights) {
   std::unordered_multimap<uint64_t, size_t> by_hash;
   for (size_t w = 0; w < weights.size(); w++) {
     const std::span<const std::byte> bytes(weights[w].bytes(), static_cast<size_t>(weights[w].size_bytes()));
-    const uint64_t hash = hash_bytes(bytes);
+    const uint64_t hash = program::checksum(bytes.data(), bytes.size());
     bool found = false;
     for (auto [same, end] = by_hash.equal_range(hash); same != end && !found; ++same) {
       const Tensor& earlier = weights[same->second];
@@ -53,7 +36,7 @@ WeightsLayout lay_out_weights(const std::vector<Tensor>& weights) {
     const size_t padding = (program::kWeightAlignment - bytes.size() % program::kWeightAlignment) % program::kWeightAlignment;
     if (padding > 0) layout.pieces.emplace_back(kZeros, padding);
     layout.size_bytes += bytes.size() + padding;
-    layout.hash = mix(mix(layout.hash, hash), layout.offsets.back());
+    layout.hash = program::add_weight(layout.hash, hash, layout.offsets.back());
   }
   return layout;
 }

@@ -4,6 +4,7 @@
 // the name of the query function, names, shapes and sizes as constants, and inline functions whose parameters are typed pointers.
 #include <stdio.h>
 
+#include <algorithm>
 #include <cctype>
 #include <set>
 
@@ -13,11 +14,12 @@
 namespace tcc::link {
 namespace {
 
-// Text that can stand in a comment: nothing ends it.
+// Text that can stand in a comment: nothing ends it, or begins another.
 std::string for_comment(std::string_view text) {
   std::string result;
   for (const char c : text) {
-    if (c == '/' && !result.empty() && result.back() == '*') result += ' ';
+    const char last = result.empty() ? '\0' : result.back();
+    if ((c == '/' && last == '*') || (c == '*' && last == '/')) result += ' ';
     result += static_cast<unsigned char>(c) < 32 ? '?' : c;
   }
   return result;
@@ -249,6 +251,7 @@ class HeaderWriter {
       }
       constants(function.inputs, function.macro, "INPUT");
       constants(function.outputs, function.macro, "OUTPUT");
+      workspace(f);
     }
     instance_functions();
     for (size_t f = 0; f < functions_.size(); f++) call_functions(f);
@@ -325,6 +328,25 @@ class HeaderWriter {
     text_ += "\n";
   }
 
+  uint64_t workspace_bytes(size_t f) const {
+    uint64_t bytes = 0;
+    for (const TargetDesc& target : program_.targets) bytes = std::max(bytes, target.functions[f].arena_bytes);
+    return bytes;
+  }
+
+  void workspace(size_t f) {
+    uint64_t bytes = workspace_bytes(f), alignment = 1;
+    for (size_t other = 0; other < functions_.size(); other++) {
+      const bool called_by_step = functions_[f].function->name == "step" && functions_[other].function->name == "accumulate";
+      if (called_by_step) bytes = std::max(bytes, workspace_bytes(other));
+    }
+    for (const TargetDesc& target : program_.targets) alignment = std::max<uint64_t>(alignment, target.arena_alignment);
+    text_ +=
+        "/* Does for the workspace of " + prefix_ + "_" + functions_[f].name + "_on() on every device; the instance may need less. */\n";
+    text_ += "#define " + functions_[f].macro + "_WORKSPACE_BYTES " + std::to_string(bytes) + "\n";
+    text_ += "#define " + functions_[f].macro + "_WORKSPACE_ALIGNMENT " + std::to_string(alignment) + "\n\n";
+  }
+
   void tensor_array(const char* array, const std::vector<Parameter>& list, bool input) {
     for (size_t i = 0; i < list.size(); i++) {
       const Shape& shape = list[i].tensor->shape;
@@ -350,13 +372,16 @@ class HeaderWriter {
     text_ += "/* The message of the last failure in this thread. */\n";
     text_ += "static inline const char* " + prefix_ + "_error(void) {\n  const tcc_api* api = " + prefix_ + "_api();\n";
     text_ += "  return api ? api->last_error() : \"the library speaks another version of the interface than this header\";\n}\n\n";
-    text_ += "/* device: TCC_DEVICE_AUTO, TCC_DEVICE_CPU or TCC_DEVICE_CUDA. More options: tcc_api.create. */\n";
-    text_ += "static inline int " + prefix_ + "_create(int32_t device, tcc_instance** instance) {\n  const tcc_api* api = " + prefix_ +
-             "_api();\n";
-    text_ +=
-        "  tcc_create_options options;\n  memset(&options, 0, sizeof options);\n  options.struct_size = (uint32_t)sizeof options;\n  "
-        "options.device = device;\n";
-    text_ += "  return api ? api->create(&options, instance) : TCC_INTERNAL_ERROR;\n}\n\n";
+    text_ += "/* The default options, to change and hand to " + prefix_ +
+             "_create_with: threads, the path of the weights, a log, ... (tcc_create_options). */\n";
+    text_ += "static inline tcc_create_options " + prefix_ + "_options(void) {\n  tcc_create_options options;\n";
+    text_ += "  memset(&options, 0, sizeof options);\n  options.struct_size = (uint32_t)sizeof options;\n  return options;\n}\n\n";
+    text_ += "static inline int " + prefix_ + "_create_with(const tcc_create_options* options, tcc_instance** instance) {\n";
+    text_ += "  const tcc_api* api = " + prefix_ + "_api();\n  return api ? api->create(options, instance) : TCC_INTERNAL_ERROR;\n}\n\n";
+    text_ += "/* device: TCC_DEVICE_AUTO, TCC_DEVICE_CPU or TCC_DEVICE_CUDA. */\n";
+    text_ += "static inline int " + prefix_ + "_create(int32_t device, tcc_instance** instance) {\n";
+    text_ += "  tcc_create_options options = " + prefix_ + "_options();\n  options.device = device;\n  return " + prefix_ +
+             "_create_with(&options, instance);\n}\n\n";
     text_ += "static inline void " + prefix_ + "_destroy(tcc_instance* instance) { " + prefix_ + "_api()->destroy(instance); }\n\n";
   }
 

@@ -1,11 +1,9 @@
 #include "tcc/runtime/library.h"
 
 #include <dlfcn.h>
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <cstring>
 
+#include "runtime/library_file.h"
 #include "tcc/support/files.h"
 
 namespace tcc::runtime {
@@ -20,7 +18,6 @@ static_assert(static_cast<int>(DType::f8e5m2fnuz) == TCC_F8E5M2FNUZ && static_ca
 ExitCode exit_code_of(int status) {
   switch (status) {
     case TCC_INVALID_ARGUMENT: return ExitCode::usage;
-    case TCC_INTERNAL_ERROR: return ExitCode::internal;
     default: return ExitCode::environment;
   }
 }
@@ -32,8 +29,15 @@ const char* kind_of(int status) {
     case TCC_OUT_OF_MEMORY: return "out-of-memory";
     case TCC_DRIVER_ERROR: return "driver-error";
     case TCC_FILE_ERROR: return "file-error";
-    default: return "internal-error";
+    default: return "unusable-library";
   }
+}
+
+// The loader's words without the path that they begin with, which ours has already.
+std::string loader_error(const std::string& name) {
+  const std::string text = dlerror();
+  const std::string prefix = name + ": ";
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
 }
 
 static_assert(static_cast<int>(StateRole::gradient) == TCC_STATE_GRADIENT && static_cast<int>(StateRole::statistic) == TCC_STATE_STATISTIC);
@@ -73,20 +77,18 @@ std::vector<tcc_tensor> describe(const std::vector<Tensor>& tensors, const std::
 
 }  // namespace
 
-std::shared_ptr<const Library> Library::open(const std::string& path) {
+std::shared_ptr<const Library> Library::open(const std::string& path, Check how) {
   const auto fail = [&](const std::string& message, const std::string& help = "") {
     throw Error(ExitCode::environment, "unusable-library", path, message, help);
   };
-  struct stat status;
-  if (stat(path.c_str(), &status) != 0) fail(std::string("cannot be opened: ") + strerror(errno));
-  if (S_ISDIR(status.st_mode)) fail("is a directory, expected a library made by tcc");
+  check_library_file(path, how == Check::whole);
   // Without a slash dlopen would search the system's folders.
   const std::string name = path.find('/') == std::string::npos ? "./" + path : path;
   // Not `new` by a static function of make_shared: the constructor is private.
   std::shared_ptr<Library> library(new Library);
   library->path_ = path;
   library->handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library->handle_) fail(std::string("cannot be loaded: ") + dlerror(), "`tcc run` takes the .so that `tcc -o` wrote");
+  if (!library->handle_) fail("cannot be loaded: " + loader_error(name), "compile the model again");
   const auto query = reinterpret_cast<tcc_query_function>(dlsym(library->handle_, "tcc_model_query"));
   if (!query) fail("is a library, but none made by tcc: it does not export `tcc_model_query`");
   library->api_ = query(TCC_ABI_VERSION);
@@ -182,6 +184,7 @@ Instance::Instance(std::shared_ptr<const Library> library, const InstanceOptions
   create.device_ordinal = options.device_ordinal;
   create.num_threads = options.num_threads;
   create.no_cuda_graph = options.cuda_graph ? 0 : 1;
+  create.check_weights = options.check_weights ? 1 : 0;
   create.weights_path = options.weights_path.empty() ? nullptr : options.weights_path.c_str();
   if (log_) {
     create.log = [](void* user, int32_t, const char* message) {

@@ -5,6 +5,8 @@
 
 #include "runtime/fake_cuda.h"
 #include "tcc/runtime/library.h"
+#include "tcc/runtime/program.h"
+#include "tcc/support/files.h"
 
 namespace tcc {
 namespace {
@@ -141,10 +143,12 @@ TEST_F(FakeCuda, NamesTheCallTheErrorAndTheKernel) {
   const auto create = [&] { Instance instance(model, {.device = Device::cuda}); };
   fail_next("cuMemAlloc");
   std::string message = message_of(create);
-  EXPECT_TRUE(contains(message, "cuMemAlloc of 256 bytes of weights: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory")) << message;
+  EXPECT_TRUE(contains(message, "cuMemAlloc of 256 bytes of weights: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory [out-of-memory]"))
+      << message;
   fail_next("cuModuleGetFunction");
   message = message_of(create);
-  EXPECT_TRUE(contains(message, "cuModuleGetFunction of kernel `scale`: CUDA_ERROR_INVALID_VALUE (1): invalid argument")) << message;
+  EXPECT_TRUE(contains(message, "cuModuleGetFunction of kernel `scale`: CUDA_ERROR_INVALID_VALUE (1): invalid argument [driver-error]"))
+      << message;
   const auto broken = library([](link::LinkInput& input) { input.images[0].bytes = "broken\n"; });
   message = message_of([&] { Instance instance(broken, {.device = Device::cuda}); });
   EXPECT_TRUE(contains(
@@ -166,6 +170,25 @@ TEST_F(FakeCuda, NamesTheCallTheErrorAndTheKernel) {
   EXPECT_TRUE(contains(message, "cuGraphExecMemsetNodeSetParams of kernel `fill` (`zeros`)")) << message;
   instance.run_prepared();
   expect_toy_outputs(instance.prepared_outputs(), 1);
+}
+
+// A driver does not survive everything that it is given as code.
+TEST_F(FakeCuda, DamagedCodeIsNotGivenToTheDriver) {
+  const std::string path = folder() / "damaged.so";
+  link::link_shared_object(test::toy_model(folder(), true), path);
+  std::string bytes(MappedFile::open(path)->text());
+  bytes.resize(bytes.size() - sizeof(program::LibrarySeal));  // the library itself has to find it
+  const size_t entry = bytes.find(".visible .entry add_weight");
+  ASSERT_NE(entry, std::string::npos);
+  bytes[entry + 40] ^= 8;
+  write_file_atomically(path, std::string_view(bytes), 0777);
+  const auto damaged = Library::open(path);
+  EXPECT_EQ(message_of([&] { Instance instance(damaged, {.device = Device::cuda}); }),
+            path +
+                ": error: the code for sm_80 inside this library is damaged: its checksum is another; compile the model again "
+                "[unusable-library]");
+  Instance cpu(damaged, {.device = Device::cpu});
+  expect_toy_outputs(cpu.run({toy_input(3)}), 3);
 }
 
 TEST_F(FakeCuda, UsesTheCallersContext) {

@@ -1,6 +1,7 @@
 // A library from link to run, through the C++ wrapper, the C interface and the header of the model.
 #include <gtest/gtest.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/toy_model.h"
 #include "tcc/runtime/library.h"
@@ -157,7 +158,17 @@ TEST_F(ToyLibrary, OpenTellsWhatIsWrong) {
   EXPECT_NE(message_of([&] { Library::open(folder_ / "missing.so"); }, ExitCode::environment).find("No such file"), std::string::npos);
   EXPECT_NE(message_of([&] { Library::open(folder_.path()); }, ExitCode::environment).find("is a directory"), std::string::npos);
   write_file_atomically(folder_ / "text.so", std::string_view("not a library"));
-  EXPECT_NE(message_of([&] { Library::open(folder_ / "text.so"); }, ExitCode::environment).find("cannot be loaded"), std::string::npos);
+  EXPECT_NE(message_of([&] { Library::open(folder_ / "text.so"); }, ExitCode::environment).find("is no shared library"), std::string::npos);
+  write_file_atomically(folder_ / "net.onnx", std::string_view("\x08\x07model"));
+  EXPECT_EQ(message_of([&] { Library::open(folder_ / "net.onnx"); }, ExitCode::environment),
+            (folder_ / "net.onnx") + ": error: is a model, expected a library [unusable-library]\n" + (folder_ / "net.onnx") +
+                ": help: compile it first: `tcc " + (folder_ / "net.onnx") + " -o model.so`");
+  write_file_atomically(folder_ / "empty.so", std::string_view(""));
+  EXPECT_NE(message_of([&] { Library::open(folder_ / "empty.so"); }, ExitCode::environment).find("is empty"), std::string::npos);
+  EXPECT_NE(message_of([&] { Library::open("/dev/null"); }, ExitCode::environment).find("is no regular file"), std::string::npos);
+  write_file_atomically(folder_ / "object.o", std::string_view(test::compile_c(folder_, "int x;")));
+  EXPECT_NE(message_of([&] { Library::open(folder_ / "object.o"); }, ExitCode::environment).find("no shared library for x86-64"),
+            std::string::npos);
   EXPECT_NE(message_of([&] { Library::open("/lib/x86_64-linux-gnu/libm.so.6"); }, ExitCode::environment).find("none made by tcc"),
             std::string::npos);
 }
@@ -169,6 +180,11 @@ TEST_F(ToyLibrary, NeedsOnlyLibc) {
   const auto exports = run_command("readelf --dyn-syms -W '" + path_ + "' | grep -v ' UND ' | grep -c GLOBAL");
   EXPECT_EQ(exports.output, "1\n");
   EXPECT_EQ(run_command("readelf -lW '" + path_ + "' | grep -c 'RWE'").output, "0\n");
+  EXPECT_EQ(run_command("readelf -dW '" + path_ + "' | grep -c SONAME").output, "0\n");
+  link::LinkInput input = toy_model(folder_);
+  input.soname = "libtoy.so.1";
+  link::link_shared_object(input, folder_ / "named.so");
+  EXPECT_NE(run_command("readelf -dW '" + (folder_ / "named.so") + "' | grep SONAME").output.find("[libtoy.so.1]"), std::string::npos);
 }
 
 TEST(CpuLevels, TheHighestThatTheCpuHas) {
@@ -233,6 +249,7 @@ TEST(Header, IsPlainCAndRunsTheModel) {
   // A second model in the same program: no name may clash.
   input.symbol_prefix = "other";
   input.program.functions[0].inputs[0].name = "double";
+  input.program.model_name = "/* a */ name // that means something /* to C";
   link::link_shared_object(input, folder / "other.so");
   write_file_atomically(folder / "other.h", std::string_view(link::write_header(input.program, "other")));
   write_file_atomically(folder / "main.c", std::string_view(R"(
@@ -240,13 +257,26 @@ TEST(Header, IsPlainCAndRunsTheModel) {
 #include "other.h"
 #include <stdio.h>
 #include <string.h>
+#ifdef __cplusplus
+#include <memory>
+#endif
 int main(void) {
   float x[TOY_INPUT_X_ELEMENTS] = {1, 2, 3, 4, 5, 6}, y[TOY_OUTPUT_Y_ELEMENTS], z[TOY_OUTPUT_Z_ELEMENTS];
   int32_t u[TOY_OUTPUT_BLOCK_U_0_ELEMENTS];
   tcc_instance *model, *second;
   if (strcmp(TOY_OUTPUT_BLOCK_U_0_NAME, "block/u:0") || TOY_INPUT_X_DTYPE != TCC_F32 || TOY_INPUT_X_DIM1 != 3) return 9;
   if (toy_create(TCC_DEVICE_CPU, &model)) { puts(toy_error()); return 1; }
-  if (other_create(TCC_DEVICE_AUTO, &second)) { puts(other_error()); return 2; }
+  tcc_create_options options = other_options();
+  options.num_threads = 1;
+  if (other_create_with(&options, &second)) { puts(other_error()); return 2; }
+  tcc_instance_info info;
+  memset(&info, 0, sizeof info);
+  info.struct_size = sizeof info;
+  static char workspace[OTHER_WORKSPACE_BYTES + OTHER_WORKSPACE_ALIGNMENT];
+  if (other_api()->instance_info(second, &info) || info.num_threads != 1) return 6;
+  if (info.workspace_bytes != OTHER_WORKSPACE_BYTES || info.workspace_alignment != OTHER_WORKSPACE_ALIGNMENT) return 7;
+  void* aligned = workspace + OTHER_WORKSPACE_ALIGNMENT - (size_t)workspace % OTHER_WORKSPACE_ALIGNMENT;
+  if (other_run_on(second, TCC_DEVICE_CPU, 0, x, y, z, u, aligned, OTHER_WORKSPACE_BYTES, NULL)) { puts(other_error()); return 8; }
   if (toy_run(model, x, y, z, u)) { puts(toy_error()); return 3; }
   printf("%g %g %g %d\n", y[0], y[5], z[5], (int)u[3]);
   if (!toy_run(model, NULL, y, z, u)) return 4;
@@ -254,7 +284,11 @@ int main(void) {
   if (other_run(second, y, x, z, u)) { puts(other_error()); return 5; }
   printf("%g\n", x[1]);
   toy_destroy(model);
+#ifdef __cplusplus
+  std::unique_ptr<tcc_instance, void (*)(tcc_instance*)> owner(second, other_destroy);
+#else
   other_destroy(second);
+#endif
   return 0;
 }
 )"));
@@ -284,11 +318,48 @@ TEST(Weights, InAFileOfTheirOwn) {
   };
   EXPECT_NE(message("").find("weights_path is NULL"), std::string::npos);
   EXPECT_NE(message(folder / "missing").find("No such file"), std::string::npos);
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_NE(message(folder / "pipe").find("has 0 bytes, expected"), std::string::npos);  // and nobody is waited for
   input.weights[0].mutable_data<float>()[0] = 99;
   input.weights[1] = Tensor(DType::f32, {6});
   link::write_weights_file(input, folder / "other.weights");
   EXPECT_NE(message(folder / "other.weights").find("not the one that was written with this library"), std::string::npos)
       << message(folder / "other.weights");
+
+  // The same bytes in the caller's memory.
+  const auto file = MappedFile::open(folder / "toy.weights");
+  const tcc_api& api = library->api();
+  tcc_create_options options = {};
+  options.struct_size = sizeof options;
+  options.device = TCC_DEVICE_CPU;
+  options.weights_data = file->bytes().data();
+  options.weights_data_bytes = file->bytes().size();
+  options.check_weights = 1;
+  tcc_instance* other = nullptr;
+  ASSERT_EQ(api.create(&options, &other), TCC_OK) << api.last_error();
+  float x[6] = {1, 2, 3, 4, 5, 6}, y[6], z[6];
+  int32_t u[4];
+  const int64_t shape[] = {2, 3}, four[] = {4};
+  const tcc_tensor in = {x, shape, nullptr, 2, TCC_F32, 0, 0, {}};
+  const tcc_tensor out[] = {
+      {y, shape, nullptr, 2, TCC_F32, 0, 0, {}}, {z, shape, nullptr, 2, TCC_F32, 0, 0, {}}, {u, four, nullptr, 1, TCC_I32, 0, 0, {}}};
+  EXPECT_EQ(api.run(other, &in, 1, out, 3, nullptr, 0, nullptr), TCC_OK) << api.last_error();
+  EXPECT_EQ(y[5], 62);
+  api.destroy(other);
+  const auto refused = [&](int status, const std::string& expected) {
+    EXPECT_EQ(api.create(&options, &other), status);
+    EXPECT_EQ(api.last_error(), expected);
+  };
+  const std::string path = folder / "toy.weights";
+  options.weights_path = path.c_str();
+  refused(TCC_INVALID_ARGUMENT, "weights_path and weights_data are both set, expected one of them");
+  options.weights_path = nullptr;
+  options.weights_data_bytes -= 1;
+  refused(TCC_FILE_ERROR, "weights_data has " + std::to_string(options.weights_data_bytes) + " bytes, expected " +
+                              std::to_string(options.weights_data_bytes + 1) + ": it is not the one that was written with this library");
+  options.weights_data = file->bytes().data() + 1;
+  EXPECT_EQ(api.create(&options, &other), TCC_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(api.last_error()).find("expected a multiple of 64"), std::string::npos);
 }
 
 }  // namespace

@@ -141,6 +141,8 @@ TEST_F(StateFile, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(contains(refused(folder_ / "bad"), "tensor `optimizer.momentum.b` is missing"));
   EXPECT_TRUE(contains(refused(folder_ / "nothing"), "cannot be opened: error 2: No such file or directory"));
   EXPECT_TRUE(contains(refused(folder_.path()), "cannot be read"));
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_TRUE(contains(refused(folder_ / "pipe"), "cannot be read"));  // and nobody is waited for
   EXPECT_TRUE(contains(refused(folder_ / "trainer.so"), "is no safetensors file"));
   const std::string whole(MappedFile::open(path_)->text());
   for (const size_t size : {size_t{0}, size_t{7}, size_t{8}, size_t{100}, whole.size() - 1}) {

@@ -57,6 +57,7 @@ struct Options {
 
   WeightsPlace weights = WeightsPlace::embed;
   std::string symbol_prefix = "tcc_model";
+  std::string soname;  ///< --soname: what a program linked with the library asks the loader for; empty: the output's name; none: no name
 
   bool dependencies = false;    ///< -MD
   std::string dependency_file;  ///< -MF

@@ -134,6 +134,7 @@ struct LinkInput {
   std::vector<Tensor> weights;              ///< as program.weights; only their bytes matter. Equal tensors are stored once
   std::string symbol_prefix = "tcc_model";  ///< exports <prefix>_query beside tcc_model_query; a C identifier
   bool embed_weights = true;                ///< false: the library takes a file that write_weights_file() made
+  std::string soname;  ///< what a program linked with the library asks the loader for; empty: the path it was linked with
 };
 
 /// Links the library. Writes a temporary file beside `output_path` and renames it, so nothing half-written is ever seen under that name;

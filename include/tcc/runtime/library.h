@@ -62,10 +62,13 @@ struct ScalarInfo {
 
 enum class Device { automatic = TCC_DEVICE_AUTO, cpu = TCC_DEVICE_CPU, cuda = TCC_DEVICE_CUDA };
 
-/// The shared object. Errors: environment when the file is missing, is no library, or is none of ours.
+/// The shared object. Errors: environment when the file is missing, is no library, is none of ours, or is damaged.
 class Library : public std::enable_shared_from_this<Library> {
  public:
-  static std::shared_ptr<const Library> open(const std::string& path);
+  /// What is held against the checksums that tcc wrote: all but the weights; or the same, and a library without them is refused, for which
+  /// InstanceOptions::check_weights does the rest.
+  enum class Check { usual, whole };
+  static std::shared_ptr<const Library> open(const std::string& path, Check how = Check::usual);
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -109,6 +112,7 @@ struct InstanceOptions {
   int num_threads = 0;  ///< CPU; 0: what this process may use
   bool cuda_graph = true;
   std::string weights_path;                     ///< for a library without its weights
+  bool check_weights = false;                   ///< reads all of them, against the checksum that tcc wrote
   std::function<void(const std::string&)> log;  ///< which device was chosen, and why; what a state file lacks
 };
 

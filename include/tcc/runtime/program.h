@@ -42,12 +42,14 @@ struct Span {
 struct Header {
   char magic[8];
   uint32_t version;
-  uint32_t header_bytes;   ///< sizeof(Header)
-  uint64_t program_bytes;  ///< all of it
+  uint32_t header_bytes;     ///< sizeof(Header)
+  uint64_t header_checksum;  ///< of the header behind this field; compared first, so that the length is one to rely on
+  uint64_t program_bytes;    ///< all of it
+  uint64_t tables_checksum;  ///< of all behind the header
   Text model_name;
   Text compiler;              ///< "tcc 0.1.0"
   uint64_t weights_bytes;     ///< of the blob that weights point into
-  uint64_t weights_hash;      ///< of the blob; a weights file apart must carry the same
+  uint64_t weights_hash;      ///< of the blob, see add_weight() in checksum.h; a weights file apart must carry the same
   uint32_t weights_embedded;  ///< 0: the blob is a file of its own, see WeightsFileHeader
   uint32_t accumulate;        ///< micro-batches of one step: `accumulate` runs for all but the last; 1 where there is no such function
   uint64_t state_bytes;       ///< of state block 0, without the scalars behind it
@@ -196,6 +198,7 @@ struct Image {
   uint32_t reserved;
   uint64_t offset;  ///< in the library's image blob; a multiple of 64
   uint64_t size_bytes;
+  uint64_t checksum;  ///< compared when the image is loaded
 };
 
 enum class LaunchKind : uint32_t {
@@ -226,8 +229,22 @@ struct WeightsFileHeader {
   uint32_t version;
   uint32_t reserved;
   uint64_t weights_bytes;
-  uint64_t weights_hash;
+  uint64_t weights_hash;  ///< that of the program
 };
 inline constexpr char kWeightsMagic[8] = {'t', 'c', 'c', 'w', 'g', 'h', 't', '\0'};
+
+/// What stands behind the last byte of a library's ELF file, where no loader looks: how long the file is, and its checksum. The embedded
+/// weights are left out of it, because they may take long: `weights_hash` of the program is theirs.
+struct LibrarySeal {
+  char magic[8];  ///< "tccseal\0"
+  uint32_t version;
+  uint32_t seal_bytes;                  ///< sizeof(LibrarySeal)
+  uint64_t file_bytes;                  ///< of the ELF file, this not included
+  uint64_t weights_begin, weights_end;  ///< in the file; equal where it has none
+  uint64_t file_checksum;               ///< of the bytes in front of the weights, then those behind
+  uint64_t seal_checksum;               ///< of this struct up to here
+};
+inline constexpr char kSealMagic[8] = {'t', 'c', 'c', 's', 'e', 'a', 'l', '\0'};
+inline constexpr uint32_t kSealVersion = 1;
 
 }  // namespace tcc::program

@@ -12,8 +12,10 @@
  * Rules that hold for all of it:
  *  - Functions return TCC_OK (0) or another tcc_status; api->last_error() then is the message of the calling thread.
  *  - A struct that is handed over begins with struct_size, set by the caller to sizeof of the struct it was compiled with.
- *    Unset fields are zero, which always means the default. Reserved fields must be zero.
- *  - One thread at a time per instance; any number of instances, from any threads.
+ *    Unset fields are zero, which always means the default. Reserved fields must be zero; others are refused.
+ *  - One thread at a time per instance; any number of instances, from any threads. A second thread that comes while the first runs, or
+ *    reads or writes state, is refused.
+ *  - Destroy all instances before dlclose. One that is left can't be used any more, but does no harm: its threads are ended.
  *  - The library does not change: weights are read-only and shared by all instances of a process (on CUDA: one copy per instance).
  *
  * A library has one or more functions; run() runs the first. A library for training (tcc --mode=train) has
@@ -37,16 +39,17 @@ extern "C" {
 #endif
 
 /* Grows when a function or field is added at the end (older callers keep working); query() refuses a version it does not know. */
-#define TCC_ABI_VERSION 2u
+#define TCC_ABI_VERSION 3u
 
 typedef enum tcc_status {
   TCC_OK = 0,
-  TCC_INVALID_ARGUMENT = 1, /* a tensor or option that does not fit the model; nothing was run */
+  TCC_INVALID_ARGUMENT = 1, /* a tensor or option that does not fit the model, an instance that is in use or destroyed; nothing was run */
   TCC_NO_DEVICE = 2,        /* the device asked for is not there, or the library has no code for it */
   TCC_OUT_OF_MEMORY = 3,
-  TCC_DRIVER_ERROR = 4,  /* the CUDA driver refused a call; the message names the call, the error and the kernel */
-  TCC_FILE_ERROR = 5,    /* a file of weights or state cannot be read or written, or does not belong to this library */
-  TCC_INTERNAL_ERROR = 6 /* the library itself is damaged */
+  TCC_DRIVER_ERROR = 4,    /* the CUDA driver refused a call; the message names the call, the error and the kernel */
+  TCC_FILE_ERROR = 5,      /* a file of weights or state cannot be read or written, or does not belong to this library */
+  TCC_DAMAGED_LIBRARY = 6, /* its program, code or weights are not what the compiler wrote */
+  TCC_INTERNAL_ERROR = 6   /* the same, as it was called before version 3 */
 } tcc_status;
 
 /* Element types. Little endian; sub-byte types are packed two per byte, low nibble first. */
@@ -143,8 +146,13 @@ typedef struct tcc_create_options {
   void (*deallocate)(void* user, void* block, size_t size_bytes);
   void* allocator_user;
   uint32_t no_cuda_graph; /* 1: launch each kernel by itself */
-  uint32_t reserved0;
-  uint64_t reserved[6];
+  /* Since version 3. 1: create() reads all weights and fails when they are not those that the compiler wrote. */
+  uint32_t check_weights;
+  /* Since version 3, in the place of weights_path: the contents of the weights file, all of them, at a multiple of 64. They stay the
+   * caller's, and where they are until the instance is destroyed. */
+  const void* weights_data;
+  uint64_t weights_data_bytes;
+  uint64_t reserved[4];
 } tcc_create_options;
 
 typedef struct tcc_instance_info {
@@ -256,7 +264,8 @@ typedef struct tcc_api {
 
   /* Finds the device, loads the kernels, copies weights to a CUDA device, starts the threads of a CPU instance. */
   int (*create)(const tcc_create_options* options, tcc_instance** instance);
-  /* Waits for the instance's own work on a CUDA device, then frees everything. NULL is allowed. */
+  /* Waits for the instance's own work on a CUDA device, then frees everything. NULL is allowed. An instance that was destroyed before is
+   * left alone, as long as no other has taken its place in memory. */
   void (*destroy)(tcc_instance* instance);
   int (*instance_info)(tcc_instance* instance, tcc_instance_info* info);
   int (*describe_launch)(tcc_instance* instance, uint32_t index, tcc_launch_info* info);
@@ -283,7 +292,7 @@ typedef struct tcc_api {
   /* Memory of the instance's device for callers without a CUDA library of their own; on a CPU instance it is host memory. */
   int (*allocate)(tcc_instance* instance, uint64_t size_bytes, void** memory);
   int (*deallocate)(tcc_instance* instance, void* memory);
-  /* Copies and waits. The devices are tcc_device. */
+  /* Copies and waits. The devices are TCC_DEVICE_CPU and TCC_DEVICE_CUDA; for TCC_DEVICE_AUTO see tcc_tensor.device. */
   int (*copy)(tcc_instance* instance, void* destination, int32_t destination_device, const void* source, int32_t source_device,
               uint64_t size_bytes);
   /* Waits for the stream (NULL: the default stream). */

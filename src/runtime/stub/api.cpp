@@ -10,6 +10,7 @@
 #include "runtime/stub/check_tensors.h"
 #include "runtime/stub/cpu_device.h"
 #include "runtime/stub/cuda_device.h"
+#include "runtime/stub/live_instances.h"
 #include "runtime/stub/message.h"
 #include "runtime/stub/state.h"
 #include "runtime/stub/weights.h"
@@ -97,8 +98,7 @@ int find_function(const char* name, uint32_t* function) {
   return fail(TCC_INVALID_ARGUMENT, "there is no function `%.200s`, the library has %s", name, known);
 }
 
-void destroy(tcc_instance* instance) {
-  if (!instance) return;
+void free_instance(tcc_instance* instance) {
   if (instance->device == TCC_DEVICE_CUDA) {
     cuda_destroy(instance);
   } else {
@@ -106,7 +106,17 @@ void destroy(tcc_instance* instance) {
   }
   unmap_weights(instance);
   instance->memory.free_all();
+  instance->alive.store(0);
   free(instance);
+}
+
+void destroy(tcc_instance* instance) {
+  if (!instance) return;
+  if (!remove_live(instance)) {
+    fail(TCC_INVALID_ARGUMENT, "destroy: the instance has been destroyed already, or create() never made it");
+    return;
+  }
+  free_instance(instance);
 }
 
 // Decides for a device and says why. `auto` falls back to the CPU where CUDA is not usable, never because something failed on the way.
@@ -157,6 +167,12 @@ int create(const tcc_create_options* given, tcc_instance** result) {
   *result = nullptr;
   tcc_create_options options;
   if (int status = read_struct(given, &options, "create_options")) return status;
+  if (int status = check_reserved(options.reserved, "create_options")) return status;
+  if (options.check_weights > 1 || options.no_cuda_graph > 1) {
+    return fail(TCC_INVALID_ARGUMENT, "create_options: %s is %u, expected 0 or 1",
+                options.check_weights > 1 ? "check_weights" : "no_cuda_graph",
+                options.check_weights > 1 ? options.check_weights : options.no_cuda_graph);
+  }
   if ((options.allocate == nullptr) != (options.deallocate == nullptr)) {
     return fail(TCC_INVALID_ARGUMENT, "only one of allocate and deallocate is set, expected both or neither");
   }
@@ -172,14 +188,16 @@ int create(const tcc_create_options* given, tcc_instance** result) {
   instance->log_user = options.log_user;
   int status = ProgramView::open(&instance->view);
   if (status == TCC_OK) status = choose_device(instance, options);
-  if (status == TCC_OK) status = map_weights(instance, options.weights_path);
+  if (status == TCC_OK) status = map_weights(instance, options);
+  if (status == TCC_OK && options.check_weights) status = check_weights(instance, options);
   if (status == TCC_OK) status = bind_functions(instance);
   if (status == TCC_OK) status = instance->device == TCC_DEVICE_CUDA ? cuda_create(instance, options) : cpu_create(instance, options);
   if (status == TCC_OK) status = create_state(instance);
   if (status != TCC_OK) {
-    destroy(instance);
+    free_instance(instance);
     return status;
   }
+  add_live(instance);
   if (options.log) {
     char message[640];
     snprintf(message, sizeof message, "%s runs on %s: %s", instance->view.text(instance->view.header().model_name), instance->device_name,
@@ -217,6 +235,7 @@ int function_info(tcc_instance* instance, uint32_t number, tcc_function_info* in
   full.num_inputs = view.inputs(number).count;
   full.num_outputs = view.outputs(number).count;
   if (instance) {
+    if (int status = check_instance(instance)) return status;
     const BoundFunction& function = instance->functions[number];
     full.uses_gradients = function.uses_gradients;
     full.workspace_bytes = function.code->arena_bytes;
@@ -318,7 +337,8 @@ uint64_t workspace_of(const tcc_instance* instance, uint32_t function) { return 
 
 int call(tcc_instance* instance, uint32_t function, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs,
          uint32_t num_outputs, void* workspace, uint64_t workspace_bytes, void* stream, tcc_timing* timing) {
-  if (int status = check_instance(instance)) return status;
+  const InUse use(instance);
+  if (use.status() != TCC_OK) return use.status();
   if (int status = check_function(instance->view, function)) return status;
   return run_and_time(instance, function, {inputs, num_inputs, outputs, num_outputs, workspace, workspace_bytes, stream},
                       workspace_of(instance, function), timing);
@@ -337,7 +357,8 @@ int run_timed(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inp
 
 int step(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs,
          void* workspace, uint64_t workspace_bytes, void* stream, tcc_timing* timing) {
-  if (int status = check_instance(instance)) return status;
+  const InUse use(instance);
+  if (use.status() != TCC_OK) return use.status();
   const State& state = instance->state;
   if (state.step == kNoFunction)
     return fail(TCC_INVALID_ARGUMENT, "the library has no function `step`: it was compiled without --mode=train");
@@ -351,7 +372,8 @@ int step(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, 
 int profile_function(tcc_instance* instance, uint32_t function, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs,
                      uint32_t num_outputs, void* workspace, uint64_t workspace_bytes, void* stream, double* launch_us,
                      uint32_t num_launches) {
-  if (int status = check_instance(instance)) return status;
+  const InUse use(instance);
+  if (use.status() != TCC_OK) return use.status();
   if (int status = check_function(instance->view, function)) return status;
   const uint32_t expected = instance->functions[function].code->launches.count;
   if (!launch_us || num_launches != expected) {
@@ -388,6 +410,16 @@ int deallocate(tcc_instance* instance, void* memory) {
 int copy(tcc_instance* instance, void* destination, int32_t destination_device, const void* source, int32_t source_device,
          uint64_t size_bytes) {
   if (int status = check_instance(instance)) return status;
+  const int32_t devices[] = {destination_device, source_device};
+  for (int i = 0; i < 2; i++) {
+    if (devices[i] < TCC_DEVICE_AUTO || devices[i] > TCC_DEVICE_CUDA)
+      return fail(TCC_INVALID_ARGUMENT, "copy: the device of the %s is %d, expected %d (CPU) or %d (CUDA)", i ? "source" : "destination",
+                  devices[i], TCC_DEVICE_CPU, TCC_DEVICE_CUDA);
+  }
+  if (size_bytes == 0) return TCC_OK;
+  if (!destination || !source)
+    return fail(TCC_INVALID_ARGUMENT, "copy: the %s is NULL, for %llu bytes", destination ? "source" : "destination",
+                static_cast<unsigned long long>(size_bytes));
   const bool to_device = destination_device == TCC_DEVICE_CUDA, from_device = source_device == TCC_DEVICE_CUDA;
   if (!to_device && !from_device) {
     memmove(destination, source, size_bytes);
@@ -443,18 +475,26 @@ constexpr tcc_api api = {
     reset_whole_state,
 };
 
-// What came later is behind the end that the table had then.
-constexpr tcc_api api_of_1 = [] {
-  tcc_api first = api;
-  first.struct_size = offsetof(tcc_api, find_function);
-  first.abi_version = 1;
-  return first;
-}();
+// The table of an earlier version: what came later is behind the end that it had then.
+constexpr tcc_api as_of(uint32_t version, size_t struct_size) {
+  tcc_api earlier = api;
+  earlier.struct_size = static_cast<uint32_t>(struct_size);
+  earlier.abi_version = version;
+  return earlier;
+}
+
+constexpr tcc_api api_of_1 = as_of(1, offsetof(tcc_api, find_function));
+constexpr tcc_api api_of_2 = as_of(2, sizeof(tcc_api));  // version 3 brought fields of structs
 
 }  // namespace
 }  // namespace tcc::stub
 
 // Exported; the linker adds <prefix>_query as a second name.
 extern "C" __attribute__((visibility("default"))) const tcc_api* tcc_model_query(uint32_t abi_version) {
-  return abi_version == TCC_ABI_VERSION ? &tcc::stub::api : abi_version == 1 ? &tcc::stub::api_of_1 : nullptr;
+  switch (abi_version) {
+    case TCC_ABI_VERSION: return &tcc::stub::api;
+    case 2: return &tcc::stub::api_of_2;
+    case 1: return &tcc::stub::api_of_1;
+    default: return nullptr;
+  }
 }

@@ -24,7 +24,8 @@ int describe_scalar(tcc_instance* instance, uint32_t index, tcc_scalar_info* inf
 }
 
 int set_scalar_by_name(tcc_instance* instance, const char* name, double value) {
-  if (int status = check_instance(instance)) return status;
+  const InUse use(instance);
+  if (use.status() != TCC_OK) return use.status();
   return set_scalar(instance, name, value);
 }
 
@@ -91,7 +92,10 @@ int section_info(tcc_instance* instance, uint32_t index, tcc_section_info* info)
   full.role = static_cast<int32_t>(section.role);
   full.size_bytes = section.size_bytes;
   if (instance) {
+    if (int status = check_instance(instance)) return status;
     if (section.role == StateRole::gradient) {
+      const InUse use(instance);
+      if (use.status() != TCC_OK) return use.status();
       if (int status = need_gradients(instance)) return status;
       instance->state.gradients_shared = true;
     }
@@ -103,7 +107,6 @@ int section_info(tcc_instance* instance, uint32_t index, tcc_section_info* info)
 namespace {
 
 int check_state(tcc_instance* instance, const char* name, const void* data, uint64_t size_bytes, const StateTensor** tensor) {
-  if (int status = check_instance(instance)) return status;
   *tensor = find_state(instance->view, name);
   if (!*tensor) return TCC_INVALID_ARGUMENT;
   if (size_bytes != (*tensor)->size_bytes) {
@@ -117,12 +120,16 @@ int check_state(tcc_instance* instance, const char* name, const void* data, uint
 }  // namespace
 
 int read_state(tcc_instance* instance, const char* name, void* data, uint64_t size_bytes) {
+  const InUse use(instance);
+  if (use.status() != TCC_OK) return use.status();
   const StateTensor* tensor = nullptr;
   if (int status = check_state(instance, name, data, size_bytes, &tensor)) return status;
   return read_bytes(instance, *tensor, 0, data, size_bytes);
 }
 
 int write_state(tcc_instance* instance, const char* name, const void* data, uint64_t size_bytes) {
+  const InUse use(instance);
+  if (use.status() != TCC_OK) return use.status();
   const StateTensor* tensor = nullptr;
   if (int status = check_state(instance, name, data, size_bytes, &tensor)) return status;
   if (int status = write_tensor(instance, *tensor, data)) return status;
@@ -131,19 +138,22 @@ int write_state(tcc_instance* instance, const char* name, const void* data, uint
 }
 
 int save_state_to(tcc_instance* instance, const char* path) {
-  if (int status = check_instance(instance)) return status;
+  const InUse use(instance);
+  if (use.status() != TCC_OK) return use.status();
   return save_state(instance, path);
 }
 
 int load_state_from(tcc_instance* instance, const char* path, uint32_t flags) {
-  if (int status = check_instance(instance)) return status;
+  const InUse use(instance);
+  if (use.status() != TCC_OK) return use.status();
   if (flags & ~TCC_LOAD_PARAMETERS)
     return fail(TCC_INVALID_ARGUMENT, "load_state: flags are %#x, known is %#x", flags, TCC_LOAD_PARAMETERS);
   return load_state(instance, path, (flags & TCC_LOAD_PARAMETERS) != 0);
 }
 
 int reset_whole_state(tcc_instance* instance) {
-  if (int status = check_instance(instance)) return status;
+  const InUse use(instance);
+  if (use.status() != TCC_OK) return use.status();
   return reset_state(instance);
 }
 

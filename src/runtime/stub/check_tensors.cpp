@@ -79,6 +79,11 @@ int check_tensor(const ProgramView& view, const TensorRules& rules, const char* 
     return fail(TCC_INVALID_ARGUMENT, "%s `%s`: device is CUDA %d, expected CUDA %d, where this instance runs", role, name,
                 got.device_ordinal, rules.device_ordinal);
   }
+  for (const uint64_t reserved : got.reserved) {
+    if (reserved != 0)
+      return fail(TCC_INVALID_ARGUMENT, "%s `%s`: a reserved field is %#llx, expected 0: set the whole struct to zero before its fields",
+                  role, name, static_cast<unsigned long long>(reserved));
+  }
   if (expected.size_bytes == 0) return TCC_OK;
   if (!got.data)
     return fail(TCC_INVALID_ARGUMENT, "%s `%s`: data is NULL, expected %llu bytes", role, name,

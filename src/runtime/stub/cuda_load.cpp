@@ -9,6 +9,7 @@
 #include "runtime/stub/cuda_device.h"
 #include "runtime/stub/message.h"
 #include "runtime/stub/weights.h"
+#include "tcc/runtime/checksum.h"
 
 namespace tcc::stub {
 
@@ -70,6 +71,12 @@ uint32_t best_image(const ProgramView& view, const Target& target, const Kernel&
 int load_module(tcc_instance* instance, uint32_t i) {
   CudaState* state = instance->cuda;
   const Image& image = instance->view.rows<Image>(instance->target->images)[i];
+  // A driver does not survive everything that it is given.
+  if (checksum(tcc_payload.images + image.offset, image.size_bytes) != image.checksum) {
+    return fail(TCC_DAMAGED_LIBRARY,
+                "the code for sm_%u%s inside this library is damaged: its checksum is another; compile the model again", image.arch,
+                image.arch_specific ? "a" : "");
+  }
   char log[1024] = {};
   int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};

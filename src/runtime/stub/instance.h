@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include <atomic>
+
 #include "runtime/stub/memory.h"
 #include "runtime/stub/program_view.h"
 #include "runtime/stub/thread_pool.h"
@@ -52,6 +54,11 @@ struct State {
 }  // namespace tcc::stub
 
 struct tcc_instance {
+  static constexpr uint64_t kAlive = 0x65636e6174736e69;  // no pointer, and nothing that an allocator leaves behind
+  std::atomic<uint64_t> alive{kAlive};  ///< another value: destroyed, or never made. Atomic: a store ahead of free() is no dead one
+  std::atomic<bool> in_use{false};      ///< by the one thread that may; see InUse
+  tcc_instance* next_live = nullptr;    ///< live_instances.h
+
   tcc::stub::ProgramView view;
   const tcc::program::Target* target = nullptr;
   tcc::stub::Memory memory;

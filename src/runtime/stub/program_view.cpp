@@ -2,19 +2,42 @@
 
 #include <string.h>
 
+#include <atomic>
+
 #include "runtime/stub/message.h"
+#include "tcc/runtime/checksum.h"
 
 namespace tcc::stub {
 
 using namespace tcc::program;
 
+namespace {
+
+enum class Verdict { unknown, whole, other_version, damaged };
+
+// The length is part of the header, whose size is known: nothing outside of the program is read whatever has become of it.
+Verdict examine(const Header& header) {
+  if (memcmp(header.magic, kMagic, sizeof kMagic) != 0) return Verdict::damaged;
+  if (header.version != kVersion) return Verdict::other_version;
+  if (header.header_bytes != sizeof header || header.header_checksum != header_checksum(header)) return Verdict::damaged;
+  const char* tables = reinterpret_cast<const char*>(&header + 1);
+  return checksum(tables, header.program_bytes - sizeof header) == header.tables_checksum ? Verdict::whole : Verdict::damaged;
+}
+
+}  // namespace
+
 int ProgramView::open(ProgramView* view) {
   view->base_ = tcc_payload.program;
   view->header_ = reinterpret_cast<const Header*>(view->base_);
-  if (memcmp(view->header_->magic, kMagic, sizeof kMagic) != 0 || view->header_->version != kVersion) {
-    return fail(TCC_INTERNAL_ERROR, "the program inside this library is damaged or of another version; compile the model again");
-  }
-  return TCC_OK;
+  // Once per process: the pages are read-only. Threads that come at the same time find the same.
+  static std::atomic<Verdict> known{Verdict::unknown};
+  Verdict verdict = known.load(std::memory_order_relaxed);
+  if (verdict == Verdict::unknown) known.store(verdict = examine(*view->header_), std::memory_order_relaxed);
+  if (verdict == Verdict::whole) return TCC_OK;
+  if (verdict == Verdict::other_version)
+    return fail(TCC_DAMAGED_LIBRARY, "the program inside this library is of another version (%u, expected %u): compile the model again",
+                view->header_->version, kVersion);
+  return fail(TCC_DAMAGED_LIBRARY, "the program inside this library is damaged: its checksum is another; compile the model again");
 }
 
 const Target* ProgramView::target(TargetKind kind) const {
@@ -64,7 +87,7 @@ int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t f
         case BufferKind::arena: sources_[at] = {kWorkspace, offset + buffer->offset}; break;
         case BufferKind::state: sources_[at] = {kState + buffer->index, offset + buffer->offset}; break;
         case BufferKind::scalar: sources_[at] = {kState, offset + scalars + buffer->index * kScalarBytes}; break;
-        default: return fail(TCC_INTERNAL_ERROR, "the program inside this library has a buffer of an unknown kind");
+        default: return fail(TCC_DAMAGED_LIBRARY, "the program inside this library has a buffer of an unknown kind");
       }
       at++;
     }
@@ -76,7 +99,7 @@ int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t f
         sources_[at++] = {kConstant, launch.pattern};
         sources_[at++] = {kConstant, launch.pattern_bytes};
         break;
-      default: return fail(TCC_INTERNAL_ERROR, "the program inside this library has a launch of an unknown kind");
+      default: return fail(TCC_DAMAGED_LIBRARY, "the program inside this library has a launch of an unknown kind");
     }
     ranges_[l].count = at - ranges_[l].first;
   }

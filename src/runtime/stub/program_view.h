@@ -22,7 +22,7 @@ template <class T> struct Rows {
 
 class ProgramView {
  public:
-  /// Checks magic and version; the compiler wrote the rest, checked, into the same file.
+  /// Compares the version, and once per process the checksums of header and tables: what the compiler wrote is what is read.
   static int open(ProgramView* view);
 
   const program::Header& header() const { return *header_; }

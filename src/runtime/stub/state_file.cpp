@@ -179,7 +179,7 @@ struct Contents {
 };
 
 int read_contents(const ProgramView& view, const char* path, bool parameters_only, Contents* contents) {
-  contents->fd = open(path, O_RDONLY | O_CLOEXEC);
+  contents->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without a writer is not waited for
   if (contents->fd < 0) return fail(TCC_FILE_ERROR, "state file `%.400s` cannot be opened: error %d: %s", path, errno, strerror(errno));
   const off_t end = lseek(contents->fd, 0, SEEK_END);
   if (end < 0 || lseek(contents->fd, 0, SEEK_SET) != 0)

@@ -5,8 +5,10 @@
 
 namespace tcc::stub {
 
-/// Sets instance->weights. `path` is that of tcc_create_options, or null.
-int map_weights(tcc_instance* instance, const char* path);
+/// Sets instance->weights: from the library, the file or the memory that the options name.
+int map_weights(tcc_instance* instance, const tcc_create_options& options);
+/// Reads all of them: fails when they are not those that the compiler wrote.
+int check_weights(const tcc_instance* instance, const tcc_create_options& options);
 void unmap_weights(tcc_instance* instance);
 
 /// Where the weights lie that the functions of the instance's target use, when they are packed one after the other, equal ones once, each at
