@@ -3,8 +3,10 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/command_line.h"
+#include "cli/launch_profile.h"
 #include "cli/library_flags.h"
 #include "driver/emit.h"
 
@@ -58,19 +60,6 @@ std::string line(const char* name, double value, const char* unit) {
   return text;
 }
 
-std::string profile_table(std::vector<runtime::LaunchTime> launches) {
-  double total = 0;
-  for (const runtime::LaunchTime& launch : launches) total += launch.time_us;
-  std::string text = "        us      %  kernel        grid  label\n";
-  for (const runtime::LaunchTime& launch : launches) {
-    char row[100];
-    std::snprintf(row, sizeof row, "%10.2f  %5.1f  %-8s %9llu  ", launch.time_us, total > 0 ? 100 * launch.time_us / total : 0,
-                  launch.kernel.c_str(), static_cast<unsigned long long>(launch.grid));
-    text += row + launch.label + "\n";
-  }
-  return text;
-}
-
 }  // namespace
 
 int bench(const Arguments& arguments) {
@@ -80,14 +69,16 @@ int bench(const Arguments& arguments) {
   int runs = 0, warmups = -1;
   bool json = false, profile = false;
   std::string function_name;
-  app.add_option("--runs", runs, "timed runs (as many as half a second holds, at least 20)")->type_name("N");
-  app.add_option("--warmup", warmups, "runs before those (for a fifth of a second)")->type_name("N");
+  CLI::Option* runs_option = app.add_option("--runs", runs, "timed runs (as many as half a second holds, at least 20)")->type_name("N");
+  CLI::Option* warmups_option = app.add_option("--warmup", warmups, "runs before those (for a fifth of a second)")->type_name("N");
   app.add_option("--function", function_name, "of a library for training: infer, step, forward, backward, update (infer)")
       ->type_name("NAME");
   app.add_flag("--json", json, "prints one JSON object");
-  app.add_flag("--profile", profile, "adds a table of launches, each timed by itself");
+  app.add_flag("--profile", profile, "adds a table of launches, each timed by itself: medians, their sum, the whole run");
   if (!parse(app, arguments)) return 0;
-  if (runs < 0) throw Error(ExitCode::usage, "invalid-argument", "", "--runs=" + std::to_string(runs) + ": a number of runs was expected");
+  const auto refuse = [](const std::string& message) { throw Error(ExitCode::usage, "invalid-argument", "", message); };
+  if (runs_option->count() > 0 && runs < 1) refuse("--runs=" + std::to_string(runs) + ": a number of runs was expected, at least 1");
+  if (warmups_option->count() > 0 && warmups < 0) refuse("--warmup=" + std::to_string(warmups) + ": a number of runs was expected");
 
   flags.input.random = true;
   const LoadedLibrary loaded = flags.load();
@@ -101,10 +92,17 @@ int bench(const Arguments& arguments) {
   const double median = percentile(times.device, 0.5);
   double sum = 0;
   for (const double time : times.device) sum += time;
+  std::optional<LaunchProfile> launches;
+  if (profile) launches = profile_launches(instance, median, static_cast<int>(times.device.size()));
+  const double throughput = median > 0 ? 1e6 / median : 0;
+  const std::string& name = loaded.library->functions()[static_cast<size_t>(function)].name;
 
   if (json) {
     nlohmann::ordered_json report = {{"device", instance.device_name()},
+                                     {"reason", instance.device_reason()},
+                                     {"function", name},
                                      {"runs", times.device.size()},
+                                     {"runs_per_second", throughput},
                                      {"median_us", median},
                                      {"p90_us", percentile(times.device, 0.9)},
                                      {"p99_us", percentile(times.device, 0.99)},
@@ -115,21 +113,20 @@ int bench(const Arguments& arguments) {
                                      {"peak_bytes", info.workspace_bytes},
                                      {"planned_peak_bytes", info.planned_peak_bytes},
                                      {"weights_bytes", instance.info().weights_bytes},
+                                     {"state_bytes", instance.info().state_bytes},
+                                     {"gradient_bytes", info.uses_gradients ? instance.info().gradient_bytes : 0},
                                      {"launches", info.num_launches},
                                      {"threads", instance.info().num_threads}};
     if (!given.drawn.empty()) report["random"] = to_json(given.drawn);
-    if (profile) {
-      for (const runtime::LaunchTime& launch : instance.profile_prepared()) {
-        report["profile"].push_back({{"label", launch.label}, {"kernel", launch.kernel}, {"grid", launch.grid}, {"us", launch.time_us}});
-      }
-    }
+    if (launches) add_to(*launches, &report);
     driver::write_stdout(report.dump(2) + "\n");
     return 0;
   }
   std::string text = "device             " + instance.device_name() + " (" + instance.device_reason() + ")\n";
   for (const driver::Drawn& input : given.drawn) text += "input              " + describe(input) + "\n";
+  if (loaded.library->functions().size() > 1) text += "function           " + name + "\n";
   text += "runs               " + std::to_string(times.device.size()) + "\n";
-  text += line("throughput", median > 0 ? 1e6 / median : 0, "runs/s");
+  text += line("throughput", throughput, "runs/s");
   text += line("latency min", times.device.front(), "us") + line("latency median", median, "us") +
           line("latency mean", sum / static_cast<double>(times.device.size()), "us");
   text += line("latency p90", percentile(times.device, 0.9), "us") + line("latency p99", percentile(times.device, 0.99), "us") +
@@ -137,9 +134,13 @@ int bench(const Arguments& arguments) {
   text += line("host median", percentile(times.host, 0.5), "us");
   text += line("workspace", static_cast<double>(info.workspace_bytes) / 1024, "KiB") +
           line("weights", static_cast<double>(instance.info().weights_bytes) / 1024, "KiB");
-  if (!loaded.library->state().empty()) text += line("planned peak", static_cast<double>(info.planned_peak_bytes) / 1024, "KiB");
+  if (!loaded.library->state().empty()) {
+    text += line("state", static_cast<double>(instance.info().state_bytes) / 1024, "KiB");
+    if (info.uses_gradients) text += line("gradients", static_cast<double>(instance.info().gradient_bytes) / 1024, "KiB");
+    text += line("planned peak", static_cast<double>(info.planned_peak_bytes) / 1024, "KiB");
+  }
   text += "launches           " + std::to_string(info.num_launches) + "\n";
-  if (profile) text += "\n" + profile_table(instance.profile_prepared());
+  if (launches) text += "\n" + to_text(*launches);
   driver::write_stdout(text);
   return 0;
 }

@@ -64,6 +64,9 @@ int compile(const Arguments& arguments) {
       ->group("Output");
   app.add_option("--weights", weights, "embed, or file: beside the library, <library>.weights")->type_name("PLACE")->group("Output");
   app.add_option("--symbol-prefix", options.symbol_prefix, "of the C interface (tcc_model)")->type_name("NAME")->group("Output");
+  app.add_option("--soname", options.soname, "the name by which programs linked with the library ask for it (that of -o), or none")
+      ->type_name("NAME")
+      ->group("Output");
   app.add_flag("--MD", options.dependencies, "writes a Makefile rule with what was read")->group("Output");
   app.add_option("--MF", options.dependency_file, "where -MD writes, <library>.d otherwise")->type_name("FILE")->group("Output");
   bool version = false;  // main() has seen to it when it comes first

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tcc/support/parallel.h"
+
 namespace tcc::cli {
 
 void LibraryFlags::add_to(CLI::App& app) {
@@ -22,6 +24,7 @@ void LibraryFlags::add_to(CLI::App& app) {
                  "weights of a library compiled with --weights=file (<library>.weights), or a state file whose parameters a library for "
                  "training takes")
       ->type_name("FILE");
+  app.add_flag("--check", check, "first compares code and weights with the checksums that tcc wrote");
   app.add_flag("--no-cuda-graph", no_cuda_graph, "launches each kernel by itself");
 }
 
@@ -30,12 +33,13 @@ LoadedLibrary LibraryFlags::load() const {
   if (threads < 0)
     throw Error(ExitCode::usage, "invalid-argument", "", "--threads=" + std::to_string(threads) + ": a number of threads was expected");
   LoadedLibrary loaded;
-  loaded.library = runtime::Library::open(path);
+  loaded.library = runtime::Library::open(path, check ? runtime::Library::Check::whole : runtime::Library::Check::usual);
   runtime::InstanceOptions options;
   options.device = chosen;
   options.device_ordinal = ordinal;
   options.num_threads = threads;
   options.cuda_graph = !no_cuda_graph;
+  options.check_weights = check;
   // What create() says of the device is printed by the verbs; what it says of state files is news.
   const auto created = std::make_shared<bool>(false);
   options.log = [created](const std::string& message) {
@@ -46,6 +50,12 @@ LoadedLibrary LibraryFlags::load() const {
   else if (!trains) options.weights_path = weights;
   loaded.instance = std::make_unique<runtime::Instance>(loaded.library, options);
   *created = true;
+  if (const int usable = num_threads(); !loaded.instance->on_cuda() && threads > usable) {
+    Diagnostics diagnostics;
+    diagnostics.note("", "--threads=" + std::to_string(threads) + ": this process may use " + std::to_string(usable) +
+                             (usable == 1 ? " CPU" : " CPUs") + ", threads will wait for each other");
+    std::fprintf(stderr, "%s\n", to_string(diagnostics.all().front()).c_str());
+  }
   if (trains && !weights.empty()) loaded.instance->load_state(weights, true);
   return loaded;
 }

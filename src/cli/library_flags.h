@@ -20,7 +20,7 @@ struct LoadedLibrary {
 struct LibraryFlags {
   std::string path, device = "auto", weights;
   int threads = 0, ordinal = 0;
-  bool no_cuda_graph = false;
+  bool no_cuda_graph = false, check = false;
   driver::InputOptions input;
 
   void add_to(CLI::App& app);

@@ -1,25 +1,23 @@
 // tcc run m.so --input a.npy --save DIR; tcc run step.so --input x=x.npy --input target=t.npy --steps 20
 #include <nlohmann/json.hpp>
 
-#include <sys/stat.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstdio>
+#include <optional>
 
 #include "cli/command_line.h"
+#include "cli/comparison_text.h"
+#include "cli/expected_outputs.h"
+#include "cli/interruption.h"
 #include "cli/library_flags.h"
+#include "cli/saved_tensors.h"
 #include "cli/tensor_summary.h"
 #include "driver/emit.h"
 
 namespace tcc::cli {
 
 namespace {
-
-void make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return;
-  throw Error(ExitCode::environment, "unwritable-file", path, std::string("the folder can't be made: ") + std::strerror(errno));
-}
 
 /// A tensor's name as a file's: '/' would be a folder.
 std::string file_name_of(const std::string& name) {
@@ -45,7 +43,8 @@ struct StepFlags {
         app.add_option("--steps", steps, "training steps on these inputs; prints the loss of each, before its update")->type_name("N");
     lr_option = app.add_option("--lr", lr, "learning rate (that of --optimizer)")->type_name("X");
     app.add_option("--load-state", load, "parameters and optimizer state to begin with, a safetensors file")->type_name("FILE");
-    app.add_option("--save-state", save, "where to write them at the end")->type_name("FILE");
+    app.add_option("--save-state", save, "where to write them at the end, also of a training that Ctrl-C or SIGTERM ends")
+        ->type_name("FILE");
   }
 
   void check(const LoadedLibrary& loaded, const std::string& path) const {
@@ -76,19 +75,48 @@ nlohmann::ordered_json head_json(const runtime::Instance& instance, const std::v
   return head;
 }
 
-void run_steps(const LoadedLibrary& loaded, const driver::InputTensors& given, int steps, const std::string& folder, bool json) {
+/// Steps until they are done, or until a signal asks for the end where there is a state to save. Returns the exit code.
+int run_steps(const LoadedLibrary& loaded, const driver::InputTensors& given, const StepFlags& training, SavedTensors saved, bool json) {
   nlohmann::ordered_json report = head_json(*loaded.instance, given.drawn);
   if (!json) driver::write_stdout(head_text(*loaded.instance, given.drawn));
-  Tensor losses(DType::f32, {steps});
-  for (int i = 0; i < steps; ++i) {
+  std::optional<Interruption> interruption;
+  if (!training.save.empty()) interruption.emplace();
+  std::vector<float> losses;
+  const auto wants_more = [&] {
+    const int done = static_cast<int>(losses.size());
+    if (done == training.steps) return false;
+    // Gradients are no part of a saved state: not between the micro-batches of one update.
+    return !interruption || !interruption->requested() || done % loaded.library->accumulate() != 0;
+  };
+  while (wants_more()) {
     const double loss = loaded.instance->step(given.tensors).at(0).as_double(0);
-    losses.set_double(i, loss);
+    losses.push_back(static_cast<float>(loss));
     report["losses"].push_back(number(loss));
-    if (!json) driver::write_stdout("step " + std::to_string(i + 1) + ": loss " + number_text(loss) + "\n");
+    if (!json) driver::write_stdout("step " + std::to_string(losses.size()) + ": loss " + number_text(loss) + "\n");
   }
-  if (!folder.empty()) driver::write_tensor_file(folder + "/losses", losses, "losses");
+  Tensor loss_tensor(DType::f32, {static_cast<int64_t>(losses.size())});
+  std::copy(losses.begin(), losses.end(), loss_tensor.mutable_data<float>());
+  if (!training.save.empty()) loaded.instance->save_state(training.save);
+  saved.add("losses", "losses", loss_tensor);
+  saved.finish();
+  const bool interrupted = static_cast<int>(losses.size()) < training.steps;
+  if (interrupted) report["interrupted"] = true;
   if (json) driver::write_stdout(report.dump(2) + "\n");
+  if (!interrupted) return 0;
+  Diagnostics diagnostics;
+  diagnostics.note("", "interrupted after step " + std::to_string(losses.size()) + " of " + std::to_string(training.steps) +
+                           "; the state is saved in " + training.save);
+  std::fprintf(stderr, "%s\n", to_string(diagnostics.all().front()).c_str());
+  return interruption->exit_code();
 }
+
+/// A tolerance that was given; one below zero says nothing.
+void check_tolerance(const char* flag, double value, const CLI::App& app) {
+  if (app.get_option(flag)->count() == 0 || (std::isfinite(value) && value >= 0)) return;
+  throw Error(ExitCode::usage, "invalid-argument", "",
+              std::string(flag) + "=" + number_text(value) + ": a number was expected, at least 0");
+}
+std::optional<double> tolerance(double value) { return value >= 0 ? std::optional(value) : std::nullopt; }
 
 }  // namespace
 
@@ -98,52 +126,81 @@ int run(const Arguments& arguments) {
   StepFlags training;
   flags.add_to(app);
   training.add_to(app);
-  std::string folder;
+  std::string save, expect;
+  double rtol = -1, atol = -1;
   bool json = false;
-  app.add_option("--save", folder,
-                 "writes the outputs to FOLDER/0.npy, FOLDER/1.npy, ..., gradients to FOLDER/grad.<name>.npy, losses to FOLDER/losses.npy")
-      ->type_name("FOLDER");
+  app.add_option("--save", save,
+                 "writes the outputs to FOLDER/0.npy, FOLDER/1.npy, ..., gradients to FOLDER/grad.<name>.npy, losses to "
+                 "FOLDER/losses.npy; or all of them to an .npz, under their names")
+      ->type_name("FOLDER|FILE.npz");
+  CLI::Option* expect_option =
+      app.add_option("--expect", expect, "compares the outputs with arrays of their names; exit code 3 when one differs")
+          ->type_name("FILE.npz");
+  app.add_option("--rtol", rtol, "relative tolerance of --expect (f32 1e-4, f16 1e-2, bf16 4e-2, f64 1e-9)")
+      ->type_name("X")
+      ->needs(expect_option);
+  app.add_option("--atol", atol, "absolute tolerance of --expect (f32 1e-5 or 2e-5 of the largest element, and so on for other dtypes)")
+      ->type_name("X")
+      ->needs(expect_option);
   app.add_flag("--json", json, "prints one JSON object");
   if (!parse(app, arguments)) return 0;
+  check_tolerance("--rtol", rtol, app);
+  check_tolerance("--atol", atol, app);
 
   const LoadedLibrary loaded = flags.load();
   training.check(loaded, flags.path);
   const bool steps = training.steps > 0;
-  const driver::InputTensors given = flags.inputs(*loaded.library, steps ? loaded.library->function("step") : 0);
-  if (!folder.empty()) make_folder(folder);
+  const int function = steps ? loaded.library->function("step") : 0;
+  const runtime::FunctionInfo& info = loaded.library->functions()[static_cast<size_t>(function)];
+  if (steps && !expect.empty())
+    throw Error(ExitCode::usage, "invalid-argument", "", "--expect compares the outputs of one run, and --steps gives none");
+  std::optional<ExpectedOutputs> expected;
+  if (!expect.empty()) {
+    expected.emplace(expect, info);
+    for (const runtime::TensorInfo& output : info.outputs) flags.input.other_arrays.insert(output.name);
+  }
+  const driver::InputTensors given = flags.inputs(*loaded.library, function);
+  SavedTensors saved(save);
+  for (const runtime::TensorInfo& output : info.outputs) saved.check(output.name, output.dtype);
   if (!training.load.empty()) loaded.instance->load_state(training.load);
   if (training.lr_option->count() > 0) loaded.instance->set_scalar("lr", training.lr);
   for (const runtime::ScalarInfo& scalar : loaded.library->scalars()) {
     if (scalar.name == "seed") loaded.instance->set_scalar("seed", static_cast<double>(flags.input.seed));
   }
-  if (steps) {
-    run_steps(loaded, given, training.steps, folder, json);
-    if (!training.save.empty()) loaded.instance->save_state(training.save);
-    return 0;
-  }
+  if (steps) return run_steps(loaded, given, training, std::move(saved), json);
   const std::vector<Tensor> outputs = loaded.instance->run(given.tensors);
   if (!training.save.empty()) loaded.instance->save_state(training.save);
 
   nlohmann::ordered_json report = head_json(*loaded.instance, given.drawn);
   std::string text = head_text(*loaded.instance, given.drawn);
+  Diagnostics differences;
   size_t number_of_file = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const runtime::TensorInfo& info = loaded.library->outputs()[i];
+    const runtime::TensorInfo& output = info.outputs[i];
     const TensorSummary summary = summarize(outputs[i]);
-    std::string path;
-    const std::string file = info.name.starts_with("grad.") ? file_name_of(info.name) : std::to_string(number_of_file++);
-    if (!folder.empty()) path = driver::write_tensor_file(folder + "/" + file, outputs[i], info.name);
-    text += info.name + ": " + std::string(name_of(info.dtype)) + to_string(std::span(info.shape)) + " min " + number_text(summary.min) +
-            " max " + number_text(summary.max) + " mean " + number_text(summary.mean);
+    const std::string file = output.name.starts_with("grad.") ? file_name_of(output.name) : std::to_string(number_of_file++);
+    const std::string path = saved.add(output.name, file, outputs[i]);
+    text += output.name + ": " + std::string(name_of(output.dtype)) + to_string(std::span(output.shape)) + " min " +
+            number_text(summary.min) + " max " + number_text(summary.max) + " mean " + number_text(summary.mean);
     if (summary.num_nan > 0) text += " nan " + std::to_string(summary.num_nan);
-    text += "\n";
-    nlohmann::ordered_json row = {{"name", info.name},          {"dtype", name_of(info.dtype)}, {"shape", info.shape},
-                                  {"min", number(summary.min)}, {"max", number(summary.max)},   {"mean", number(summary.mean)},
+    nlohmann::ordered_json row = {{"name", output.name},        {"dtype", name_of(output.dtype)}, {"shape", output.shape},
+                                  {"min", number(summary.min)}, {"max", number(summary.max)},     {"mean", number(summary.mean)},
                                   {"nan", summary.num_nan}};
     if (!path.empty()) row["file"] = path;
+    if (expected) {
+      const auto comparison = expected->compare(output.name, outputs[i], tolerance(rtol), tolerance(atol));
+      text += comparison ? ", " + describe(*comparison) : ", nothing expected";
+      if (comparison) row["expected"] = to_json(*comparison);
+      if (comparison && comparison->num_wrong > 0)
+        differences.error("verification-failed", expect,
+                          "output `" + output.name + "`: " + describe_worst(*comparison, output.shape, "expected"));
+    }
+    text += "\n";
     report["outputs"].push_back(std::move(row));
   }
+  saved.finish();
   driver::write_stdout(json ? report.dump(2) + "\n" : text);
+  differences.checkpoint(ExitCode::verification);
   return 0;
 }
 

@@ -32,6 +32,8 @@ TensorSummary summarize(const Tensor& tensor) {
 }
 
 std::string number_text(double value) {
+  if (std::isnan(value)) return "nan";  // its sign means nothing, and depends on the machine
+  if (value == 0) value = 0;            // nor does that of a zero, to a reader
   char text[40];
   std::snprintf(text, sizeof text, "%.6g", value);
   return text;

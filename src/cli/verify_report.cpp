@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "cli/comparison_text.h"
 #include "cli/library_flags.h"
 #include "driver/emit.h"
 
@@ -12,38 +13,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kWhose = "the interpreter gives";
+
 Json number(double value) {
   if (std::isfinite(value)) return value;
   return number_text(value);  // JSON has no infinities
-}
-
-/// Enough digits for two numbers that differ to look different.
-std::string digits_text(double value, double other) {
-  char text[40], of_other[40];
-  for (int digits = 6; digits < 17; ++digits) {
-    std::snprintf(text, sizeof text, "%.*g", digits, value);
-    std::snprintf(of_other, sizeof of_other, "%.*g", digits, other);
-    if (std::string(text) != of_other) {
-      std::snprintf(text, sizeof text, "%.*g", digits + 2, value);  // and by how much
-      break;
-    }
-  }
-  return text;
-}
-
-std::string place_text(int64_t flat, const Shape& shape) {
-  Shape index(shape.size());
-  for (size_t i = shape.size(); i-- > 0;) {
-    index[i] = flat % shape[i];
-    flat /= shape[i];
-  }
-  return to_string(std::span(std::as_const(index)));
-}
-
-std::string describe(const driver::Comparison& comparison, const Shape& shape) {
-  return std::to_string(comparison.num_wrong) + " of " + std::to_string(comparison.num_elements) + " elements differ, the worst at " +
-         place_text(comparison.worst, shape) + ": " + digits_text(comparison.found, comparison.expected) + ", the interpreter gives " +
-         digits_text(comparison.expected, comparison.found);
 }
 
 std::string count_text(int count, const std::string& noun) { return std::to_string(count) + " " + noun + (count == 1 ? "" : "s"); }
@@ -103,7 +77,8 @@ void VerifyReport::add(const driver::Verification& verification, const std::vect
     outputs_by_tolerance_[bounds].push_back(output.name);
     if (!wrong) continue;
     wrong_.push_back(comparison);
-    faults_.error("verification-failed", model_, "output `" + output.name + "`: " + describe(comparison, output.type.shape()));
+    faults_.error("verification-failed", model_,
+                  "output `" + output.name + "`: " + describe_worst(comparison, output.type.shape(), kWhose));
   }
   say(text);
 }
@@ -138,7 +113,7 @@ void VerifyReport::add(const driver::FirstDifference& first) {
   std::string message = "the first value that differs is made here";
   // Said already, when it is an output itself.
   const bool said = wrong_.size() == 1 && is_same(wrong_.front(), first.comparison);
-  if (!said) message += ": " + describe(first.comparison, first.node->result(first.result)->type.shape());
+  if (!said) message += ": " + describe_worst(first.comparison, first.node->result(first.result)->type.shape(), kWhose);
   faults_.add({Diagnostic::Severity::note, "", where, message, print(*first.node)});
   object_["first_difference"] = {{"value", first.node->result(first.result)->name}, {"node", loc.node}, {"text", print(*first.node)}};
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "driver/given_inputs.h"
 #include "tcc/frontend/tensor_file.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/npy.h"
@@ -16,12 +17,6 @@ namespace {
 
 [[noreturn]] void usage(const std::string& kind, const std::string& where, const std::string& message, const std::string& help = "") {
   throw Error(ExitCode::usage, kind, where, message, help);
-}
-
-std::string list_of(const std::vector<ExpectedTensor>& expected) {
-  std::string text;
-  for (const ExpectedTensor& tensor : expected) text += (text.empty() ? "`" : ", `") + tensor.name + "`";
-  return text;
 }
 
 struct Range {
@@ -128,51 +123,21 @@ NamedText split_name(std::string_view text, std::span<const std::string> names) 
 }
 
 InputTensors gather_inputs(const std::vector<ExpectedTensor>& expected, const InputOptions& options, const std::string& where) {
-  std::vector<std::string> names;
-  for (const ExpectedTensor& tensor : expected) names.push_back(tensor.name);
-  std::vector<std::optional<Tensor>> values(expected.size());
-  const auto give = [&](size_t i, Tensor tensor) {
-    if (values[i]) usage("invalid-argument", where, "input `" + names[i] + "` is given twice");
-    values[i] = std::move(tensor);
-  };
+  GivenInputs given(expected, where);
   // Named ones first, so that the others fill the places that are left, in order.
   std::vector<std::string> in_order;
   for (const std::string& text : options.inputs) {
-    const NamedText named = split_name(text, names);
-    const bool takes_name = !named.name.empty();
-    if (!takes_name && named.rest.ends_with(".npz")) {
-      for (auto& [name, tensor] : read_npz(named.rest)) {
-        const auto at = std::find(names.begin(), names.end(), name);
-        if (at == names.end())
-          usage("unknown-input", named.rest, "array `" + name + "` is no input of the model", "inputs are " + list_of(expected));
-        give(static_cast<size_t>(at - names.begin()), tensor);
-      }
-    } else if (takes_name) {
-      const auto at = std::find(names.begin(), names.end(), named.name);
-      give(static_cast<size_t>(at - names.begin()), read_tensor_file(named.rest));
-    } else {
-      in_order.push_back(named.rest);
-    }
+    if (!given.give_by_name(text, options.other_arrays)) in_order.push_back(text);
   }
-  for (const std::string& path : in_order) {
-    // `nme=x.npy` would otherwise be a file that is not found.
-    const size_t equals = path.find('=');
-    const bool looks_named = equals != std::string::npos && path.find('/') > equals;
-    if (looks_named)
-      usage("unknown-input", where, "`" + path.substr(0, path.rfind('=')) + "` is no input of the model",
-            "inputs are " + list_of(expected));
-    const auto free = std::find_if(values.begin(), values.end(), [](const auto& value) { return !value.has_value(); });
-    if (free == values.end())
-      usage("invalid-argument", where, "`" + path + "` is one input too many, the model has " + std::to_string(names.size()));
-    *free = read_tensor_file(path);
-  }
+  for (const std::string& path : in_order) given.give_next(path);
+  std::vector<std::optional<Tensor>> values = given.finish();
   std::vector<Diagnostic> missing;
   InputTensors result;
-  const std::vector<std::optional<Range>> ranges = parse_ranges(expected, names, options, where);
+  const std::vector<std::optional<Range>> ranges = parse_ranges(expected, given.names(), options, where);
   for (size_t i = 0; i < values.size(); ++i) {
     const ExpectedTensor& wanted = expected[i];
     if (values[i] && ranges[i])
-      usage("invalid-argument", where, "--range is about random elements, but `" + names[i] + "` is given with --input");
+      usage("invalid-argument", where, "--range is about random elements, but `" + wanted.name + "` is given with --input");
     if (!values[i] && options.random) values[i] = random_tensor(wanted, ranges[i], options.seed, i, &result.drawn.emplace_back());
     if (values[i]) {
       result.tensors.push_back(*values[i]);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,9 +33,10 @@ struct ExpectedTensor {
 };
 
 struct InputOptions {
-  std::vector<std::string> inputs;  ///< --input: `path`, `name=path`, or an .npz whose arrays match names
-  bool random = false;              ///< what is not given is random
-  std::vector<std::string> ranges;  ///< --range: `name=low:high`, what random elements of an input are drawn from
+  std::vector<std::string> inputs;     ///< --input: `path`, `name=path`, or an .npz whose arrays match names
+  std::set<std::string> other_arrays;  ///< names that an .npz may hold beside inputs: what it is expected to give
+  bool random = false;                 ///< what is not given is random
+  std::vector<std::string> ranges;     ///< --range: `name=low:high`, what random elements of an input are drawn from
   uint64_t seed = 0;
 };
 
@@ -54,8 +56,8 @@ struct InputTensors {
   std::vector<Drawn> drawn;     ///< those that are random
 };
 
-/// Values for all of `expected`. Errors (usage): a name that is no input, an input given twice, too many; all missing ones at once; a range that is none,
-/// or of an input that is not random. Dtypes and shapes are checked by who runs the model.
+/// Values for all of `expected`. Errors (usage): a name that is no input, an input given twice, too many; all that have another dtype
+/// or shape at once, each with its file; all missing ones at once; a range that is none, or of an input that is not random.
 InputTensors gather_inputs(const std::vector<ExpectedTensor>& expected, const InputOptions& options, const std::string& where);
 
 }  // namespace tcc::driver

@@ -16,6 +16,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -90,7 +91,7 @@ class Pool {
   void submit(const std::shared_ptr<Job>& job, int helpers) {
     {
       std::lock_guard lock(mutex_);
-      for (; num_workers_ < helpers; ++num_workers_) std::thread([this] { serve(); }).detach();
+      for (; num_workers_ < helpers; ++num_workers_) start_thread([this] { serve(); }).detach();
       jobs_.push_back(job);
     }
     wake_.notify_all();
@@ -166,6 +167,15 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   const std::exception_ptr exception = job->wait();
   pool.remove(job);
   if (exception) std::rethrow_exception(exception);
+}
+
+std::thread start_thread(std::function<void()> body) {
+  try {
+    return std::thread(std::move(body));
+  } catch (const std::system_error& error) {
+    throw Error(ExitCode::environment, "thread-limit", "", "the system refuses to start a thread: " + error.code().message(),
+                "use fewer with -j 1, or raise the limits (`ulimit -u`, `ulimit -v`)");
+  }
 }
 
 }  // namespace tcc

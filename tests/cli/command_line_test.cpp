@@ -199,8 +199,8 @@ TEST_F(CommandLine, WeightsGoBesideTheText) {
   EXPECT_TRUE(folder_.read("p.prims").starts_with("weights \"p.prims.safetensors\"\n"));
   EXPECT_FALSE(read_safetensors(folder_ / "p.prims.safetensors").tensors.empty());
   // From there to the same library, byte for byte, as from the graph.
-  good("--from=prims p.prims -o a.so");
-  good("--from=graph small.graph -o b.so");
+  good("--from=prims p.prims -o a.so --soname=none");
+  good("--from=graph small.graph -o b.so --soname=none");
   EXPECT_EQ(shell("cmp a.so b.so").exit_code, 0);
   const std::string text = good("--from=graph small.graph --emit=graph --emit-weights=w.safetensors");
   EXPECT_TRUE(text.starts_with("weights \"w.safetensors\"\n")) << text;
@@ -240,7 +240,7 @@ TEST_F(CommandLine, PassesRunAlone) {
 TEST_F(CommandLine, SameInputsGiveTheSameBytes) {
   for (const char* model : {"$MODELS/mnist_cnn/dynamo.onnx", "$MODELS/bert_tiny/legacy.onnx"}) {
     good(std::string(model) + " -j 1 -o a.so");
-    good(std::string(model) + " -j 3 -o sub.so");
+    good(std::string(model) + " -j 3 -o sub.so --soname=a.so");
     EXPECT_EQ(shell("cmp a.so sub.so").exit_code, 0) << model;
   }
 }
@@ -251,6 +251,19 @@ TEST_F(CommandLine, NeedsOnlyTheCLibrary) {
       "readelf --dynamic --wide small.so | grep NEEDED | grep -vE "
       "'\\[(libc\\.so\\.6|libm\\.so\\.6|libpthread\\.so\\.0|libdl\\.so\\.2)\\]'");
   EXPECT_EQ(result.out, "");
+}
+
+TEST_F(CommandLine, TheLibraryIsAskedForByItsFileName) {
+  const auto soname = [&](const std::string& file) {
+    return shell("readelf --dynamic --wide " + file + " | sed -n 's/.*SONAME.*\\[\\(.*\\)\\]/\\1/p'").out;
+  };
+  shell("mkdir sub");
+  good("--from=graph small.graph -o sub/libsmall.so");
+  EXPECT_EQ(soname("sub/libsmall.so"), "libsmall.so\n");
+  good("--from=graph small.graph -o small.so --soname=libsmall.so.1");
+  EXPECT_EQ(soname("small.so"), "libsmall.so.1\n");
+  good("--from=graph small.graph -o small.so --soname=none");
+  EXPECT_EQ(soname("small.so"), "");
 }
 
 TEST_F(CommandLine, EqualBodiesAreCompiledOnce) {

@@ -136,11 +136,21 @@ TEST_F(Errors, RunTime) {
   expect(run, 2,
          "small.so: error: input `x` (f32[4, 3]) is not given [missing-input]\nsmall.so: help: give each with --input NAME=FILE, or "
          "--random for random values");
-  expect(run + "--input double.npy", 2, "small.so: error: input `x`: dtype is f64, expected f32 [invalid-argument]");
-  expect(run + "--input rank.npy", 2,
-         "small.so: error: input `x`: rank is 3 (shape [4, 3, 1]), expected 2 (shape [4, 3]) [invalid-argument]");
-  expect(run + "--input size.npy", 2,
-         "small.so: error: input `x`: axis 1 is 5, expected 3: shape is [4, 5], expected [4, 3] [invalid-argument]");
+  expect(run + "--input double.npy", 2,
+         "double.npy: error: input `x` is f64[4, 3], expected f32[4, 3] [invalid-argument]\ndouble.npy: help: convert it in Python: "
+         "x.astype(np.float32)");
+  expect(
+      run + "--input rank.npy", 2,
+      "rank.npy: error: input `x` is f32[4, 3, 1], expected f32[4, 3] [invalid-argument]\nrank.npy: help: it has as many elements as are "
+      "expected: reshape it");
+  expect(
+      run + "--input size.npy", 2,
+      "size.npy: error: input `x` is f32[4, 5], expected f32[4, 3] [invalid-argument]\nsize.npy: help: sizes are fixed when the model is "
+      "compiled: give what it was compiled for, or compile it with other --shapes");
+  write_npz(folder_ / "two.npz", {{"x", Tensor(DType::i64, {4, 3})}});
+  expect(run + "--input two.npz", 2,
+         "two.npz: error: array `x` is i64[4, 3], expected f32[4, 3] [invalid-argument]\ntwo.npz: help: convert it in Python: "
+         "x.astype(np.float32)");
   expect(run + "--input z=x.npy", 2, "small.so: error: `z` is no input of the model [unknown-input]\nsmall.so: help: inputs are `x`");
   expect(run + "--input names.npz", 2,
          "names.npz: error: array `z` is no input of the model [unknown-input]\nnames.npz: help: inputs are `x`");
@@ -150,8 +160,7 @@ TEST_F(Errors, RunTime) {
   expect("run small.so --device tpu", 2,
          "tcc: error: --device=tpu: there is no such choice [invalid-argument]\ntcc: help: choices are auto, cpu, cuda");
   expect("run small.graph --random", 5,
-         "small.graph: error: cannot be loaded: ./small.graph: invalid ELF header [unusable-library]\nsmall.graph: help: `tcc run` takes "
-         "the .so that `tcc -o` wrote");
+         "small.graph: error: is no shared library [unusable-library]\nsmall.graph: help: this verb takes the .so that `tcc -o` wrote");
   expect("run missing.so --random", 5, "missing.so: error: cannot be opened: No such file or directory [unusable-library]");
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <thread>
 
 namespace tcc {
 
@@ -12,5 +13,8 @@ int num_threads();
 /// Calls body(begin, end) over disjoint chunks that cover [0, count), at least `grain` each, possibly on several threads; returns when
 /// all are done. The first exception of a chunk is rethrown. A call from inside a body runs serially.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
+
+/// A thread. Error (environment, thread-limit) when the system refuses it: a limit of processes or of memory.
+std::thread start_thread(std::function<void()> body);
 
 }  // namespace tcc
