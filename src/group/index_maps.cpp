@@ -5,11 +5,37 @@
 
 #include <algorithm>
 
+#include "tcc/graph/limits.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::group {
 
 using loop::Index;
+
+namespace {
+
+/// Terms of an index, those inside its divisions too: each reshape between transposes may double them.
+constexpr int kMaxTerms = 20'000;
+
+bool has_terms_left(const Index& index, int& left) {
+  for (const loop::Term& term : index.terms()) {
+    if (--left < 0 || (term.atom.operand && !has_terms_left(*term.atom.operand, left))) return false;
+  }
+  return true;
+}
+
+Indices bounded(Indices indices, const Node& view) {
+  int left = kMaxTerms;
+  for (const Index& index : indices) {
+    if (!has_terms_left(index, left)) {
+      throw RuleError{"too-complex", "the index of `" + view.result()->name + "` has more than " + std::to_string(kMaxTerms) +
+                                         " terms: too many transposes and reshapes in a row, which do not become one"};
+    }
+  }
+  return indices;
+}
+
+}  // namespace
 
 Indices reshape_indices(const Indices& at, const Shape& from, const Shape& to) {
   Indices result(to.size());
@@ -53,7 +79,7 @@ Indices pull_back(const Node& view, const Indices& at) {
       for (size_t i = 0; i < operand.size(); ++i) to[i] = operand[i] == 1 ? Index(0) : at[static_cast<size_t>(dims[i])];
       return to;
     }
-    case Op::reshape_: return reshape_indices(at, result, operand);
+    case Op::reshape_: return bounded(reshape_indices(at, result, operand), view);
     case Op::transpose_: {
       const auto& permutation = view.attrs.get_ints("permutation");
       for (size_t i = 0; i < operand.size(); ++i) to[static_cast<size_t>(permutation[i])] = at[i];
@@ -78,7 +104,7 @@ Indices pull_back(const Node& view, const Indices& at) {
 Indices push_forward(const Node& view, const Indices& at) {
   const Shape operand = view.operand(0)->type.shape();
   switch (view.op) {
-    case Op::reshape_: return reshape_indices(at, operand, view.result()->type.shape());
+    case Op::reshape_: return bounded(reshape_indices(at, operand, view.result()->type.shape()), view);
     case Op::transpose_: {
       const auto& permutation = view.attrs.get_ints("permutation");
       Indices to(operand.size());

@@ -172,6 +172,22 @@ TEST_P(WideNodes, CodeIsBounded) {
   }
 }
 
+// Transposes and reshapes that do not become one: an index of bounded size, or an error.
+TEST_P(WideNodes, ViewsInARowAreBounded) {
+  for (const int count : {4, 10, 200}) {
+    Graph graph("views");
+    Builder b(graph, graph.body, {});
+    Value* x = graph.add_input("x", Type(DType::f32, {4, 6}));
+    for (int i = 0; i < count; ++i) x = b.reshape(b.transpose(x, {1, 0}), {4, 6});
+    graph.add_output(x, "y");
+    std::string kind;
+    try {
+      plan_of(graph);
+    } catch (const RuleError& error) { kind = error.kind; }
+    EXPECT_EQ(kind, count < 100 ? "" : "too-complex");
+  }
+}
+
 // What no device can hold or launch is an error of the model, which names the tensors.
 TEST_P(WideNodes, ImpossibleSizesAreRefused) {
   const auto message = [&](const char* text) {
