@@ -33,7 +33,7 @@ constexpr Kind kKinds[] = {{"models", attack_model, true},
                            {"texts", attack_text, true},
                            {"schedules", attack_schedule, false},
                            {"arrays", attack_array, true},
-                           {"libraries", attack_library, false}};
+                           {"libraries", attack_library, true}};
 
 struct Options {
   uint64_t seed = 1;

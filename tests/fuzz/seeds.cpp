@@ -319,8 +319,8 @@ class Maker {
     for (const int64_t extent : x.shape()) proto.add_dims(extent);
     proto.set_raw_data(x.bytes(), static_cast<size_t>(x.size_bytes()));
     seeds_.tensor_file = proto.SerializeAsString();
-    const Outcome help = attack::run({tcc_, "run", "--help"}, folder_.string());
-    seeds_.checks_libraries = help.output.find("--check") != std::string::npos;
+    const Outcome whole = attack::run({tcc_, "run", "good.so", "--check", "--random", "--device=cpu", "--threads=1"}, folder_.string());
+    seeds_.library_output = whole.output;
   }
 
   std::string tcc_;

@@ -27,7 +27,7 @@ struct Seeds {
   // A library of one input, one that trains, and files for them.
   std::string library, training_library;
   std::string npy, npz, tensor_file, state;
-  bool checks_libraries = false;  ///< tcc run has --check
+  std::string library_output;  ///< what `tcc run` prints of the library, whole, on the inputs that attack_library() asks for
 };
 
 /// Makes all seeds in `folder` with the program.
