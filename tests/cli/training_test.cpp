@@ -160,8 +160,8 @@ TEST_F(Training, ProductsComeBackIn) {
   for (const char* kind : {"remat", "header", "manifest"})
     EXPECT_FALSE(folder_.read(std::string("small.") + (kind[0] == 'r' ? "cpu." : "") + kind).empty()) << kind;
   EXPECT_TRUE(folder_.read("small.cpu.remat").starts_with("remat @small mode auto peak "));
-  good("--from=graph small.joint --target=cpu --mode=grad -o joint.so");
-  good("--from=prims small.prims --target=cpu --mode=grad -o prims.so");
+  good("--from=graph small.joint --target=cpu --mode=grad -o joint.so --soname=whole.so");
+  good("--from=prims small.prims --target=cpu --mode=grad -o prims.so --soname=whole.so");
   for (const char* name : {"joint.so", "prims.so"})
     EXPECT_EQ(run_shell(std::string("cmp whole.so ") + name, folder_.path()).exit_code, 0) << name;
   EXPECT_NE(good("verify --from=graph small.joint --mode=grad --device cpu").find("\nw1: gradient "), std::string::npos);
