@@ -182,6 +182,7 @@ constexpr std::array kPrimitives = {
           const int64_t parts = a.number("of parts");
           return loop::split_reduce(unit, accumulator, parts, a.integer("multiple", 0));
         }},
+    Row{"sum_apart", [](const Unit& unit, Arguments& a) { return loop::sum_apart(unit, a.name("a loop")); }},
 };
 
 }  // namespace

@@ -14,6 +14,7 @@ Schedule choose(const loop::Unit& unit, const Target& target) {
     if (target.kind == Target::Kind::cpu) choose_cpu_nest(chooser, nest);
     else choose_cuda_nest(chooser, nest);
   }
+  shorten_sums(chooser);
   return chooser.take();
 }
 

@@ -16,7 +16,8 @@ namespace tcc::schedule {
 
 using namespace tcc::loop;
 
-void CpuNest::run(bool may_spread) {
+void CpuNest::run(bool may_spread, bool may_share) {
+  may_share_ = may_share;
   const Loop& loop = std::get<Loop>(c_.find(first_).node);
   const NestKind kind = kind_of(loop);
   if (kind == NestKind::contraction && may_spread && spread_window(loop)) return;

@@ -17,7 +17,7 @@ class CpuNest {
  public:
   CpuNest(Chooser& chooser, std::string first) : c_(chooser), first_(std::move(first)) {}
 
-  void run(bool may_spread = true);
+  void run(bool may_spread = true, bool may_share = true);
 
  private:
   const loop::Loop& nest() const { return std::get<loop::Loop>(c_.find(dims_[0]).node); }
@@ -61,6 +61,9 @@ class CpuNest {
   void keep_costly();
   static int count_costly(const loop::Unit& unit);
   void reduction();
+  /// A reduce of which there are too few to keep the pool busy is cut into parts, a nest of their own; both nests are scheduled then. `items`: how many
+  /// there are as it is.
+  bool share_out(const std::string& last_reduced, int64_t items);
   void ordered();
 
   // Contractions: choose_cpu_contract.cpp; those that read windows of an image: choose_cpu_window.cpp.
@@ -119,6 +122,7 @@ class CpuNest {
   Chooser& c_;
   std::string first_;
   std::vector<std::string> dims_;
+  bool may_share_ = true;
   double work_ns_ = 0;
   int64_t lanes_ = 8;
   bool costly_ = false;

@@ -13,6 +13,8 @@ namespace {
 
 /// Loops over a row that run so few vectors are unrolled.
 constexpr int64_t kShortLoop = 4;
+/// A part of a reduce that is shared out has so many terms at least.
+constexpr int64_t kShortestPart = 4096;
 /// A row kept between loops must fit on the stack with room to spare.
 constexpr int64_t kKeptBytes = 16 << 10;
 
@@ -136,6 +138,8 @@ void CpuNest::reduction() {
   }
   const loop::Dim across = nest().dims.back();
   const int outside = contiguity(accesses_of(nest().body), across.var.get());
+  const int64_t vectors_across = outside > inside && across.var->extent >= 4 ? width(across.var->extent, lanes_, true) : 1;
+  if (reduces.size() == 1 && share_out(reduces[0], iterations(nest().dims) / vectors_across)) return;
   const bool flat =
       reduces.size() == 1 || std::all_of(reduces.begin(), reduces.end(), [&](const std::string& name) { return is_plain(c_.find(name)); });
   if (flat && longest >= lanes_ && (inside > outside || across.var->extent < 4)) {
@@ -155,6 +159,35 @@ void CpuNest::reduction() {
   } else {
     parallelize(dims_);
   }
+}
+
+bool CpuNest::share_out(const std::string& last_reduced, int64_t items) {
+  const auto* reduce = std::get_if<Reduce>(&c_.find(last_reduced).node);
+  const bool direct =
+      std::any_of(nest().body.begin(), nest().body.end(), [&](const Stmt& stmt) { return std::get_if<Reduce>(&stmt.node) == reduce; });
+  if (!may_share_ || !direct || reduce->combine || reduce->where) return false;
+  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work_ns_ / kItemNs), 1, kMaxItems);
+  const std::string cut = reduce->dims.front().var->name;
+  const int64_t extent = c_.extent(cut);
+  int64_t parts = std::min({wanted / std::max<int64_t>(items, 1), iterations(reduce->dims) / kShortestPart, extent});
+  if (parts < 2) return false;
+  int64_t even = parts;
+  while (even > parts / 2 && extent % even != 0) even--;
+  std::string sum = reduce->states[0].result->name, first = cut + "_0";
+  if (even > parts / 2 && even > 1) {
+    parts = even;
+  } else {  // what is left over goes to the nest that joins the parts
+    const int64_t length = extent / parts;
+    c_.split(cut, length);
+    c_.peel(cut + "_1");
+    sum = std::get<Reduce>(c_.find(first).node).states[0].result->name;
+    parts = c_.extent(first);
+    first += "_0";
+  }
+  c_.add("split_reduce", {Chooser::arg(sum), Chooser::arg(parts)});
+  CpuNest(c_, first).run(false, false);
+  CpuNest(c_, dims_[0]).run(false, false);
+  return true;
 }
 
 void CpuNest::ordered() {

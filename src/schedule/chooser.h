@@ -70,6 +70,8 @@ enum class NestKind : uint8_t {
 NestKind kind_of(const loop::Loop& nest);
 
 void choose_cpu_nest(Chooser& chooser, const std::string& first_dim);
+/// Takes sums of many terms in a row apart, in all nests: long_sums.cpp.
+void shorten_sums(Chooser& chooser);
 void choose_cuda_nest(Chooser& chooser, const std::string& first_dim);
 
 }  // namespace tcc::schedule

@@ -15,7 +15,10 @@
 
 namespace tcc::codegen {
 
-HostKernel::HostKernel(const std::string& kernel_text, int optimization) : kernel_(loop::parse_kernel(kernel_text, "test")) {
+HostKernel::HostKernel(const std::string& kernel_text, int optimization)
+    : HostKernel(loop::parse_kernel(kernel_text, "test"), optimization) {}
+
+HostKernel::HostKernel(loop::Kernel kernel, int optimization) : kernel_(std::move(kernel)) {
   Options options;
   options.target = kernel_.target;
   options.optimization = optimization;

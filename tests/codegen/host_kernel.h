@@ -13,6 +13,7 @@ namespace tcc::codegen {
 class HostKernel {
  public:
   explicit HostKernel(const std::string& kernel_text, int optimization = 2);
+  explicit HostKernel(loop::Kernel kernel, int optimization = 2);
   ~HostKernel();
   HostKernel(const HostKernel&) = delete;
   HostKernel& operator=(const HostKernel&) = delete;

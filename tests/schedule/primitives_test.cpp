@@ -228,6 +228,21 @@ const Case kCases[] = {
           map %i in 1 bind(serial) {
             %s: f32 = reduce sum %part in 10 bind(serial) { yield load %s.parts[%part, %i] }
             store %s, %r0[%i] } })"},
+    {"SumApartNestsReducesAndLeavesLanesOutside",
+     R"(unit (%a0: f32[100]) -> (%r0: f32[1]) { map %i in 1 {
+          %s: f32 = reduce sum %k in 100 { %x: f32 = load %a0[%k]
+            yield %x }
+          store %s, %r0[%i] } })",
+     "split(k, 4) vectorize(k_1) split(k_0, 10) peel(k_0_1) sum_apart(k_0_0)",
+     R"(unit (%a0: f32[100]) -> (%r0: f32[1]) { map %i in 1 bind(serial) {
+          %s.main: f32 = reduce sum %k_0_0 in 2 bind(serial), %k_1 in 4 bind(vector) {
+            %s.apart: f32 = reduce sum %k_0_1 in 10 bind(serial) { %x: f32 = load %a0[%k_0_0 * 40 + %k_0_1 * 4 + %k_1]
+              yield %x }
+            yield %s.apart }
+          %s: f32 = reduce sum init(%s.main) %k_0_1.tail in 5 bind(serial), %k_1.tail in 4 bind(vector) {
+            %x.tail: f32 = load %a0[%k_0_1.tail * 4 + %k_1.tail + 80]
+            yield %x.tail }
+          store %s, %r0[%i] } })"},
     {"SkipZerosGuardsProducts",
      R"(unit (%a0: f32[2], %a1: f32[3, 4]) -> (%r0: f32[4]) { map %i in 4 {
           %s: f32 = reduce sum %k in 3 { %x: f32 = load %a0[(%i + %k) / 2] else 0.0

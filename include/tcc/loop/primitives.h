@@ -55,5 +55,7 @@ Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind);
 /// A reduce over one long dim -> partial results of `parts` pieces in a temporary, then a nest that combines them. With `multiple` the pieces are multiples
 /// of it, and the last one reads zeros past the end: for sums of products of which both factors end there.
 Unit split_reduce(const Unit& unit, const std::string& accumulator, int64_t parts, int64_t multiple = 0);
+/// What the dims of a reduce inside `dim` give, those over lanes and threads excepted, is reduced by itself and then joins the rest.
+Unit sum_apart(const Unit& unit, const std::string& dim);
 
 }  // namespace tcc::loop

@@ -15,7 +15,7 @@
 
 namespace tcc::schedule {
 
-/// Names of the vocabulary: split fuse reorder tile bind vectorize unroll online keep stage pipeline reduce_across split_reduce compute_at tensorize epilogue skip_zeros.
+/// Names of the vocabulary: split fuse reorder tile bind vectorize unroll online keep stage pipeline reduce_across split_reduce sum_apart compute_at tensorize epilogue skip_zeros.
 /// Arguments in order: names (of loop variables, scalars, buffers, or words such as `block`), integers, or key=value.
 struct Argument {
   std::string key;  ///< empty: positional
