@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "host_kernel.h"
 
@@ -193,6 +194,101 @@ TEST(X86, ExtremesKeepNaNAndOrderTheZeros) {
       }
     }
   }
+}
+
+/// One kernel that converts `x` to each of `to`, beside Tensor::cast_to, bit for bit (any NaN for a NaN).
+void expect_converted(const Tensor& x, const std::vector<DType>& to) {
+  const std::string from(name_of(x.dtype())), n = std::to_string(x.count()), rows = std::to_string(x.count() / 8);
+  std::string params, body;
+  for (size_t i = 0; i < to.size(); ++i) {
+    const std::string y = "%y" + std::to_string(i);
+    params += (i == 0 ? "" : ", ") + y + ": " + std::string(name_of(to[i])) + "[" + n + "]";
+    body += "store cast<" + std::string(name_of(to[i])) + ">(load %x[%i * 8 + %l]), " + y + "[%i * 8 + %l]\n";
+  }
+  HostKernel kernel("kernel #k target x86-64-v3 grid " + rows + " threads 1 shared 0 (%x: " + from + "[" + n + "]) -> (" + params +
+                    ") { map %i in " + rows + " bind(threads), %l in 8 bind(vector) { " + body + "} }");
+  std::vector<Tensor> tensors{Tensor(x.dtype(), x.shape())};
+  std::memcpy(tensors[0].mutable_bytes(), x.bytes(), static_cast<size_t>(x.size_bytes()));
+  for (DType dtype : to) tensors.emplace_back(dtype, x.shape());
+  kernel.run(tensors);
+  for (size_t i = 0; i < to.size(); ++i) {
+    const Tensor expected = x.cast_to(to[i]);
+    for (int64_t k = 0; k < x.count(); ++k) {
+      ASSERT_PRED2(same_value, tensors[i + 1].as_double(k), expected.as_double(k))
+          << from << " to " << name_of(to[i]) << " of " << x.as_double(k);
+    }
+  }
+}
+
+Tensor of_bits(DType dtype, int64_t count) {
+  Tensor tensor(dtype, {count});
+  if (size_bits(dtype) == 16)
+    for (int64_t i = 0; i < count; ++i) reinterpret_cast<uint16_t*>(tensor.mutable_bytes())[i] = static_cast<uint16_t>(i);
+  else
+    for (int64_t i = 0; i < count; ++i) reinterpret_cast<uint8_t*>(tensor.mutable_bytes())[i] = static_cast<uint8_t>(i);
+  return tensor;
+}
+
+const std::vector<DType> kFloat8{DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz};
+
+TEST(X86, ConvertsEveryBitPatternOfNarrowFloats) {
+  std::vector<DType> all = kFloat8;
+  all.insert(all.end(), {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i32, DType::i64, DType::i4,
+                         DType::u4, DType::boolean});
+  for (DType dtype : kFloat8) expect_converted(of_bits(dtype, 256), all);
+  for (DType dtype : {DType::f16, DType::bf16}) expect_converted(of_bits(dtype, 65536), kFloat8);
+}
+
+/// f32 around every number of an 8-bit float and every midpoint between two, and over all exponents; and whole numbers.
+TEST(X86, RoundsToFloat8AsTheInterpreterDoes) {
+  std::vector<float> values{NAN, -NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 1e-45f, -1e-45f};
+  for (DType dtype : kFloat8) {
+    for (int code = 0; code < 256; ++code) {
+      const float at = f8_to_f32(dtype, static_cast<uint8_t>(code)), after = f8_to_f32(dtype, static_cast<uint8_t>(code + 1));
+      for (float v : {at, (at + after) / 2}) {
+        for (float w : {v, std::nextafter(v, INFINITY), std::nextafter(v, -INFINITY)}) values.push_back(w);
+      }
+    }
+  }
+  uint32_t bits = 1;
+  for (int i = 0; i < 100000; ++i, bits = bits * 1664525 + 1013904223) {
+    float v;
+    std::memcpy(&v, &bits, 4);
+    values.push_back(v);
+  }
+  while (values.size() % 8 != 0) values.push_back(0);
+  Tensor single(DType::f32, {static_cast<int64_t>(values.size())}), integers(DType::i32, {1024});
+  std::memcpy(single.mutable_bytes(), values.data(), values.size() * 4);
+  for (int64_t i = 0; i < 1024; ++i) integers.set_int64(i, (i - 512) * (i % 5 == 0 ? 997 : 1));
+  expect_converted(single, kFloat8);
+  expect_converted(single.cast_to(DType::f64), kFloat8);
+  expect_converted(integers, kFloat8);
+}
+
+/// Odd numbers of elements, and items that share a byte; what lies beside them stays.
+TEST(X86, PacksFourBitIntegers) {
+  for (const std::string d : {"i4", "u4"}) {
+    expect_as_interpreted(
+        "kernel #k target x86-64-v3 grid 7 threads 1 shared 0 (%x: f32[7, 3], %w: " + d + "[7, 3], %q: i32[7, 3]) -> (%y: " + d +
+        "[7, 3], %v: f32[7, 3], %s: " + d + "[7, 3], %z: " + d + "[7, 3]) { map %i in 7 bind(threads), %j in 3 bind(serial) {" +
+        "store cast<" + d + ">(mul(load %x[%i, %j], 6.0)), %y[%i, %j]; store cast<f32>(load %w[%i, %j]), %v[%i, %j]\n" +
+        "store add(load %w[%i, %j], cast<" + d + ">(load %q[%i, %j])), %s[%i, %j]; store load %w[-%i + 6, -%j + 2], %z[%i, %j] } }");
+    expect_as_interpreted(
+        "kernel #k target x86-64-v3 grid 5 threads 1 shared 0 (%w: " + d + "[5, 13], %n: i64[13]) -> (%y: " + d + "[5, 13], %g: " + d +
+        "[5, 13]) { map %i in 5 bind(threads), %j in 2 bind(serial), %l in 8 bind(vector) where lt(index(%j * 8 + %l), 13) {" +
+        "store load %w[%i, %j * 8 + %l], %y[%i, %j * 8 + %l]; %m: i64 = load %n[%j * 8 + %l]; store load %w[%i, %m] else " + d +
+        "(3), %g[%i, %j * 8 + %l] } }");
+  }
+}
+
+TEST(X86, ReadsBoolsAsBytes) {
+  expect_as_interpreted(
+      R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: bool[16], %u: u8[16]) -> (%y: u8[16], %i: i8[16], %b: bool[16]) {
+    map %j in 2 bind(serial), %l in 8 bind(vector) {
+      store bitcast<u8>(load %x[%j * 8 + %l]), %y[%j * 8 + %l]
+      store bitcast<i8>(load %x[%j * 8 + %l]), %i[%j * 8 + %l]
+      store bitcast<bool>(and(load %u[%j * 8 + %l], u8(1))), %b[%j * 8 + %l]
+    } })");
 }
 
 }  // namespace

@@ -12,6 +12,9 @@ namespace tcc::codegen {
 llvm::Value* Emitter::emit_expr(const loop::ExprPtr& expr) {
   switch (expr->kind) {
     case loop::Expr::Kind::constant:
+      if (is_float8(expr->dtype)) return builder_.getInt8(f32_to_f8(expr->dtype, static_cast<float>(expr->float_value)));
+      if (expr->dtype == DType::bf16 && !has_bf16_conversions())
+        return builder_.getInt16(f32_to_bf16(static_cast<float>(expr->float_value)));
       if (is_float(expr->dtype)) return llvm::ConstantFP::get(register_type(expr->dtype), expr->float_value);
       return llvm::ConstantInt::get(register_type(expr->dtype), static_cast<uint64_t>(expr->int_value), is_signed_integer(expr->dtype));
     case loop::Expr::Kind::index: {
@@ -41,6 +44,8 @@ llvm::Value* Emitter::emit_op(const loop::Expr& expr) {
   switch (expr.op) {
     case Op::cast_: return emit_cast(args[0], operand, expr.dtype);
     case Op::bitcast_: {
+      if (operand == DType::boolean || expr.dtype == DType::boolean)  // a bit in a register, a byte to other dtypes
+        return operand == expr.dtype ? args[0] : operand == DType::boolean ? to_memory(args[0], operand) : from_memory(args[0], expr.dtype);
       llvm::Type* type = register_type(expr.dtype);
       if (varies(args[0])) type = llvm::VectorType::get(type, llvm::cast<llvm::VectorType>(args[0]->getType()));
       return builder_.CreateBitCast(args[0], type);
@@ -50,7 +55,7 @@ llvm::Value* Emitter::emit_op(const loop::Expr& expr) {
     default: break;
   }
   unify(args);
-  if (operand == DType::f16 || operand == DType::bf16) {  // computed in f32, rounded to the operands' dtype
+  if (compute_dtype(operand) != operand) {  // narrower than f32: computed in f32, rounded to the operands' dtype
     for (llvm::Value*& arg : args) arg = emit_cast(arg, operand, DType::f32);
     llvm::Value* result = emit_arithmetic(expr.op, DType::f32, args);
     return expr.dtype == DType::boolean ? result : emit_cast(result, DType::f32, expr.dtype);
@@ -223,12 +228,11 @@ llvm::Value* Emitter::emit_cast(llvm::Value* value, DType from, DType to) {
   auto lanes_of = [&](llvm::Type* element) -> llvm::Type* {
     return varies(value) ? llvm::VectorType::get(element, llvm::cast<llvm::VectorType>(value->getType())) : element;
   };
-  if (size_bits(from) < 8 || size_bits(to) < 8 || (is_float(from) && size_bits(from) == 8) || (is_float(to) && size_bits(to) == 8)) {
-    fail("conversion between " + std::string(name_of(from)) + " and " + std::string(name_of(to)) + " in a kernel");
-  }
+  if (is_float8(from)) return emit_cast(float8_to_float(value, from), DType::f32, to);
+  if (is_float8(to)) return float_to_float8(emit_cast(value, from, DType::f32), to);
   if (from == DType::bf16 && !has_bf16_conversions()) {  // the upper half of an f32
     llvm::Type* i32 = lanes_of(builder_.getInt32Ty());
-    llvm::Value* bits = builder_.CreateZExt(builder_.CreateBitCast(value, lanes_of(builder_.getInt16Ty())), i32);
+    llvm::Value* bits = builder_.CreateZExt(value, i32);
     llvm::Value* single =
         builder_.CreateBitCast(builder_.CreateShl(bits, llvm::ConstantInt::get(i32, 16)), lanes_of(builder_.getFloatTy()));
     return emit_cast(single, DType::f32, to);
@@ -242,8 +246,7 @@ llvm::Value* Emitter::emit_cast(llvm::Value* value, DType from, DType to) {
     llvm::Value* rounded = builder_.CreateAdd(bits, builder_.CreateAdd(odd, constant(0x7fff)));
     llvm::Value* quiet = builder_.CreateOr(bits, constant(0x400000));
     llvm::Value* chosen = builder_.CreateSelect(builder_.CreateFCmpUNO(single, single), quiet, rounded);
-    llvm::Value* half = builder_.CreateTrunc(builder_.CreateLShr(chosen, constant(16)), lanes_of(builder_.getInt16Ty()));
-    return builder_.CreateBitCast(half, lanes_of(builder_.getBFloatTy()));
+    return builder_.CreateTrunc(builder_.CreateLShr(chosen, constant(16)), lanes_of(builder_.getInt16Ty()));
   }
   if (auto* pairs = llvm::dyn_cast<llvm::FixedVectorType>(value->getType());
       pairs && from == DType::bf16 && to == DType::f32 && pairs->getNumElements() % 2 == 0) {

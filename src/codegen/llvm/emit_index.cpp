@@ -165,6 +165,11 @@ llvm::Value* Emitter::element_pointer(const loop::Buffer& buffer, llvm::Value* o
   return builder_.CreateInBoundsGEP(memory_type(buffer.dtype), it->second, offset);
 }
 
+llvm::Value* Emitter::lane_offset(const Address& address, unsigned lane) {
+  if (address.offsets) return builder_.CreateExtractElement(address.offsets, lane);
+  return builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, lane * address.lane_stride));
+}
+
 llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& address, llvm::Value* mask, llvm::Value* passthrough) {
   llvm::Type* element = memory_type(buffer.dtype);
   auto element_size = static_cast<uint64_t>(size_bytes(buffer.dtype));
@@ -178,12 +183,11 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
     }
     return builder_.CreateSelect(all[2], all[0], all[1]);
   };
+  if (is_packed(buffer)) return with_passthrough(load_packed(buffer, address, mask));
   if (address.offsets || (address.lane_stride != 0 && address.lane_stride != 1)) {  // one scalar load a lane
     llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes_));
     for (unsigned lane = 0; lane < lanes_; ++lane) {
-      llvm::Value* offset =
-          address.offsets ? builder_.CreateExtractElement(address.offsets, lane)
-                          : builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, lane * address.lane_stride));
+      llvm::Value* offset = lane_offset(address, lane);
       if (mask) {
         llvm::Value* active = varies(mask) ? builder_.CreateExtractElement(mask, lane) : mask;
         offset = builder_.CreateSelect(active, offset, zero_of(offset));

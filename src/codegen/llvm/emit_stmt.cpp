@@ -39,21 +39,27 @@ llvm::Type* Emitter::register_type(DType dtype) {
     case DType::f32: return builder_.getFloatTy();
     case DType::f64: return builder_.getDoubleTy();
     case DType::f16: return builder_.getHalfTy();
-    case DType::bf16: return builder_.getBFloatTy();
+    case DType::bf16:  // without instructions for it, LLVM would round through a library that isn't there whatever is merely moved
+      if (!has_bf16_conversions()) return builder_.getInt16Ty();
+      return builder_.getBFloatTy();
     case DType::boolean: return builder_.getInt1Ty();
-    default: return builder_.getIntNTy(static_cast<unsigned>(size_bits(dtype)));
+    default: return builder_.getIntNTy(static_cast<unsigned>(size_bits(dtype)));  // of 8-bit floats the bits
   }
 }
 
-llvm::Type* Emitter::memory_type(DType dtype) { return dtype == DType::boolean ? builder_.getInt8Ty() : register_type(dtype); }
+llvm::Type* Emitter::memory_type(DType dtype) {
+  return dtype == DType::boolean || size_bits(dtype) < 8 ? builder_.getInt8Ty() : register_type(dtype);
+}
 
 llvm::Value* Emitter::from_memory(llvm::Value* value, DType dtype) {
-  if (dtype != DType::boolean) return value;
-  return builder_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
+  if (dtype == DType::boolean) return builder_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
+  if (size_bits(dtype) >= 8) return value;
+  llvm::Type* type = register_type(dtype);
+  return builder_.CreateTrunc(value, varies(value) ? llvm::VectorType::get(type, llvm::cast<llvm::VectorType>(value->getType())) : type);
 }
 
 llvm::Value* Emitter::to_memory(llvm::Value* value, DType dtype) {
-  if (dtype != DType::boolean) return value;
+  if (dtype != DType::boolean && size_bits(dtype) >= 8) return value;
   llvm::Type* type = builder_.getInt8Ty();
   return builder_.CreateZExt(value, varies(value) ? llvm::VectorType::get(type, llvm::cast<llvm::VectorType>(value->getType())) : type);
 }
@@ -258,6 +264,10 @@ void Emitter::emit_store(const loop::Store& store) {
   llvm::Value* value = to_memory(emit_expr(store.value), buffer.dtype);
   auto align = static_cast<uint64_t>(size_bytes(buffer.dtype));
   Address address = address_of(buffer, store.indices);
+  if (is_packed(buffer)) {
+    store_packed(buffer, address, value);
+    return;
+  }
   if (!address.offsets && address.lane_stride == 0) {  // one element; under a varying mask, of any active lane
     if (varies(value)) fail("lanes store different values to one element of %" + buffer.name);
     auto put = [&] { builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), alignment_at(buffer, address)); };
@@ -278,9 +288,7 @@ void Emitter::emit_store(const loop::Store& store) {
     }
   }
   for (unsigned lane = 0; lane < lanes_; ++lane) {
-    llvm::Value* offset = address.offsets
-                              ? builder_.CreateExtractElement(address.offsets, lane)
-                              : builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, lane * address.lane_stride));
+    llvm::Value* offset = lane_offset(address, lane);
     auto put = [&] {
       builder_.CreateAlignedStore(builder_.CreateExtractElement(value, lane), element_pointer(buffer, offset), llvm::Align(align));
     };

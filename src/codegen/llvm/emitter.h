@@ -67,10 +67,13 @@ class Emitter {
                                            const std::vector<llvm::Value*>& left, const std::vector<llvm::Value*>& right);
 
   // ---- expressions
+  static bool is_float8(DType dtype) { return is_float(dtype) && size_bits(dtype) == 8; }
   llvm::Value* emit_expr(const loop::ExprPtr& expr);
   llvm::Value* emit_load(const loop::Expr& expr);
   llvm::Value* emit_op(const loop::Expr& expr);
   llvm::Value* emit_cast(llvm::Value* value, DType from, DType to);
+  llvm::Value* float8_to_float(llvm::Value* value, DType from);  ///< emit_float8.cpp; 8-bit floats are integers in registers
+  llvm::Value* float_to_float8(llvm::Value* value, DType to);
   llvm::Value* emit_arithmetic(Op op, DType dtype, const std::vector<llvm::Value*>& args);
   llvm::Value* emit_integer_arithmetic(Op op, DType dtype, const std::vector<llvm::Value*>& args);
   llvm::Value* emit_float_arithmetic(Op op, const std::vector<llvm::Value*>& args);
@@ -91,10 +94,17 @@ class Emitter {
   llvm::Align alignment_at(const loop::Buffer& buffer, const Address& address) const;
   virtual llvm::Value* element_pointer(const loop::Buffer& buffer, llvm::Value* offset);
   llvm::Value* load_from(const loop::Buffer& buffer, const Address& address, llvm::Value* mask, llvm::Value* passthrough);
+  llvm::Value* lane_offset(const Address& address, unsigned lane);  ///< in elements
+
+  // ---- emit_packed.cpp: two 4-bit elements a byte, in buffers that others see
+  static bool is_packed(const loop::Buffer& buffer) { return size_bits(buffer.dtype) < 8 && buffer.space == loop::Space::global; }
+  llvm::Value* load_packed(const loop::Buffer& buffer, const Address& address, llvm::Value* mask);
+  void store_packed(const loop::Buffer& buffer, const Address& address, llvm::Value* value);
 
   // ---- types and lanes
-  llvm::Type* register_type(DType dtype);  ///< of a scalar in a register: bool is i1
-  llvm::Type* memory_type(DType dtype);    ///< bool is i8
+  llvm::Type* register_type(
+      DType dtype);                      ///< of a scalar in a register: bool is i1; 8-bit floats, and bf16 on some targets, are their bits
+  llvm::Type* memory_type(DType dtype);  ///< bool and 4-bit integers are i8
   llvm::Value* from_memory(llvm::Value* value, DType dtype);
   llvm::Value* to_memory(llvm::Value* value, DType dtype);
   static bool varies(const llvm::Value* value) { return value->getType()->isVectorTy(); }

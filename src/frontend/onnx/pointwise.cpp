@@ -3,6 +3,7 @@
 #include <array>
 #include <limits>
 
+#include "frontend/onnx/float8.h"
 #include "frontend/onnx/handlers.h"
 
 namespace tcc::onnx {
@@ -91,19 +92,15 @@ void import_is_inf(NodeContext& node) {
 
 void import_where(NodeContext& node) { node.result(Op::select_, {node.in(0), node.in(1), node.in(2)}); }
 
-void check_saturate(NodeContext& node, DType to) {
-  const bool f8 = size_bits(to) == 8 && is_float(to);
-  if (node.opset() >= 19 && !node.flag("saturate", true) && f8) {
-    node.refuse("unsupported-attribute", "`saturate` is 0 for a conversion to " + std::string(name_of(to)) + ", lowered is 1");
-  }
+void convert(NodeContext& node, DType to) {
+  const bool saturate = node.opset() < 19 || node.flag("saturate", true);
   if (node.opset() >= 24) node.ignore("round_mode");
+  const bool float8 = is_float(to) && size_bits(to) == 8;
+  if (saturate || !float8) node.result(Op::cast_, {node.in(0)}, {{"dtype", to}});
+  else node.result(Op::identity_, {cast_without_saturation(node, node.in(0), to)});
 }
 
-void import_cast(NodeContext& node) {
-  const DType to = node.dtype_attribute("to");
-  check_saturate(node, to);
-  node.result(Op::cast_, {node.in(0)}, {{"dtype", to}});
-}
+void import_cast(NodeContext& node) { convert(node, node.dtype_attribute("to")); }
 
 void import_bit_cast(NodeContext& node) {
   const DType to = node.dtype_attribute("to");
@@ -114,11 +111,7 @@ void import_bit_cast(NodeContext& node) {
   node.result(Op::bitcast_, {node.in(0)}, {{"dtype", to}});
 }
 
-void import_cast_like(NodeContext& node) {
-  const DType to = node.dtype(1);
-  check_saturate(node, to);
-  node.result(Op::cast_, {node.in(0)}, {{"dtype", to}});
-}
+void import_cast_like(NodeContext& node) { convert(node, node.dtype(1)); }
 
 /// Bounds were attributes before opset 11. NaN stays NaN.
 void import_clip(NodeContext& node) {

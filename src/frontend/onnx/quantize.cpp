@@ -3,6 +3,7 @@
 
 #include "frontend/onnx/arithmetic.h"
 #include "frontend/onnx/convolution.h"
+#include "frontend/onnx/float8.h"
 #include "frontend/onnx/handlers.h"
 
 namespace tcc::onnx {
@@ -41,14 +42,16 @@ void quantize_blocks(NodeContext& node, int64_t axis, int64_t block, DType dtype
 }
 
 /// The 8-bit floats have no zero point; the cast rounds and saturates.
-void quantize_to_float(NodeContext& node, DType dtype) {
+void quantize_to_float(NodeContext& node, DType dtype, bool saturate) {
   const Type& scale = node.in(1)->type;
   if (!scale.ranked || (scale.rank() != 0 && !(scale.rank() == 1 && scale.dims[0] == Dim(1)))) {
     node.refuse("unsupported-dtype",
                 "quantisation to " + std::string(name_of(dtype)) + " with a scale of " + to_string(scale) + ", lowered is one for all");
   }
   Arithmetic m(node);
-  node.result(Op::cast_, {m.div(node.in(0), scale.rank() == 0 ? node.in(1) : m.scalar(node.in(1)))}, {{"dtype", dtype}});
+  Value* ratio = m.div(node.in(0), scale.rank() == 0 ? node.in(1) : m.scalar(node.in(1)));
+  if (saturate) node.result(Op::cast_, {ratio}, {{"dtype", dtype}});
+  else node.result(Op::identity_, {cast_without_saturation(node, ratio, dtype)});
 }
 
 void import_quantize(NodeContext& node) {
@@ -58,12 +61,11 @@ void import_quantize(NodeContext& node) {
     const int64_t wanted = node.integer("output_dtype", 0);
     if (wanted != 0 && !node.has(2)) dtype = node.dtype_attribute("output_dtype");
   }
-  if (node.opset() >= 19 && !node.flag("saturate", true) && is_float(dtype))
-    node.refuse("unsupported-attribute", "`saturate` is 0, lowered is 1");
+  const bool saturate = node.opset() < 19 || node.flag("saturate", true);
   if (node.opset() >= 23) node.ignore("precision");
   const int64_t axis = node.opset() >= 13 ? node.axis("axis", 1) : 1;
   if (block != 0) return quantize_blocks(node, axis, block, dtype);
-  if (is_float(dtype)) return quantize_to_float(node, dtype);
+  if (is_float(dtype)) return quantize_to_float(node, dtype, saturate);
   node.result(Op::quantize_linear_, with_zero_point(node.in(0), node.in(1), node.maybe(2)), {{"axis", axis}, {"dtype", dtype}});
 }
 
