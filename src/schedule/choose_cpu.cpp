@@ -77,10 +77,11 @@ void CpuNest::parallelize(const std::vector<std::string>& outer) {
 int64_t CpuNest::nice_chunk(int64_t extent, int64_t pieces) {
   const int64_t ideal = (extent + pieces - 1) / pieces;
   if (pieces <= 1) return extent;
-  for (int64_t chunk = ideal; chunk <= ideal * 2 && chunk <= extent / 2; chunk++) {
+  constexpr int64_t kTried = 1 << 20;  // a long prime extent has none
+  for (int64_t chunk = ideal; chunk <= ideal * 2 && chunk <= extent / 2 && chunk - ideal < kTried; chunk++) {
     if (extent % chunk == 0) return chunk;
   }
-  for (int64_t chunk = ideal; chunk * 2 >= ideal && chunk >= 1; chunk--) {
+  for (int64_t chunk = ideal; chunk * 2 >= ideal && chunk >= 1 && ideal - chunk < kTried; chunk--) {
     if (extent % chunk == 0) return chunk;
   }
   return ideal;

@@ -188,6 +188,15 @@ TEST_P(WideNodes, ViewsInARowAreBounded) {
   }
 }
 
+// Nothing divides a long prime extent: looking for what does ends soon.
+TEST_P(WideNodes, LongPrimeExtents) {
+  Graph graph("prime");
+  Builder b(graph, graph.body, {});
+  Value* x = graph.add_input("x", Type(DType::f32, {68'719'476'731}));  // the largest prime below 2^36
+  graph.add_output(b.unary(Op::neg_, x), "y");
+  EXPECT_EQ(plan_of(graph).launches.size(), 1u);
+}
+
 // What no device can hold or launch is an error of the model, which names the tensors.
 TEST_P(WideNodes, ImpossibleSizesAreRefused) {
   const auto message = [&](const char* text) {
