@@ -42,7 +42,7 @@ TEST(CProgram, RunsAModelThroughItsHeader) {
   std::ofstream(folder / "input.bin", std::ios::binary)
       .write(reinterpret_cast<const char*>(input.data<float>()), static_cast<std::streamsize>(input.count() * sizeof(float)));
   folder.write("main.c", kProgram);
-  const Result built = run_shell("cc -std=c11 -Wall -Wextra -Werror -pedantic main.c ./mlp.so -o main", folder.path());
+  const Result built = run_shell("cc -std=c11 -Wall -Wextra -Werror -pedantic main.c ./mlp.so -Wl,-rpath,'$ORIGIN' -o main", folder.path());
   ASSERT_EQ(built.exit_code, 0) << built.err;
   const Result ran = run_shell("./main", folder.path());
   ASSERT_EQ(ran.exit_code, 0) << ran.out << ran.err;

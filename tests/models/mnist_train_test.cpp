@@ -52,7 +52,7 @@ class MnistTrain : public testing::Test {
 TEST_F(MnistTrain, ACProgramTrains) {
   const std::string source = folder_.read("models/mnist_train/train.c");
   EXPECT_LT(std::count(source.begin(), source.end(), '\n'), 100);
-  good("cc -O2 -Wall -Wextra -Werror -I. models/mnist_train/train.c ./libmnist.so -o train");
+  good("cc -O2 -Wall -Wextra -Werror -I. models/mnist_train/train.c ./libmnist.so -Wl,-rpath,'$ORIGIN' -o train");
   std::istringstream lines(good(std::string("./train ") + (device() == runtime::Device::cuda ? "cuda" : "cpu") + " 4"));
   std::string line;
   double last_loss = 1e9, right = 0;
@@ -76,7 +76,7 @@ TEST_F(MnistTrain, ACProgramTrains) {
 TEST_F(MnistTrain, TwoProcessesAreOne) {
   if (device() == runtime::Device::cuda) GTEST_SKIP() << "the example averages memory of the host";
   if (run_shell("command -v mpicc && command -v mpirun", folder_.path()).exit_code != 0) GTEST_SKIP() << "there is no mpicc or no mpirun";
-  good("mpicc -O2 -Wall -Wextra -Werror -I. models/mnist_train/data_parallel.c ./libmnist.so -o data_parallel");
+  good("mpicc -O2 -Wall -Wextra -Werror -I. models/mnist_train/data_parallel.c ./libmnist.so -Wl,-rpath,'$ORIGIN' -o data_parallel");
   // Open MPI asks for these where it runs as root, or on fewer cores than processes.
   const std::string allow = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 ";
   const std::string text = good(allow + "mpirun -n 2 ./data_parallel 30");
