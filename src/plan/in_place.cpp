@@ -288,7 +288,7 @@ class Checker {
   bool plain_ = true;  ///< the operand is loaded and the result stored, element by element
 };
 
-/// Where the extents differ, the index of the same element is that of the store that is_followed found.
+/// Where the extents differ, the index of the same element is that of the store that is_followed found, or of its place in memory where other loops load it.
 void redirect(Kernel& kernel, const loop::Buffer* old, const BufferRef& result) {
   std::vector<std::pair<Index, const std::vector<Index>*>> stored;
   walk(kernel.body, [&](const Stmt& stmt) {
@@ -304,7 +304,7 @@ void redirect(Kernel& kernel, const loop::Buffer* old, const BufferRef& result) 
     for (size_t i = 0; i < stored.size(); ++i) {
       if (stored[i].first == element) return load(result, indices[i]);
     }
-    return e;
+    return load(result, unflatten(element, result->extents));
   });
   std::erase_if(kernel.params, [&](const Param& param) { return param.buffer.get() == old; });
 }

@@ -116,6 +116,24 @@ TEST_P(InPlace, Rows) {
   }
 }
 
+/// A normalisation of groups of channels: rows are read in one shape and written in another.
+TEST_P(InPlace, RowsOfAnotherShape) {
+  for (const int64_t columns : {16, 40, 512, 2048, 8192}) {
+    const std::string read = "[2, 3, " + std::to_string(columns) + "]", written = "[2, 12, " + std::to_string(columns / 4) + "]";
+    const auto graph = parse_graph("graph @groups(%x: f32" + read + ", %w: f32[12]) -> (%y: f32" + written + R"() {
+  %m: f32[2, 3] = reduce_sum(%x) {axes=[2]}
+  %mb: f32)" + read +
+                                       " = broadcast_in_dim(%m) {dims=[0, 1], shape=" + read + "}\n  %c: f32" + read +
+                                       " = sub(%x, %mb)\n  %r: f32" + written + " = reshape(%c) {shape=" + written + "}\n  %wb: f32" +
+                                       written + " = broadcast_in_dim(%w) {dims=[1], shape=" + written + "}\n  %y: f32" + written +
+                                       " = mul(%r, %wb)\n  return %y\n}\n",
+                                   "test", {}, true);
+    try_all(*graph, target());
+    // Where a row is kept in registers, the loops that read it are those that write it.
+    if (target().kind == schedule::Target::Kind::cuda && columns == 8192) EXPECT_EQ(try_all(*graph, target()), 1) << columns;
+  }
+}
+
 /// A transposed operand, and a sum that every thread reads all of.
 TEST_P(InPlace, NotWhatOthersRead) {
   const auto graph = parse_graph(R"(
