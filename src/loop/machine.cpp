@@ -40,6 +40,7 @@ Machine::Machine(const Block& body, const std::vector<Param>& params, std::vecto
   vars_.resize(ids.size() * width_);
   scalars_.resize(ids.size() * width_);
   digits_ = digits_of(body);
+  exchanges_.resize(width_ / 32 + 1);
 }
 
 void Machine::run() {
@@ -170,7 +171,9 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
       partial.any = true;
     }
   };
+  const bool outer_exchange = std::exchange(in_exchange_, in_exchange_ || across.count(Bind::lane) != 0);
   iterate(reduce.dims, 0, nullptr, active, [&](const Threads& reached) { where(reduce.where, reached, step); });
+  in_exchange_ = outer_exchange;
   if (across.empty()) {
     for (int t : active) {
       for (size_t i = 0; i < reduce.states.size(); ++i)
@@ -196,6 +199,7 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
     std::map<int, int> reached;  // of each warp
     for (int t : active) ++reached[t / 32];
     for (const auto& [warp, lanes] : reached) {
+      ++exchanges_[static_cast<size_t>(warp)];
       if (lanes != 32) fail("a reduce across lanes is reached by " + std::to_string(lanes) + " lanes of warp " + std::to_string(warp));
     }
   }

@@ -27,6 +27,9 @@ struct Memory {
     int64_t write_epoch = 0, write_tick = 0, read_epoch = 0;
     int writer = 0, reader = 0;  ///< thread, or kEveryone
     int64_t block = -1;          ///< that wrote it last
+    /// Reads in reduces across lanes, which are done when the reduce ends: since which barrier, by which warp alone (-1: several), in which of its reduces last.
+    int64_t exchange_epoch = 0, exchange = 0;
+    int exchange_warp = -1;
   };
   std::vector<Access> accesses;  ///< empty: not checked
 };
@@ -158,7 +161,9 @@ class Machine {
   std::vector<Tensor>& tensors_;
   const Stmt* current_ = nullptr;
   int64_t block_ = 0, epoch_ = 1, tick_ = 0;
-  int bound_depth_ = 0;  ///< plain loops around that stand for threads
+  bool in_exchange_ = false;        ///< in a reduce across lanes
+  std::vector<int64_t> exchanges_;  ///< of each warp: how many of them have ended
+  int bound_depth_ = 0;             ///< plain loops around that stand for threads
 };
 
 }  // namespace tcc::loop

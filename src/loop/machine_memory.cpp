@@ -103,6 +103,13 @@ void Machine::note_read(const BufferRef& buffer, Memory& memory, int64_t at, int
   if (access.write_epoch == epoch_ && (access.writer != thread || thread == kEveryone) && options_.threads > 1) {
     fail("race: " + name() + " is read by another thread than wrote it, without a barrier between");
   }
+  if (in_exchange_ && thread >= 0) {
+    const int warp = thread / 32;
+    access.exchange_warp = access.exchange_epoch == epoch_ && access.exchange_warp != warp ? -1 : warp;
+    access.exchange = exchanges_[static_cast<size_t>(warp)];
+    access.exchange_epoch = epoch_;
+    return;
+  }
   access.reader = access.read_epoch == epoch_ && access.reader != thread ? kEveryone : thread;
   access.read_epoch = epoch_;
 }
@@ -120,7 +127,9 @@ void Machine::note_write(const BufferRef& buffer, Memory& memory, int64_t at, in
     const bool together = access.write_tick == tick_ && same_value;
     if (access.write_epoch == epoch_ && access.writer != thread && !together)
       fail("race: " + name() + " is written by two threads without a barrier between");
-    if (access.read_epoch == epoch_ && access.reader != thread)
+    const bool exchanged = access.exchange_epoch != epoch_ || (thread >= 0 && access.exchange_warp == thread / 32 &&
+                                                               access.exchange < exchanges_[static_cast<size_t>(thread / 32)]);
+    if ((access.read_epoch == epoch_ && access.reader != thread) || !exchanged)
       fail("race: " + name() + " is written while another thread may still read it");
   }
   access.write_epoch = epoch_;

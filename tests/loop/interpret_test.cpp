@@ -171,11 +171,11 @@ TEST(InterpretKernel, CpuMatvecFromAPackedPanel) {
 }
 
 TEST(InterpretKernel, MmaThroughAPipe) {
-  const Tensor a = small_integers(DType::f16, {32, 80}, 14), b = small_integers(DType::f16, {16, 80}, 15),
-               bias = small_integers(DType::f32, {16}, 16);
+  const Tensor a = small_integers(DType::f16, {32, 80}, 14), b = small_integers(DType::f16, {32, 80}, 15),
+               bias = small_integers(DType::f32, {32}, 16);
   std::vector<double> expected;
   for (int i = 0; i < 32; ++i) {
-    for (int j = 0; j < 16; ++j) {
+    for (int j = 0; j < 32; ++j) {
       double sum = bias.as_double(j);
       for (int k = 0; k < 80; ++k) sum += a.as_double(i * 80 + k) * b.as_double(j * 80 + k);
       expected.push_back(sum);
@@ -198,7 +198,7 @@ TEST(InterpretUnit, ScheduledBodiesSerially) {
   check(examples::kWarpKernel, {random_tensor(DType::f32, {4, 128}, 18)});
   check(examples::kTransposeKernel, {random_tensor(DType::f32, {16, 16}, 19)});
   check(examples::kMmaKernel,
-        {small_integers(DType::f16, {32, 80}, 20), small_integers(DType::f16, {16, 80}, 21), small_integers(DType::f32, {16}, 22)});
+        {small_integers(DType::f16, {32, 80}, 20), small_integers(DType::f16, {32, 80}, 21), small_integers(DType::f32, {32}, 22)});
 }
 
 // ------------------------------------------------------------------------------------------------------------- faults
@@ -244,8 +244,8 @@ TEST(InterpretFaults, RegisterOfAnotherThread) {
 }
 
 TEST(InterpretFaults, PipesOutOfStep) {
-  const std::vector<Tensor> inputs = {small_integers(DType::f16, {32, 80}, 1), small_integers(DType::f16, {16, 80}, 2),
-                                      small_integers(DType::f32, {16}, 3)};
+  const std::vector<Tensor> inputs = {small_integers(DType::f16, {32, 80}, 1), small_integers(DType::f16, {32, 80}, 2),
+                                      small_integers(DType::f32, {32}, 3)};
   auto fault = [&](std::string_view from, std::string_view to) {
     return fault_of([&] { run_kernel(replaced(examples::kMmaKernel, from, to), inputs); });
   };
@@ -255,6 +255,31 @@ TEST(InterpretFaults, PipesOutOfStep) {
   EXPECT_NE(fault("stages 3", "stages 2").find("acquired before it was released"), std::string::npos);
   // The stage that this iteration has released is filled at once: only a wait keeps the slower warps out of it.
   EXPECT_NE(fault("%k0 in 2", "%k0 in 3").find("acquired before it was released"), std::string::npos);
+}
+
+/// What the lanes of a warp have read in a reduce across them is read when it ends: any of them may then write it, other warps may not.
+TEST(InterpretFaults, ReadsOfAReduceAcrossLanesAreDone) {
+  const auto row = [](const std::string& store) {
+    return "kernel #k target sm_80 grid 1 threads 64 shared 0 () -> (%y: f32[2, 32]) { map %w in 2 bind(warp) { map %i in 32 bind(lane) { "
+           "store 1.0, %y[%w, "
+           "%i] } %s: f32 = reduce sum %k in 31 bind(lane) { yield load %y[%w, %k + 1] } map %j in 32 bind(lane) { " +
+           store + " } } }";
+  };
+  const std::string undefined = "race: %y at offset 1 is read by another thread than wrote it";
+  EXPECT_NE(fault_of([&] { run_kernel(row("store %s, %y[%w, %j]"), {}); }).find(undefined), std::string::npos);
+  const auto given = [&](const std::string& reads, const std::string& store) {
+    return fault_of([&] {
+      run_kernel("kernel #k target sm_80 grid 1 threads 64 shared 0 () -> (%y: f32[2, 32]) { map %w in 2 bind(warp) { " + reads +
+                     " map %j in 32 bind(lane) { " + store + " } } }",
+                 {});
+    });
+  };
+  const std::string reduce = "%s: f32 = reduce sum %k in 31 bind(lane) { yield load %y[%w, %k + 1] }";
+  EXPECT_EQ(given(reduce, "store %s, %y[%w, %j]"), "no fault");
+  EXPECT_NE(given(reduce, "store %s, %y[1 - %w, %j]").find("is written while another thread may still read it"), std::string::npos);
+  EXPECT_NE(given("map %k in 31 bind(lane) { if lt(load %y[%w, %k + 1], -1.0) { store 0.0, %y[%w, %k + 1] } }", "store 1.0, %y[%w, %j]")
+                .find("is written while another thread may still read it"),
+            std::string::npos);
 }
 
 TEST(InterpretFaults, BarrierNotReachedByAll) {
