@@ -49,13 +49,35 @@ std::vector<std::string> split_at(const std::string& text, std::string_view word
   return pieces;
 }
 
-void refuse(const std::string& where, const std::vector<std::string>& faults, const char* form) {
+std::string without_blanks(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c != ' ' && c != '\t') result += c;
+  }
+  return result;
+}
+
+/// `file:line` of the statement that a fault prints, where one line of the text alone is that: statements themselves know no lines.
+std::string place_of(const std::string& statement, const std::string& text, const std::string& file) {
+  const std::string wanted = without_blanks(std::string_view(statement).substr(0, statement.find('\n')));
+  int number = 0, found = 0;
+  for (size_t at = 0; at < text.size() && !wanted.empty();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    ++number;
+    if (without_blanks(std::string_view(text).substr(at, end - at)) == wanted) found = found == 0 ? number : -1;
+    at = end + 1;
+  }
+  return found > 0 ? file + ":" + std::to_string(found) : file;
+}
+
+void refuse(const std::string& where, const std::vector<std::string>& faults, const char* form, const std::string& text = "") {
   if (faults.empty()) return;
   Diagnostics diagnostics;
   for (const std::string& fault : faults) {
     const size_t end = std::min(fault.find('\n'), fault.size());  // the node, printed, follows
     const size_t snippet = std::min(fault.find_first_not_of(" \n", end), fault.size());
-    diagnostics.error("type-error", where, "not well-formed " + std::string(form) + ": " + fault.substr(0, end), fault.substr(snippet));
+    diagnostics.error("type-error", place_of(fault.substr(snippet), text, where),
+                      "not well-formed " + std::string(form) + ": " + fault.substr(0, end), fault.substr(snippet));
   }
   diagnostics.checkpoint();
 }
@@ -88,7 +110,7 @@ std::vector<loop::Unit> read_units(const Options& options) {
   std::vector<loop::Unit> units;
   for (const std::string& piece : split_at(text, "unit")) {
     units.push_back(loop::parse_unit(piece, shown));
-    refuse(shown, loop::verify_first_form(units.back()), "loops");
+    refuse(shown, loop::verify_first_form(units.back()), "loops", piece);
   }
   return units;
 }
@@ -98,7 +120,7 @@ std::vector<loop::Kernel> read_kernels(const Options& options) {
   std::vector<loop::Kernel> kernels;
   for (const std::string& piece : split_at(text, "kernel")) {
     kernels.push_back(loop::parse_kernel(piece, shown));
-    refuse(shown, loop::verify_kernel(kernels.back()), "kernel");
+    refuse(shown, loop::verify_kernel(kernels.back()), "kernel", piece);
     if (kernels.back().target != kernels.front().target) {
       throw Error(ExitCode::model, "type-error", shown,
                   "kernels are for `" + kernels.back().target + "` and `" + kernels.front().target + "`, one target was expected");

@@ -1,8 +1,12 @@
 #include "driver/units.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include "driver/from.h"
 #include "driver/kernels.h"
 #include "tcc/loop/loop.h"
+#include "tcc/loop/rewrite.h"
 #include "tcc/schedule/schedule.h"
 #include "tcc/support/diagnostics.h"
 
@@ -75,17 +79,56 @@ class Placement {
   plan::Plan* plan_;
 };
 
+/// The primitives of --pass. Error (usage, "invalid-schedule") where a text is none.
+schedule::Schedule given_schedule(const std::vector<std::string>& passes) {
+  schedule::Schedule schedule;
+  for (const std::string& pass : passes) {
+    try {
+      for (schedule::Primitive& primitive : schedule::parse_schedule(pass, "--pass")) schedule.push_back(std::move(primitive));
+    } catch (const Error& error) {
+      throw Error(ExitCode::usage, "invalid-schedule", "", "--pass='" + pass + "': " + error.diagnostics()[0].message,
+                  "a primitive is written like `split(i, 4)`");
+    }
+  }
+  return schedule;
+}
+
+/// Primitives make names like `i_1`. Choosing goes by them, so a unit whose text has such names gets others first.
+loop::Unit with_plain_names(loop::Unit unit) {
+  loop::NameTable names(unit);
+  unit.body = loop::clone_fresh(unit.body, [&](const std::string& name) {
+    size_t end = name.size();
+    while (end > 0 && std::isdigit(static_cast<unsigned char>(name[end - 1]))) --end;
+    return end == name.size() || end < 2 || name[end - 1] != '_' ? name : names.fresh(name.substr(0, end - 1) + "n");
+  });
+  return unit;
+}
+
 schedule::Schedule schedule_of(const Session& session, const loop::Unit& unit, const schedule::Target& target) {
-  if (session.options.passes.empty()) return schedule::choose(unit, target);
-  std::string text;
-  for (const std::string& pass : session.options.passes) text += pass + " ";
-  return schedule::parse_schedule(text, "--pass");
+  return session.options.passes.empty() ? schedule::choose(unit, target) : given_schedule(session.options.passes);
+}
+
+/// What a chosen schedule makes is checked when stages are; what a hand-made one makes always is, and its faults are the user's.
+void check_kernel(const Session& session, const loop::Kernel& kernel) {
+  if (session.options.passes.empty()) {
+    if (session.verify) require_well_formed("schedule", loop::verify_kernel(kernel));
+    return;
+  }
+  Diagnostics diagnostics;
+  for (const std::string& fault : loop::verify_kernel(kernel)) {
+    const size_t end = std::min(fault.find('\n'), fault.size());  // the statement, printed, follows
+    const size_t snippet = std::min(fault.find_first_not_of(" \n", end), fault.size());
+    diagnostics.error("invalid-schedule", session.options.model,
+                      "what the schedule makes can't run on " + kernel.target + ": " + fault.substr(0, end), fault.substr(snippet));
+  }
+  diagnostics.checkpoint(ExitCode::usage);
 }
 
 }  // namespace
 
 UnitBuilds plan_units(Session& session, const std::vector<TargetChoice>& choices, bool with_kernels) {
-  const std::vector<loop::Unit> units = read_units(session.options);
+  std::vector<loop::Unit> units = read_units(session.options);
+  if (session.options.passes.empty() && with_kernels) std::transform(units.begin(), units.end(), units.begin(), with_plain_names);
   UnitBuilds result;
   for (const TargetChoice& choice : choices) {
     TargetBuild& build = result.builds.emplace_back();
@@ -103,7 +146,7 @@ UnitBuilds plan_units(Session& session, const std::vector<TargetChoice>& choices
         std::vector<loop::Kernel> kernels = schedule::split_kernels(scheduled, choice.target, &temporaries);
         Placement placement(&build.plans[0], unit.params, temporaries);
         for (loop::Kernel& kernel : kernels) {
-          if (session.verify) require_well_formed("schedule", loop::verify_kernel(kernel));
+          check_kernel(session, kernel);
           placement.launch(static_cast<int>(build.plans[0].kernels.size()), kernel.params, kernel.grid,
                            schedule::estimate_ns(kernel, choice.target));
           build.plans[0].kernels.push_back(std::move(kernel));

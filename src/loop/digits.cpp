@@ -20,10 +20,11 @@ void visit(const Block& block, const Radix& around, std::map<const Var*, Digit>&
         const Bind bind = (*dims)[d].bind;
         if (!is_numbered(bind)) continue;
         int64_t stride = 1;
-        for (size_t e = d + 1; e < dims->size(); ++e) stride *= (*dims)[e].bind == bind ? (*dims)[e].var->extent : 1;
+        for (size_t e = d + 1; e < dims->size(); ++e)
+          stride = (*dims)[e].bind == bind ? capped_product(stride, (*dims)[e].var->extent) : stride;
         int64_t within = 1;
         for (const Block* inner : blocks_of(stmt)) within = std::max(within, nest_extent(*inner, bind));
-        stride *= within;
+        stride = capped_product(stride, within);
         digits[(*dims)[d].var.get()] = {stride, inside.count(bind) ? inside[bind] : 0};
         inside[bind] = stride;
       }
@@ -34,13 +35,18 @@ void visit(const Block& block, const Radix& around, std::map<const Var*, Digit>&
 
 }  // namespace
 
+int64_t capped_product(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, std::max<int64_t>(b, 1), &product) ? kMostIterations : std::min(product, kMostIterations);
+}
+
 int64_t nest_extent(const Block& body, Bind bind) {
   int64_t largest = 1;
   for (const Stmt& stmt : body) {
     int64_t extent = 1;
     for (const Block* inner : blocks_of(stmt)) extent = std::max(extent, nest_extent(*inner, bind));
     if (const auto* dims = dims_of(stmt)) {
-      for (const Dim& dim : *dims) extent *= dim.bind == bind ? std::max<int64_t>(dim.var->extent, 1) : 1;
+      for (const Dim& dim : *dims) extent = dim.bind == bind ? capped_product(extent, dim.var->extent) : extent;
     }
     largest = std::max(largest, extent);
   }

@@ -1,4 +1,6 @@
 // Reads what print wrote. Names follow blocks; one that another block used already gets a number, so that every name of a unit is unique.
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
@@ -36,7 +38,7 @@ class Parser {
     lexer_.expect("grid");
     kernel.grid = lexer_.expect_integer();
     lexer_.expect("threads");
-    kernel.threads = static_cast<int>(lexer_.expect_integer());
+    kernel.threads = small_integer();
     lexer_.expect("shared");
     kernel.shared_bytes = lexer_.expect_integer();
     kernel.params = params();
@@ -52,6 +54,30 @@ class Parser {
     BufferRef buffer;
     PipeRef pipe;
   };
+
+  /// Blocks within blocks and expressions within expressions: what reads, checks and emits them goes as deep.
+  class Deeper {
+   public:
+    explicit Deeper(Parser& parser) : parser_(parser) {
+      if (++parser_.depth_ > kDeepest) parser_.lexer_.fail("nested more than " + std::to_string(kDeepest) + " deep");
+    }
+    ~Deeper() { --parser_.depth_; }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+
+   private:
+    Parser& parser_;
+  };
+  static constexpr int kDeepest = 1000;
+  static constexpr int kMostStages = 64;
+
+  int64_t integer(int64_t low, int64_t high) {
+    const int64_t value = lexer_.expect_integer();
+    if (value < low || value > high)
+      lexer_.fail("found " + std::to_string(value) + ", expected a number from " + std::to_string(low) + " to " + std::to_string(high));
+    return value;
+  }
+  int small_integer() { return static_cast<int>(integer(-(1 << 30), 1 << 30)); }
 
   void finish() {
     if (lexer_.peek().kind != TokenKind::end) lexer_.fail("expected the end of the text after `}`");
@@ -104,13 +130,34 @@ class Parser {
 
   // ---------------------------------------------------------------------------------------------------------- indices
 
+  /// The index, when all that it can be and all on the way there fits 64 bits with room to spare.
+  Index bounded(const Index& index) const {
+    double reach = std::abs(static_cast<double>(index.constant()));
+    for (const Term& term : index.terms()) {
+      const double most = term.atom.var                       ? static_cast<double>(term.atom.var->extent)
+                          : term.atom.kind == Atom::Kind::mod ? static_cast<double>(term.atom.divisor)
+                                                              : 1;
+      reach += std::abs(static_cast<double>(term.coefficient)) * std::max(most, 1.0);
+    }
+    if (reach > kFarthest) lexer_.fail("an index that 64 bits don't hold");
+    return index;
+  }
+  Index times(const Index& index, int64_t by) const {
+    double largest = std::abs(static_cast<double>(index.constant()));
+    for (const Term& term : index.terms()) largest = std::max(largest, std::abs(static_cast<double>(term.coefficient)));
+    if (largest * std::abs(static_cast<double>(by)) > kFarthest) lexer_.fail("an index that 64 bits don't hold");
+    return bounded(index * by);
+  }
+  static constexpr double kFarthest = 1LL << 60;
+
   Index factor() {
+    const Deeper deeper(*this);
     if (lexer_.accept("(")) {
       const Index result = index();
       lexer_.expect(")");
       return result;
     }
-    if (lexer_.peek().kind == TokenKind::integer) return Index(lexer_.expect_integer());
+    if (lexer_.peek().kind == TokenKind::integer) return bounded(Index(lexer_.expect_integer()));
     const std::string name = lexer_.expect_value();
     const Symbol& symbol = find(name);
     if (symbol.var) return Index(symbol.var);
@@ -124,7 +171,7 @@ class Parser {
       if (lexer_.accept("*")) {
         const Index other = factor();
         if (!result.is_constant() && !other.is_constant()) lexer_.fail("an index multiplies by constants only");
-        result = other.is_constant() ? result * other.constant() : other * result.constant();
+        result = other.is_constant() ? times(result, other.constant()) : times(other, result.constant());
       } else if (lexer_.at("/") || lexer_.at("mod")) {
         const bool divide = lexer_.next().text == "/";
         const int64_t divisor = lexer_.expect_integer();
@@ -138,8 +185,8 @@ class Parser {
   Index index() {
     Index result = term();
     while (true) {
-      if (lexer_.accept("+")) result = result + term();
-      else if (lexer_.accept("-")) result = result - term();
+      if (lexer_.accept("+")) result = bounded(result + term());
+      else if (lexer_.accept("-")) result = bounded(result - term());
       else return result;
     }
   }
@@ -170,6 +217,7 @@ class Parser {
   }
 
   ExprPtr expr() {
+    const Deeper deeper(*this);
     const Token token = lexer_.peek();
     if (token.kind == TokenKind::value) {
       const std::string name = lexer_.expect_value();
@@ -245,7 +293,7 @@ class Parser {
       else if (level == "lane") digit.level = TileDigit::Level::lane;
       else if (level == "warp") digit.level = TileDigit::Level::warp;
       else lexer_.fail("found `" + level + "`, expected reg, lane or warp");
-      digit.axis = static_cast<int>(lexer_.expect_integer());
+      digit.axis = small_integer();
       digit.extent = lexer_.expect_integer();
       digit.stride = lexer_.expect_integer();
       layout.digits.push_back(digit);
@@ -273,15 +321,21 @@ class Parser {
         if (made.strides.size() != made.extents.size()) lexer_.fail("as many strides as extents are needed");
       } else if (lexer_.accept("swizzle")) {
         lexer_.expect("(");
-        const auto v = integers(")");
-        if (v.size() != 3) lexer_.fail("`swizzle` takes bits, base and shift");
-        made.swizzle = {static_cast<int>(v[0]), static_cast<int>(v[1]), static_cast<int>(v[2])};
+        made.swizzle.bits = static_cast<int>(integer(0, 8));
+        lexer_.expect(",");
+        made.swizzle.base = static_cast<int>(integer(0, 12));
+        lexer_.expect(",");
+        made.swizzle.shift = static_cast<int>(integer(0, 12));
+        lexer_.expect(")");
       } else if (lexer_.accept("tile")) {
         lexer_.expect("(");
         made.tile = std::make_shared<const TileLayout>(tile());
       } else if (lexer_.accept("distributed")) {
         lexer_.expect("(");
-        for (int64_t axis : integers(")")) made.distributed.push_back(static_cast<int>(axis));
+        while (!lexer_.accept(")")) {
+          if (!made.distributed.empty()) lexer_.expect(",");
+          made.distributed.push_back(small_integer());
+        }
       } else if (const auto at = spaces.find(lexer_.peek().text); at != spaces.end()) {
         made.space = at->second;
         lexer_.next();
@@ -321,8 +375,7 @@ class Parser {
       const std::string written = lexer_.expect_value();
       lexer_.expect("in");
       Dim dim;
-      dim.var = make_var(names_.fresh(written), lexer_.expect_integer());
-      if (dim.var->extent < 0) lexer_.fail("an extent is negative");
+      dim.var = make_var(names_.fresh(written), integer(0, kMostIterations));
       if (lexer_.accept("bind")) {
         lexer_.expect("(");
         const std::string word = lexer_.expect_identifier();
@@ -344,6 +397,7 @@ class Parser {
   // ------------------------------------------------------------------------------------------------------- statements
 
   Block braced() {
+    const Deeper deeper(*this);
     lexer_.expect("{");
     scopes_.emplace_back();
     Block result = statements();
@@ -364,6 +418,7 @@ class Parser {
 
   /// `{ statements yield a, b }`; the values are seen in the scope of the block.
   std::vector<ExprPtr> yielding(Block& body) {
+    const Deeper deeper(*this);
     lexer_.expect("{");
     scopes_.emplace_back();
     body = statements();
@@ -525,7 +580,7 @@ class Parser {
     lexer_.expect("(");
     made.extents = integers(")");
     lexer_.expect("bytes");
-    made.vector_bytes = static_cast<int>(lexer_.expect_integer());
+    made.vector_bytes = small_integer();
     return {std::move(made)};
   }
 
@@ -556,8 +611,8 @@ class Parser {
     const std::string written = lexer_.expect_value();
     const std::string name = names_.fresh(written);
     lexer_.expect("stages");
-    const int stages = static_cast<int>(lexer_.expect_integer());
-    if (stages < 1) lexer_.fail("a pipe needs a stage");
+    const int stages = small_integer();
+    if (stages < 1 || stages > kMostStages) lexer_.fail("a pipe of " + std::to_string(stages) + " stages");
     std::vector<BufferRef> buffers;
     lexer_.expect("(");
     while (!lexer_.accept(")")) {
@@ -622,6 +677,7 @@ class Parser {
   }
 
   Lexer lexer_;
+  int depth_ = 0;
   std::vector<std::map<std::string, Symbol>> scopes_;
   NameTable names_;
 };

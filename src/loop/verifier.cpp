@@ -1,5 +1,6 @@
 #include "loop/verifier.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "loop/scalar_math.h"
@@ -7,6 +8,12 @@
 #include "tcc/support/tensor.h"
 
 namespace tcc::loop {
+
+namespace {
+
+constexpr int64_t kMostOfDigit = int64_t{1} << 20;
+
+}  // namespace
 
 void Verifier::fault(const std::string& message) {
   std::string line = current_ ? print(*current_) : "";
@@ -20,9 +27,41 @@ void Verifier::define(const void* key, const std::string& name) {
   visible_.insert(key);
 }
 
+namespace {
+
+/// The bytes of a buffer, from its first element to its last, fit what indices can count; no two elements lie in one place.
+std::optional<std::string> wrong_size(const Buffer& buffer) {
+  if (std::any_of(buffer.extents.begin(), buffer.extents.end(), [](int64_t extent) { return extent <= 0; })) return std::nullopt;
+  const std::string too_large = "has more than " + std::to_string(kMostIterations) + " bytes";
+  int64_t bytes = std::max(size_bytes(buffer.dtype), 1);
+  for (int64_t extent : buffer.extents) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > kMostIterations) return too_large;
+  }
+  if (buffer.strides.size() != buffer.extents.size()) return std::nullopt;
+  std::vector<std::pair<int64_t, int64_t>> axes;  // by stride
+  for (size_t i = 0; i < buffer.extents.size(); ++i) {
+    if (buffer.extents[i] > 1) axes.emplace_back(buffer.strides[i], buffer.extents[i]);
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t span = 1;
+  for (const auto& [stride, extent] : axes) {
+    if (stride < span) return "has a stride of " + std::to_string(stride) + ", so that elements lie in one place";
+    int64_t reach = 0;
+    if (__builtin_mul_overflow(stride, extent - 1, &reach) || __builtin_add_overflow(span, reach, &span) || span > kMostIterations)
+      return too_large;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 void Verifier::buffer_shape(const BufferRef& buffer) {
   for (int64_t extent : buffer->extents) {
     if (extent < 0) fault("%" + buffer->name + " has extent " + std::to_string(extent));
+  }
+  if (const auto wrong = wrong_size(*buffer)) {
+    fault("%" + buffer->name + " " + *wrong);
+    return;
   }
   for (int axis : buffer->distributed) {
     if (axis < 0 || axis >= static_cast<int>(buffer->extents.size()))
@@ -32,8 +71,21 @@ void Verifier::buffer_shape(const BufferRef& buffer) {
     for (const TileDigit& digit : buffer->tile->digits) {
       if (digit.axis < 0 || digit.axis >= static_cast<int>(buffer->extents.size()))
         fault("the tile of %" + buffer->name + " has no axis " + std::to_string(digit.axis));
-      if (digit.extent < 1 || digit.stride < 0)
-        fault("the tile of %" + buffer->name + " has a digit of extent " + std::to_string(digit.extent));
+      if (digit.extent < 1 || digit.stride < 0 || digit.extent > kMostOfDigit || digit.stride > kMostOfDigit) {
+        fault("the tile of %" + buffer->name + " has a digit of extent " + std::to_string(digit.extent) + " and stride " +
+              std::to_string(digit.stride));
+        return;
+      }
+    }
+    for (size_t axis = 0; axis < buffer->extents.size(); ++axis) {
+      __int128 count = 1, last = 0;
+      for (const TileDigit& digit : buffer->tile->digits) {
+        if (digit.axis != static_cast<int>(axis)) continue;
+        count = std::min<__int128>(count * digit.extent, kMostIterations);
+        last += static_cast<__int128>(digit.extent - 1) * digit.stride;
+      }
+      if (count != buffer->extents[axis] || last != buffer->extents[axis] - 1)
+        fault("the tile of %" + buffer->name + " does not hold each element of axis " + std::to_string(axis) + " once");
     }
   }
 }
@@ -131,6 +183,7 @@ void Verifier::expr(const ExprPtr& e) {
       indices(e->indices);
       if (e->otherwise) expr(e->otherwise);
       else in_bounds(e->buffer, e->indices, "a load");
+      if (!e->otherwise) on_load(*e);
       on_access(e->buffer, e->indices, false);
       return;
     case Expr::Kind::op: {
@@ -156,7 +209,12 @@ void Verifier::condition(const ExprPtr& e) {
 // --------------------------------------------------------------------------------------------------------- statements
 
 void Verifier::dims(const std::vector<Dim>& dims) {
-  for (const Dim& dim : dims) define(dim.var.get(), dim.var->name);
+  for (const Dim& dim : dims) {
+    define(dim.var.get(), dim.var->name);
+    if (dim.var->extent < 0 || dim.var->extent > kMostIterations)
+      fault("%" + dim.var->name + " has " + std::to_string(dim.var->extent) + " iterations, the most is " +
+            std::to_string(kMostIterations));
+  }
 }
 
 void Verifier::statement(const Loop& loop) {

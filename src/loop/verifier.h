@@ -30,10 +30,12 @@ class Verifier {
   virtual void on_stmt(const Stmt&) {}
   virtual void on_enter(const Stmt&) {}
   virtual void on_leave(const Stmt&) {}
+  virtual void on_load(const Expr&) {}  ///< without `else`
   virtual void on_access(const BufferRef&, const std::vector<Index>&, bool /*write*/) {}
 
   void fault(const std::string& message);
   const std::vector<Around>& around() const { return around_; }
+  const Facts& facts() const { return facts_; }
   bool is_written_param(const Buffer* buffer) const { return written_params_.count(buffer) != 0; }
   bool is_read_param(const Buffer* buffer) const { return read_params_.count(buffer) != 0; }
 

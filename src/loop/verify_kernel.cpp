@@ -4,21 +4,38 @@
 #include <string>
 
 #include "loop/verifier.h"
+#include "loop/verify_collective.h"
+#include "loop/verify_lanes.h"
 #include "loop/verify_order.h"
+#include "loop/verify_written.h"
 #include "tcc/loop/shared_memory.h"
 
 namespace tcc::loop {
 namespace {
 
+constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;  // of a launch, in x
+constexpr int64_t kMostStackBytes = int64_t{1} << 20;    // of a thread of the pool, beside what libraries take
+
+int64_t span_bytes(const Buffer& buffer) {
+  if (buffer.count() == 0) return 0;
+  int64_t last = 0;
+  const std::vector<int64_t> strides = buffer.element_strides();
+  for (size_t i = 0; i < strides.size(); ++i) last += (buffer.extents[i] - 1) * strides[i];
+  return (last + 1) * std::max(size_bytes(buffer.dtype), 1);
+}
+
 bool is_thread_bind(Bind bind) { return bind == Bind::thread || bind == Bind::warp || bind == Bind::lane; }
 
 class Scheduled : public Verifier {
  public:
-  explicit Scheduled(const Kernel& kernel) : kernel_(kernel), cuda_(kernel.target.starts_with("sm_")), digits_(digits_of(kernel.body)) {}
+  explicit Scheduled(const Kernel& kernel)
+      : kernel_(kernel), cuda_(kernel.target.starts_with("sm_")), digits_(digits_of(kernel.body)), written_(kernel.body) {}
 
   void run() {
     if (!cuda_ && !kernel_.target.starts_with("x86-64")) fault("unknown target `" + kernel_.target + "`");
     const int64_t grid = nest_extent(kernel_.body, cuda_ ? Bind::block : Bind::threads);
+    if (cuda_ && grid > kMostBlocks)
+      fault("loops bound to block make " + std::to_string(grid) + ", a launch has at most " + std::to_string(kMostBlocks));
     if (grid != kernel_.grid) fault("the grid is " + std::to_string(kernel_.grid) + ", the loops bound to it make " + std::to_string(grid));
     if (!cuda_ && kernel_.threads != 1) fault("a kernel for the CPU has " + std::to_string(kernel_.threads) + " threads, expected 1");
     if (cuda_ && (kernel_.threads < 32 || kernel_.threads > 1024 || kernel_.threads % 32 != 0)) {
@@ -46,7 +63,10 @@ class Scheduled : public Verifier {
       fault("the kernel has " + std::to_string(kernel_.shared_bytes) + " bytes of shared memory, the target " + std::to_string(limit));
     if (cuda_ && register_bytes_ > 255 * 4)
       fault("register buffers take " + std::to_string(register_bytes_ / 4) + " registers of a thread, there are 255");
+    if (!cuda_ && stack_bytes_ > kMostStackBytes)
+      fault("buffers take " + std::to_string(stack_bytes_) + " bytes of a thread's stack, the most is " + std::to_string(kMostStackBytes));
     for (const std::string& message : verify_order(kernel_)) fault(message);
+    for (const std::string& message : verify_lanes(kernel_)) fault(message);
   }
 
  private:
@@ -64,8 +84,12 @@ class Scheduled : public Verifier {
         place(*buffer);
       }
     }
-    if (const auto* copy = as<Copy>(stmt)) check_copy(*copy);
-    if (const auto* mma = as<Mma>(stmt)) check_mma(*mma);
+    if (const auto* copy = as<Copy>(stmt)) {
+      for (const std::string& message : faults_of(*copy)) fault(message);
+    }
+    if (const auto* mma = as<Mma>(stmt)) {
+      for (const std::string& message : faults_of(*mma)) fault(message);
+    }
     if (as<Scatter>(stmt)) check_scatter();
     const bool collective = as<Barrier>(stmt) || as<Copy>(stmt) || as<PipeDecl>(stmt) || as<PipeOp>(stmt) || as<Mma>(stmt);
     if (collective && !cuda_) fault("a statement that only CUDA has");
@@ -156,6 +180,8 @@ class Scheduled : public Verifier {
     if (buffer.swizzle.bits != 0 && buffer.space != Space::shared) fault(name + " is swizzled and not shared");
     if ((buffer.tile || !buffer.distributed.empty()) && buffer.space != Space::registers)
       fault(name + " is spread over threads and not in registers");
+    if (buffer.space == Space::registers || buffer.space == Space::scratch)
+      stack_bytes_ = std::min(stack_bytes_ + std::min(span_bytes(buffer), kMostIterations), kMostIterations);
     switch (buffer.space) {
       case Space::local: fault(name + " has no place yet"); break;
       case Space::global: fault(name + " is global and no parameter"); break;
@@ -180,52 +206,24 @@ class Scheduled : public Verifier {
     }
   }
 
-  void check_copy(const Copy& copy) {
-    const bool async = copy.kind == Copy::Kind::async;
-    const int bytes = copy.vector_bytes, element = size_bytes(copy.source->dtype);
-    if (!(bytes == 4 || bytes == 8 || bytes == 16 || (!async && (bytes == 2 || bytes == 1))))
-      fault("a copy in steps of " + std::to_string(bytes) + " bytes");
-    if (!copy.extents.empty() && copy.extents.back() * element % bytes != 0) {
-      fault("rows of " + std::to_string(copy.extents.back() * element) + " bytes are no multiple of the " + std::to_string(bytes) +
-            " that a copy moves at once");
-    }
-    if (async && (copy.source->space != Space::global || copy.destination->space != Space::shared))
-      fault("an asynchronous copy goes from global to shared memory");
-    if (copy.destination->space == Space::registers || copy.source->space == Space::registers) fault("a copy moves no registers");
-  }
-
-  void check_mma(const Mma& mma) {
-    const Buffer& d = *mma.accumulator;
-    if (!d.tile || d.dtype != DType::f32 || d.extents != std::vector<int64_t>{mma.m, mma.n}) {
-      fault("the accumulator of an mma is an f32 register tile of [" + std::to_string(mma.m) + ", " + std::to_string(mma.n) + "]");
-    }
-    const bool tf32 = mma.shape == "m16n8k8";
-    if (!tf32 && mma.shape != "m16n8k16") fault("no mma of shape `" + mma.shape + "`");
-    if (mma.m % 16 != 0 || mma.n % 8 != 0 || mma.k % (tf32 ? 8 : 16) != 0)
-      fault("an mma of " + std::to_string(mma.m) + " x " + std::to_string(mma.n) + " x " + std::to_string(mma.k) + " by " + mma.shape);
-    for (const BufferRef& operand : {mma.a, mma.b}) {
-      if (operand->space != Space::shared) fault("%" + operand->name + " is read by mma and not shared");
-      const bool fits = tf32 ? operand->dtype == DType::f32 : operand->dtype == DType::f16 || operand->dtype == DType::bf16;
-      if (!fits || operand->dtype != mma.a->dtype) fault("mma " + mma.shape + " does not take " + std::string(name_of(operand->dtype)));
-    }
-  }
-
   /// A scatter that several threads execute alike would add several times.
   void check_scatter() {
-    if (!cuda_) return;
-    bool thread = false, warp = kernel_.threads == 32, lane = false;
+    bool block = kernel_.grid == 1, thread = false, warp = kernel_.threads == 32, lane = false;
     for (const Around& a : around()) {
       const auto* dims = dims_of(*a.stmt);
       for (size_t d = 0; dims && d < dims->size(); ++d) {
         const Dim& dim = (*dims)[d];
-        if (!is_thread_bind(dim.bind) || digits_.at(dim.var.get()).stride != 1) continue;
+        const bool numbered = is_thread_bind(dim.bind) || dim.bind == Bind::block || dim.bind == Bind::threads;
+        if (!numbered || digits_.at(dim.var.get()).stride != 1) continue;
+        block = block || dim.bind == Bind::block || dim.bind == Bind::threads;
         thread = thread || dim.bind == Bind::thread;
         warp = warp || dim.bind == Bind::warp;
         lane = lane || dim.bind == Bind::lane;
       }
       if (const auto* loop = as<Loop>(*a.stmt); loop && loop->tile) thread = true;
     }
-    if (!thread && !(warp && lane)) fault("a scatter that several threads execute alike");
+    if (!block) fault(std::string("a scatter that several ") + (cuda_ ? "blocks" : "parallel items") + " execute alike");
+    if (cuda_ && !thread && !(warp && lane)) fault("a scatter that several threads execute alike");
   }
 
   // -------------------------------------------------------------------------------------------------- who comes by here
@@ -278,15 +276,52 @@ class Scheduled : public Verifier {
       }
     }
     for (int axis : buffer->distributed) {
-      if (static_cast<size_t>(axis) >= indices.size()) continue;
-      const Index& index = indices[static_cast<size_t>(axis)];
-      std::vector<VarRef> vars;
-      collect_vars(index, vars);
-      const bool bound =
-          std::all_of(vars.begin(), vars.end(), [&](const VarRef& v) { return lanes_.count(v.get()) || warps_.count(v.get()); });
-      if (!bound || (vars.empty() && buffer->extents[static_cast<size_t>(axis)] > 1)) {
-        fault("axis " + std::to_string(axis) + " of %" + buffer->name + " is spread over threads, its index is " + to_string(index));
-      }
+      if (static_cast<size_t>(axis) < indices.size()) check_distributed(*buffer, axis, indices[static_cast<size_t>(axis)]);
+    }
+  }
+
+  void on_load(const Expr& load) override {
+    std::vector<ExprPtr> conditions;
+    for (const Around& a : around()) {
+      if (const auto* loop = as<Loop>(*a.stmt)) conditions.push_back(loop->where);
+      if (const auto* reduce = as<Reduce>(*a.stmt)) conditions.push_back(reduce->where);
+    }
+    if (const auto wrong = written_.fault(load, facts(), conditions)) fault(*wrong);
+  }
+
+  /// The element that a thread holds is the one that its number says, the same wherever the buffer is named: an index is the digits of that number.
+  void check_distributed(const Buffer& buffer, int axis, const Index& index) {
+    if (buffer.extents[static_cast<size_t>(axis)] == 1) return;
+    const auto wrong = [&] {
+      fault("axis " + std::to_string(axis) + " of %" + buffer.name + " is spread over threads, its index is " + to_string(index));
+    };
+    struct Part {
+      Digit digit;
+      int64_t extent, coefficient;
+    };
+    std::vector<Part> parts;
+    Holder holder;
+    for (const Term& term : index.terms()) {
+      const Var* var = term.atom.kind == Atom::Kind::var ? term.atom.var.get() : nullptr;
+      const bool is_warp = warps_.count(var) != 0;
+      const auto digit = is_warp || lanes_.count(var) ? digits_.find(var) : digits_.end();
+      if (digit == digits_.end() || (!parts.empty() && is_warp != holder.is_warp)) return wrong();
+      parts.push_back({digit->second, var->extent, term.coefficient});
+      holder.is_warp = is_warp;
+    }
+    if (parts.empty() || index.constant() != 0) return wrong();
+    std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.digit.stride < b.digit.stride; });
+    int64_t expected = 1;  // the coefficient of a digit is what those within it make
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].coefficient != expected || parts[i].digit.stride != expected * parts[0].digit.stride) return wrong();
+      expected *= std::max<int64_t>(parts[i].extent, 1);
+    }
+    holder.stride = parts[0].digit.stride;
+    holder.radix = parts.back().digit.radix;
+    const auto [found, is_new] = holders_.emplace(std::pair(&buffer, axis), holder);
+    if (!is_new && !(found->second == holder)) {
+      fault("axis " + std::to_string(axis) + " of %" + buffer.name +
+            " is held by other threads than where it is named before, its index is " + to_string(index));
     }
   }
 
@@ -295,7 +330,16 @@ class Scheduled : public Verifier {
   std::map<const Var*, Digit> digits_;
   std::vector<Reach> reach_;
   std::set<const Var*> lanes_, warps_, tiles_;
+  /// Which part of a thread's (lane's, warp's) number is an index: (number mod radix) / stride.
+  struct Holder {
+    bool is_warp = false;
+    int64_t stride = 1, radix = 0;
+    bool operator==(const Holder&) const = default;
+  };
+  std::map<std::pair<const Buffer*, int>, Holder> holders_;
+  Written written_;
   int64_t register_bytes_ = 0;
+  int64_t stack_bytes_ = 0;  ///< CPU: registers and scratch
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "tcc/support/diagnostics.h"
 #include "tcc/support/parallel.h"
 #include "tcc/support/text.h"
 
@@ -38,7 +39,12 @@ std::shared_ptr<const Form> make_form(const loop::Unit& unit, const std::string&
   form->params = unit.params;
   if (unit.body.empty()) return form;  // all its results are empty
   form->schedule = schedule::choose(unit, target);
-  form->kernels = schedule::split_kernels(schedule::apply(unit, form->schedule, target), target, &form->temporaries);
+  try {
+    form->kernels = schedule::split_kernels(schedule::apply(unit, form->schedule, target), target, &form->temporaries);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage) throw;  // a hand-made schedule that does not fit is the user's fault, a chosen one is ours
+    internal_error(error.diagnostics()[0].message + " (chosen schedule: " + schedule::print(form->schedule) + ")");
+  }
   for (const loop::Kernel& kernel : form->kernels) form->costs_ns.push_back(schedule::estimate_ns(kernel, target));
   return form;
 }

@@ -1,13 +1,16 @@
 // Obeys a schedule: each primitive is one pass of src/loop/primitives.
+#include <algorithm>
 #include <array>
-#include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "loop/primitives/fit.h"
 #include "schedule/apply.h"
 #include "tcc/loop/primitives.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/suggest.h"
 
 namespace tcc::schedule {
 
@@ -18,19 +21,19 @@ using loop::Unit;
 /// Reads the arguments of one primitive; everything must be used.
 class Arguments {
  public:
-  explicit Arguments(const Primitive& primitive) : primitive_(primitive) {}
+  Arguments(const Primitive& primitive, std::string_view usage) : primitive_(primitive), usage_(usage) {}
 
   std::string name(const char* what) {
     const Argument* argument = next();
     const auto* word = argument ? std::get_if<std::string>(&argument->value) : nullptr;
-    if (!word) internal_error("argument " + std::to_string(position_) + " must name " + what);
+    if (!word) refuse("argument " + std::to_string(argument ? position_ : position_ + 1) + " must name " + what);
     return *word;
   }
   int64_t number(const char* what) {
     const Argument* argument = next();
     const auto* value = argument ? std::get_if<int64_t>(&argument->value) : nullptr;
-    if (!value) internal_error("argument " + std::to_string(position_) + " must be a number, " + what);
-    return *value;
+    if (!value) refuse("argument " + std::to_string(argument ? position_ : position_ + 1) + " must be " + what);
+    return within(*value, 1, what);
   }
   /// The rest of the names that stand without a key.
   std::vector<std::string> names() {
@@ -38,61 +41,82 @@ class Arguments {
     while (more()) result.push_back(name("a loop"));
     return result;
   }
-  bool more() const { return position_ < primitive_.arguments.size() && primitive_.arguments[position_].key.empty(); }
-  const Argument* keyed(std::string_view key) {
-    for (const Argument& argument : primitive_.arguments) {
-      if (argument.key == key) {
-        num_keyed_++;
-        return &argument;
-      }
-    }
-    return nullptr;
-  }
   std::string word(std::string_view key, const std::string& otherwise) {
     const Argument* argument = keyed(key);
     if (!argument) return otherwise;
     const auto* value = std::get_if<std::string>(&argument->value);
-    if (!value) internal_error("`" + std::string(key) + "` must be a word");
+    if (!value) refuse("`" + std::string(key) + "` must be a word");
     return *value;
   }
-  int64_t integer(std::string_view key, int64_t otherwise) {
+  int64_t integer(std::string_view key, int64_t low, int64_t otherwise) {
     const Argument* argument = keyed(key);
     if (!argument) return otherwise;
     const auto* value = std::get_if<int64_t>(&argument->value);
-    if (!value) internal_error("`" + std::string(key) + "` must be a number");
-    return *value;
+    if (!value) refuse("`" + std::string(key) + "` must be a number");
+    return within(*value, low, "`" + std::string(key) + "`");
+  }
+  /// A word of a list.
+  template <class Value>
+  Value one_of(const std::string& word, std::span<const std::pair<const char*, Value>> choices, const std::string& what) {
+    std::vector<std::string> words;
+    for (const auto& [name, value] : choices) {
+      if (name == word) return value;
+      words.emplace_back(name);
+    }
+    loop::unfit("`" + word + "` is not one of the " + what, suggest(word, what, words));
   }
   void finish() const {
-    if (position_ + num_keyed_ != primitive_.arguments.size()) internal_error("it has an argument too many");
+    if (position_ + num_keyed_ != primitive_.arguments.size()) refuse("it has an argument too many");
   }
+  [[noreturn]] void refuse(const std::string& message) const { loop::unfit(message, "it is written `" + std::string(usage_) + "`"); }
 
  private:
+  static constexpr int64_t kMost = 1 << 30;
+
+  bool more() const { return position_ < primitive_.arguments.size() && primitive_.arguments[position_].key.empty(); }
   const Argument* next() { return more() ? &primitive_.arguments[position_++] : nullptr; }
+  const Argument* keyed(std::string_view key) {
+    const Argument* found = nullptr;
+    for (const Argument& argument : primitive_.arguments) {
+      if (argument.key != key) continue;
+      if (found) refuse("`" + std::string(key) + "` is given twice");
+      found = &argument;
+      num_keyed_++;
+    }
+    return found;
+  }
+  int64_t within(int64_t value, int64_t low, const std::string& what) const {
+    if (value < low || value > kMost)
+      refuse(what + " is " + std::to_string(value) + ", expected " + std::to_string(low) + " or more, up to " + std::to_string(kMost));
+    return value;
+  }
+
   const Primitive& primitive_;
+  std::string_view usage_;
   size_t position_ = 0, num_keyed_ = 0;
 };
 
-loop::Bind parse_bind(const std::string& word) {
+loop::Bind parse_bind(Arguments& arguments, const std::string& word) {
   using loop::Bind;
-  for (const Bind bind : {Bind::serial, Bind::unroll, Bind::vector, Bind::block, Bind::threads, Bind::thread, Bind::warp, Bind::lane}) {
-    if (loop::name_of(bind) == word) return bind;
-  }
-  internal_error("`" + word + "` is no place for a loop to run");
+  static constexpr std::pair<const char*, Bind> kBinds[] = {{"serial", Bind::serial}, {"unroll", Bind::unroll},   {"vector", Bind::vector},
+                                                            {"block", Bind::block},   {"threads", Bind::threads}, {"thread", Bind::thread},
+                                                            {"warp", Bind::warp},     {"lane", Bind::lane}};
+  return arguments.one_of<Bind>(word, kBinds, "places for a loop to run");
 }
 
-loop::Space parse_space(const std::string& word) {
-  if (word == "registers") return loop::Space::registers;
-  if (word == "scratch") return loop::Space::scratch;
-  if (word == "shared") return loop::Space::shared;
-  internal_error("`" + word + "` is no space that a schedule chooses (registers, scratch, shared)");
+loop::Space parse_space(Arguments& arguments, const std::string& word) {
+  using loop::Space;
+  static constexpr std::pair<const char*, Space> kSpaces[] = {
+      {"registers", Space::registers}, {"scratch", Space::scratch}, {"shared", Space::shared}};
+  return arguments.one_of<Space>(word, kSpaces, "spaces that a schedule chooses");
 }
 
-/// "021" -> {0, 2, 1}
-std::vector<int64_t> parse_order(const std::string& word) {
+/// "acb" -> {0, 2, 1}
+std::vector<int64_t> parse_order(Arguments& arguments, const std::string& word) {
   std::vector<int64_t> order;
   if (word == "same") return order;
   for (const char c : word) {
-    if (c < 'a' || c > 'z') internal_error("an order of axes is written in letters (`acb`), not `" + word + "`");
+    if (c < 'a' || c > 'z') arguments.refuse("an order of axes is written in letters (`acb`), not `" + word + "`");
     order.push_back(c - 'a');
   }
   return order;
@@ -100,113 +124,123 @@ std::vector<int64_t> parse_order(const std::string& word) {
 
 struct Row {
   std::string_view name;
+  std::string_view usage;
   Unit (*run)(const Unit&, Arguments&);
 };
 
 constexpr std::array kPrimitives = {
-    Row{"split",
+    Row{"split", "split(LOOP, FACTOR, tail=mask|peel|pad)",
         [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");
           const int64_t factor = a.number("the factor");
           const std::string tail = a.word("tail", "mask");
-          if (tail != "mask" && tail != "peel" && tail != "pad") internal_error("`tail` is mask, peel or pad, not `" + tail + "`");
+          if (tail != "mask" && tail != "peel" && tail != "pad") a.refuse("`tail` is `" + tail + "`");
           Unit result = loop::split(unit, dim, factor, tail == "pad");
           return tail == "peel" ? loop::peel(result, dim + "_1") : result;
         }},
-    Row{"peel", [](const Unit& unit, Arguments& a) { return loop::peel(unit, a.name("a loop")); }},
-    Row{"fuse",
+    Row{"peel", "peel(LOOP)", [](const Unit& unit, Arguments& a) { return loop::peel(unit, a.name("a loop")); }},
+    Row{"fuse", "fuse(OUTER, INNER)",
         [](const Unit& unit, Arguments& a) {
           const std::string outer = a.name("a loop");
           return loop::fuse(unit, outer, a.name("a loop"));
         }},
-    Row{"reorder", [](const Unit& unit, Arguments& a) { return loop::reorder(unit, a.names()); }},
-    Row{"bind",
+    Row{"reorder", "reorder(LOOP, LOOP, ...)", [](const Unit& unit, Arguments& a) { return loop::reorder(unit, a.names()); }},
+    Row{"bind", "bind(LOOP, PLACE)",
         [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");
-          return loop::bind(unit, dim, parse_bind(a.name("where it runs")));
+          return loop::bind(unit, dim, parse_bind(a, a.name("where it runs")));
         }},
-    Row{"vectorize", [](const Unit& unit, Arguments& a) { return loop::bind(unit, a.name("a loop"), loop::Bind::vector); }},
-    Row{"unroll", [](const Unit& unit, Arguments& a) { return loop::bind(unit, a.name("a loop"), loop::Bind::unroll); }},
-    Row{"reduce_across",
+    Row{"vectorize", "vectorize(LOOP)",
+        [](const Unit& unit, Arguments& a) { return loop::bind(unit, a.name("a loop"), loop::Bind::vector); }},
+    Row{"unroll", "unroll(LOOP)", [](const Unit& unit, Arguments& a) { return loop::bind(unit, a.name("a loop"), loop::Bind::unroll); }},
+    Row{"reduce_across", "reduce_across(LOOP, lane|thread)",
         [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");
-          return loop::reduce_across(unit, dim, parse_bind(a.name("lane, warp or thread")));
+          return loop::reduce_across(unit, dim, parse_bind(a, a.name("where it runs")));
         }},
-    Row{"tile",
+    Row{"tile", "tile(REDUCE, LOOP, ..., space=registers|scratch, apart=LOOP)",
         [](const Unit& unit, Arguments& a) {
           const std::string accumulator = a.name("a reduce");
           const std::vector<std::string> dims = a.names();
-          const loop::Space space = parse_space(a.word("space", "registers"));
+          const loop::Space space = parse_space(a, a.word("space", "registers"));
           return loop::tile(unit, accumulator, dims, space, a.word("apart", ""));
         }},
-    Row{"skip_zeros", [](const Unit& unit, Arguments& a) { return loop::skip_zeros(unit, a.name("a reduce")); }},
-    Row{"keep",
+    Row{"skip_zeros", "skip_zeros(REDUCE)", [](const Unit& unit, Arguments& a) { return loop::skip_zeros(unit, a.name("a reduce")); }},
+    Row{"keep", "keep(VALUE, registers)",
         [](const Unit& unit, Arguments& a) {
           const std::string scalar = a.name("a let");
-          return loop::keep(unit, scalar, parse_space(a.name("a space")));
+          return loop::keep(unit, scalar, parse_space(a, a.name("a space")));
         }},
-    Row{"compute_at",
+    Row{"compute_at", "compute_at(VALUE, top)",
         [](const Unit& unit, Arguments& a) {
           const std::string scalar = a.name("a let");
           return loop::compute_at(unit, scalar, a.name("a place"));
         }},
-    Row{"online",
+    Row{"online", "online(MAXIMUM, SUM)",
         [](const Unit& unit, Arguments& a) {
           const std::string first = a.name("a reduce");
           return loop::online(unit, first, a.name("a reduce"));
         }},
-    Row{"stage",
+    Row{"stage", "stage(BUFFER, SPACE, at=LOOP, order=AXES, phases=N, swizzle=BITS, pad=N)",
         [](const Unit& unit, Arguments& a) {
           const std::string buffer = a.name("a buffer");
-          const loop::Space space = parse_space(a.name("a space"));
+          const loop::Space space = parse_space(a, a.name("a space"));
           const std::string at = a.word("at", "");
-          Unit result = loop::stage(unit, buffer, space, at, parse_order(a.word("order", "same")), a.integer("phases", 1));
-          const int64_t swizzle_bits = a.integer("swizzle", 0), pad = a.integer("pad", 0);
+          if (at.empty()) a.refuse("`at` says inside which loop");
+          const std::vector<int64_t> order = parse_order(a, a.word("order", "same"));
+          const int64_t phases = a.integer("phases", 1, 1), swizzle_bits = a.integer("swizzle", 0, 0), pad = a.integer("pad", 0, 0);
+          Unit result = loop::stage(unit, buffer, space, at, order, phases);
           return swizzle_bits > 0 || pad > 0 ? loop::lay_out_shared(result, buffer, static_cast<int>(swizzle_bits), pad) : result;
         }},
-    Row{"tensorize",
+    Row{"tensorize", "tensorize(REDUCE, INSTRUCTION, WARPS, WARPS)",
         [](const Unit& unit, Arguments& a) {
           const std::string accumulator = a.name("a reduce"), shape = a.name("an instruction");
-          const int64_t warps_m = a.number("of warps along the rows");
-          return loop::tensorize(unit, accumulator, shape, warps_m, a.number("of warps along the columns"));
+          const int64_t warps_m = a.number("the number of warps along the rows");
+          return loop::tensorize(unit, accumulator, shape, warps_m, a.number("the number of warps along the columns"));
         }},
-    Row{"epilogue", [](const Unit& unit, Arguments& a) { return loop::epilogue(unit, a.name("a reduce")); }},
-    Row{"pipeline",
+    Row{"epilogue", "epilogue(REDUCE)", [](const Unit& unit, Arguments& a) { return loop::epilogue(unit, a.name("a reduce")); }},
+    Row{"pipeline", "pipeline(LOOP, STAGES)",
         [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");
-          return loop::pipeline(unit, dim, static_cast<int>(a.number("of stages")));
+          return loop::pipeline(unit, dim, static_cast<int>(a.number("the number of stages")));
         }},
-    Row{"split_reduce",
+    Row{"split_reduce", "split_reduce(REDUCE, PARTS, multiple=N)",
         [](const Unit& unit, Arguments& a) {
           const std::string accumulator = a.name("a reduce");
-          const int64_t parts = a.number("of parts");
-          return loop::split_reduce(unit, accumulator, parts, a.integer("multiple", 0));
+          const int64_t parts = a.number("the number of parts");
+          return loop::split_reduce(unit, accumulator, parts, a.integer("multiple", 0, 0));
         }},
     Row{"sum_apart", [](const Unit& unit, Arguments& a) { return loop::sum_apart(unit, a.name("a loop")); }},
 };
 
 }  // namespace
 
-loop::Unit apply_one(const loop::Unit& unit, const Primitive& primitive, const Schedule& schedule) {
-  for (const Row& row : kPrimitives) {
-    if (row.name != primitive.name) continue;
-    try {
-      Arguments arguments(primitive);
-      Unit result = row.run(unit, arguments);
-      arguments.finish();
-      return result;
-    } catch (const Error& error) {
-      throw Error(ExitCode::internal, "internal-error", "",
-                  "the primitive `" + print({primitive}) + "` does not fit: " + error.diagnostics()[0].message +
-                      " (schedule: " + print(schedule) + ")");
-    }
+std::vector<std::string> primitive_names() {
+  std::vector<std::string> names;
+  for (const Row& row : kPrimitives) names.emplace_back(row.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+loop::Unit apply_one(const loop::Unit& unit, const Primitive& primitive) {
+  const auto row = std::find_if(kPrimitives.begin(), kPrimitives.end(), [&](const Row& r) { return r.name == primitive.name; });
+  if (row == kPrimitives.end())
+    loop::unfit("there is no primitive `" + primitive.name + "`", suggest(primitive.name, "primitives", primitive_names()));
+  try {
+    Arguments arguments(primitive, row->usage);
+    Unit result = row->run(unit, arguments);
+    arguments.finish();
+    return result;
+  } catch (const Error& error) {
+    const std::vector<Diagnostic>& said = error.diagnostics();
+    if (said[0].kind != "invalid-schedule") throw;
+    loop::unfit("`" + print({primitive}) + "` does not fit: " + said[0].message, said.size() > 1 ? said[1].message : "");
   }
-  internal_error("there is no primitive `" + primitive.name + "` (schedule: " + print(schedule) + ")");
 }
 
 loop::Unit apply(const loop::Unit& unit, const Schedule& schedule, const Target& target) {
   loop::Unit result = unit;
-  for (const Primitive& primitive : schedule) result = apply_one(result, primitive, schedule);
+  for (const Primitive& primitive : schedule) result = apply_one(result, primitive);
   return place(std::move(result), target);
 }
 

@@ -5,8 +5,8 @@
 
 namespace tcc::schedule {
 
-/// One primitive; `schedule` is what it belongs to, for the message when it does not fit.
-loop::Unit apply_one(const loop::Unit& unit, const Primitive& primitive, const Schedule& schedule);
+/// One primitive. Error (usage, "invalid-schedule") when there is none of that name or it does not fit.
+loop::Unit apply_one(const loop::Unit& unit, const Primitive& primitive);
 
 /// Gives what no primitive named its place: loops run serially (a top-level statement outside any item is one item), local buffers live with the thread.
 loop::Unit place(loop::Unit unit, const Target& target);

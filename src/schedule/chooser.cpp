@@ -30,6 +30,16 @@ std::vector<std::string> names_of(const std::vector<loop::Dim>& dims) {
   return names;
 }
 
+void Chooser::add(const std::string& primitive, std::vector<Argument> arguments) {
+  schedule_.push_back({primitive, std::move(arguments)});
+  try {
+    unit_ = apply_one(unit_, schedule_.back());
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage) throw;
+    internal_error(error.diagnostics()[0].message + " (chosen schedule: " + print(schedule_) + ")");
+  }
+}
+
 const Stmt& Chooser::find(const std::string& dim) const {
   const Stmt* stmt = find_exact(unit_.body, dim);
   if (!stmt) internal_error("there is no loop `" + dim + "` (schedule so far: " + print(schedule_) + ")");

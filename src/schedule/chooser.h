@@ -19,10 +19,8 @@ class Chooser {
   const Target& target() const { return target_; }
   Schedule take() { return std::move(schedule_); }
 
-  void add(const std::string& primitive, std::vector<Argument> arguments) {
-    schedule_.push_back({primitive, std::move(arguments)});
-    unit_ = apply_one(unit_, schedule_.back(), schedule_);
-  }
+  /// Error (internal) when the primitive does not fit: choosing it was a mistake.
+  void add(const std::string& primitive, std::vector<Argument> arguments);
   static Argument arg(std::string word) { return {"", std::move(word)}; }
   static Argument arg(int64_t number) { return {"", number}; }
   static Argument key(std::string name, std::string word) { return {std::move(name), std::move(word)}; }

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/shared_memory.h"
 #include "tcc/schedule/schedule.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::schedule {
 
@@ -30,9 +30,9 @@ void measure(const Block& block, Sizes outer, Sizes& widest) {
     if (const auto* dims = dims_of(stmt)) {
       for (const auto& dim : *dims) {
         const int64_t extent = dim.var->extent;
-        if (dim.bind == Bind::block || dim.bind == Bind::threads) sizes.items *= extent;
-        if (dim.bind == Bind::thread) sizes.threads *= extent;
-        if (dim.bind == Bind::warp) sizes.warps *= extent;
+        if (dim.bind == Bind::block || dim.bind == Bind::threads) sizes.items = capped_product(sizes.items, extent);
+        if (dim.bind == Bind::thread) sizes.threads = capped_product(sizes.threads, extent);
+        if (dim.bind == Bind::warp) sizes.warps = std::min<int64_t>(capped_product(sizes.warps, extent), 1 << 20);
         if (dim.bind == Bind::lane) sizes.lanes = true;
       }
     }
@@ -62,7 +62,8 @@ class Cutter {
     bool open = false;  // the last body takes more statements that are no loops
     for (const Stmt& stmt : unit_.body) {
       if (const auto* alloc = std::get_if<Alloc>(&stmt.node)) {
-        check(alloc->buffer->space == Space::global, "a buffer at the top of a scheduled unit must be global");
+        if (alloc->buffer->space != Space::global)
+          unfit("`" + alloc->buffer->name + "` is a thread's own, but no loop is around it any more");
         temporaries_.push_back(alloc->buffer);
         continue;
       }
@@ -157,8 +158,8 @@ class Cutter {
     Sizes sizes;
     measure(body, {}, sizes);
     kernel.grid = sizes.items;
-    if (sizes.lanes && sizes.threads > 1) internal_error("a kernel uses threads and lanes of warps together");
-    kernel.threads = static_cast<int>(sizes.lanes ? sizes.warps * 32 : sizes.threads);
+    if (sizes.lanes && sizes.threads > 1) unfit("a kernel uses threads and lanes of warps together");
+    kernel.threads = static_cast<int>(std::min<int64_t>(sizes.lanes ? sizes.warps * 32 : sizes.threads, 1 << 20));
     kernel.body = std::move(body);
     if (target_.kind == Target::Kind::cuda) {
       kernel.threads = (kernel.threads + 31) / 32 * 32;  // whole warps; what is beyond the loops idles

@@ -124,6 +124,51 @@ TEST_F(Errors, Text) {
          "types.graph: error: not well-formed graph: %y is f32[3], expected f32[2] [type-error]\n  %y: f32[3] = relu(%x)");
 }
 
+/// Hand-made schedules are refused as what they are, an argument; kernels and units of a file like a model.
+TEST_F(Errors, SchedulesAndKernels) {
+  folder_.write(
+      "t.loop",
+      "unit (%a: f32[7, 12]) -> (%b: f32[7, 12]) {\n  map %i in 7, %j in 12 {\n    store add(load %a[%i, %j], 1.0), %b[%i, %j]\n  }\n}\n");
+  const auto refused = [&](const std::string& arguments, int exit_code, const std::string& part) {
+    const Result result = run_tcc(arguments, folder_.path());
+    EXPECT_EQ(result.exit_code, exit_code) << arguments << result.err;
+    EXPECT_NE(result.err.find(part), std::string::npos) << arguments << "\n" << result.err;
+    EXPECT_EQ(result.err.find(".cpp"), std::string::npos) << result.err;
+    EXPECT_EQ(result.out, "") << arguments;
+  };
+  const std::string given = "--from=loop t.loop --emit=kernel --target=";
+  refused(given + "cpu --pass='splitt(j, 4)'", 2,
+          "error: there is no primitive `splitt` [invalid-schedule]\ntcc: help: did you mean `split`?");
+  refused(given + "cpu --pass='split(zz, 4)'", 2,
+          "`split(zz, 4)` does not fit: there is no loop `zz` [invalid-schedule]\ntcc: help: loops of the unit are `i`, `j`");
+  refused(given + "cpu --pass='split(j, 0)'", 2, "the factor is 0");
+  refused(given + "cpu --pass='split(j 4)'", 2, "--pass='split(j 4)': ");
+  refused(given + "cpu --pass='bind(i, lane)'", 2,
+          "t.loop: error: what the schedule makes can't run on x86-64-v3: %i is bound to lane, which x86-64-v3 does not have "
+          "[invalid-schedule]");
+  refused(given + "cpu --pass='vectorize(i)' --pass='vectorize(j)'", 2, "%j is bound to vector within another loop bound to vector");
+  refused(given + "cuda --pass='bind(i, threads)'", 2, "%i is bound to threads, which sm_80 does not have");
+  // Counted across the nest, as two digits of one number.
+  const Result nested = run_tcc(
+      "--from=loop t.loop --target=cpu --pass='split(i, 4)' --pass='bind(i_0, threads)' --pass='peel(i_1)' "
+      "--pass='bind(j, threads)' -o t.so && \"$TCC\" run t.so --random",
+      folder_.path());
+  EXPECT_TRUE(nested.exit_code == 0 || (nested.exit_code == 2 && nested.err.find("[invalid-schedule]") != std::string::npos)) << nested.err;
+  // Names that primitives make are taken by other loops: chosen schedules go around, a scatter stays on one lane.
+  folder_.write(
+      "s.loop",
+      "unit (%a0: f32[64, 100], %a1: i64[10, 1], %a2: f32[10, 100]) -> (%r0: f32[64, 100]) {\n"
+      "  map %i in 64, %j in 100 {\n    store load %a0[%i, %i], %r0[%i, %j]\n  }\n"
+      "  map %i_1 in 10, %j_1 in 100 {\n    %v1: i64 = load %a1[%i_1, 0]\n    scatter add load %a2[%i_1, %j_1], %r0[%v1, %j_1]\n  }\n}\n");
+  good("--from=loop s.loop --target=cpu -o s.so --verify-passes");
+  folder_.write("n.kernel",
+                "kernel #k target x86-64-v3 grid 6 threads 1 shared 0 (%a: f32[2, 3]) -> (%b: f32[2, 3]) {\n map %i in 2 bind(vector) {\n"
+                "  map %j in 3 bind(vector) { store load %a[%i, %j], %b[%i, %j] } } }\n");
+  refused("--from=kernel n.kernel -o n.so", 1, "n.kernel: error: not well-formed kernel: ");
+  folder_.write("o.loop", "unit (%a: f32[7]) -> (%b: f32[7]) {\n  map %i in 7 {\n    store load %a[%i + 1], %b[%i]\n  }\n}\n");
+  refused("--from=loop o.loop -o o.so", 1, "o.loop:3: error: not well-formed loops: a load may be out of bounds");
+}
+
 TEST_F(Errors, RunTime) {
   good("--from=graph small.graph -o small.so");
   const auto save = [&](const std::string& name, DType dtype, Shape shape) { write_npy(folder_ / name, Tensor(dtype, std::move(shape))); };

@@ -94,6 +94,24 @@ TEST(Nvptx, TensorCoresReadAPipeOfAsynchronousCopies) {
   expect_assembles(ptx);
 }
 
+/// Loops over blocks and threads within each other are digits of one number; a reduce over the inner lanes takes the steps of those alone.
+TEST(Nvptx, NestedLoopsAreDigitsOfOneNumber) {
+  const auto nested = [](const std::string& open) {
+    return ptx_of(
+        "kernel #k target sm_80 grid 6 threads 64 shared 0 (%x: f32[2, 3, 4, 16]) -> (%y: f32[2, 3, 4, 16]) { map %i in 2 bind(block)" +
+        open + " %j in 3 bind(block), %s in 4 bind(thread)" + open +
+        " %t in 16 bind(thread) { store neg(load %x[%i, %j, %s, %t]), %y[%i, %j, %s, %t] } }" + (open == "," ? "" : " } }"));
+  };
+  EXPECT_EQ(nested(" { map"), nested(","));
+  const std::string ptx = ptx_of(R"(kernel #k target sm_80 grid 1 threads 32 shared 0 (%x: f32[4, 8]) -> (%y: f32[4]) {
+    map %i in 4 bind(lane) {
+      %s: f32 = reduce sum %k in 8 bind(lane) { yield load %x[%i, %k] }
+      store %s, %y[%i]
+    } })");
+  EXPECT_EQ(count(ptx, "shfl.sync"), 3) << ptx;
+  expect_assembles(ptx);
+}
+
 TEST(Nvptx, OnlyResultsOfSixteenBitsAreApproximated) {
   auto kernel = [](const std::string& value, const std::string& dtype) {
     return ptx_of("kernel #k target sm_80 grid 64 threads 256 shared 0 (%x: f32[16384]) -> (%y: " + dtype +

@@ -45,6 +45,24 @@ TEST(X86, ParametersAreAlignedAsTheirElementsAre) {
   }
 }
 
+/// Loops over parallel items within each other and side by side: digits of one number, of which the shorter ones leave some idle.
+TEST(X86, NestedItemsAreDigitsOfOneNumber) {
+  for (const int outer : {1, 2, 5}) {
+    for (const int first : {1, 3, 4}) {
+      for (const int second : {2, 3, 7}) {
+        const std::string a = std::to_string(outer), b = std::to_string(first), c = std::to_string(second);
+        const int grid = std::max(outer * std::max(first, second), 11);
+        expect_as_interpreted("kernel #k target x86-64-v3 grid " + std::to_string(grid) + " threads 1 shared 0 (%x: f32[" + a + ", " + b +
+                              "], %z: f32[" + a + ", " + c + "], %u: f32[11]) -> (%y: f32[" + a + ", " + b + "], %w: f32[" + a + ", " + c +
+                              "], %v: f32[11]) {" + "map %i in " + a + " bind(threads) { map %j in " + b +
+                              " bind(threads) { store neg(load %x[%i, %j]), %y[%i, %j] }" + "map %k in " + c +
+                              " bind(threads) { store neg(load %z[%i, %k]), %w[%i, %k] } }" +
+                              "map %l in 11 bind(threads) { store neg(load %u[%l]), %v[%l] } }");
+      }
+    }
+  }
+}
+
 TEST(X86, MasksTheTailOfAVectorLoop) {
   expect_as_interpreted(R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: f32[3, 13]) -> (%y: f32[3, 13]) {
     map %i in 3 bind(serial), %j in 2 bind(serial), %l in 8 bind(vector) where lt(index(%j * 8 + %l), 13) {

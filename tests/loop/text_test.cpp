@@ -110,6 +110,41 @@ TEST(Text, CloneIsFreshAndEqual) {
   EXPECT_FALSE(find_dim(copy.body, "j"));
 }
 
+/// Texts of any depth and any number end in a message.
+TEST(Text, LimitsOfDepthAndSize) {
+  const auto message = [](const std::string& body) {
+    try {
+      parse_unit("unit (%x: f32[4]) -> (%y: f32[4]) { " + body + " }", "test");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::model);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto repeated = [](const char* text, int times) {
+    std::string result;
+    for (int i = 0; i < times; ++i) result += text;
+    return result;
+  };
+  for (const int deep : {100, 20000}) {
+    const std::string expected = deep > 1000 ? "nested more than 1000 deep" : "";
+    for (const std::string& body :
+         {"store " + repeated("neg(", deep) + "0.0" + repeated(")", deep) + ", %y[0]",
+          "store 0.0, %y[" + repeated("(", deep) + "0" + repeated(")", deep) + "]", repeated("if true { ", deep) + repeated("}", deep),
+          "store " + repeated("load %x[0] else ", deep) + "0.0, %y[0]"}) {
+      if (expected.empty()) EXPECT_EQ(message(body), "");
+      else EXPECT_NE(message(body).find(expected), std::string::npos) << message(body).substr(0, 200);
+    }
+  }
+  for (const char* index :
+       {"%i * 4611686018427387904", "%i * 1073741824 * 1073741824 * 4", "9223372036854775807", "(%i + 1) * 2305843009213693952"}) {
+    const std::string text = message("map %i in 4 { store 0.0, %y[" + std::string(index) + "] }");
+    EXPECT_NE(text.find("an index that 64 bits don't hold"), std::string::npos) << index << ": " << text;
+  }
+  EXPECT_NE(message("map %i in 4611686018427387904 { }").find("expected a number from 0 to 140737488355328"), std::string::npos);
+  EXPECT_NE(message("pipe %p stages 4611686018427387905 ()").find("expected a number"), std::string::npos);
+}
+
 TEST(Text, ErrorsSayWhere) {
   auto message = [](std::string_view text) {
     try {

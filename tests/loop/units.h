@@ -153,15 +153,15 @@ kernel #cpu target x86-64-v3 grid 2 threads 1 shared 0 (%a: f32[6, 11], %x: f32[
 
 // f16 matmul on mma.sync with bias: a ring of three stages filled by cp.async, two warps side by side.
 constexpr std::string_view kMmaKernel = R"(
-kernel #mma target sm_80 grid 2 threads 64 shared 6144 (%a: f16[32, 80], %b: f16[16, 80], %bias: f32[16]) -> (%c: f32[32, 16]) {
+kernel #mma target sm_80 grid 2 threads 64 shared 6144 (%a: f16[32, 80], %b: f16[32, 80], %bias: f32[32]) -> (%c: f32[32, 32]) {
   map %i in 2 bind(block) {
-    pipe %p stages 3 (%pa: f16[16, 16] shared, %pb: f16[16, 16] shared)
-    alloc %acc: f32[16, 16] registers tile(reg 0 2 8, reg 1 2 1, lane 0 8 1, lane 1 4 2, warp 1 2 8)
-    map %acc: %m in 16 bind(tile), %n in 16 bind(tile) { store 0.0, %acc[%m, %n] }
+    pipe %p stages 3 (%pa: f16[16, 16] shared, %pb: f16[32, 16] shared)
+    alloc %acc: f32[16, 32] registers tile(reg 1 2 8, reg 0 2 8, reg 1 2 1, lane 0 8 1, lane 1 4 2, warp 1 2 16)
+    map %acc: %m in 16 bind(tile), %n in 32 bind(tile) { store 0.0, %acc[%m, %n] }
     for %k0 in 2 bind(serial) {
       acquire %p
       copy.async %a[%i * 16, %k0 * 16] -> %pa[0, 0] extents(16, 16) bytes 16
-      copy.async %b[0, %k0 * 16] -> %pb[0, 0] extents(16, 16) bytes 16
+      copy.async %b[0, %k0 * 16] -> %pb[0, 0] extents(32, 16) bytes 16
       commit %p
     }
     for %k in 5 bind(serial) {
@@ -169,13 +169,13 @@ kernel #mma target sm_80 grid 2 threads 64 shared 6144 (%a: f16[32, 80], %b: f16
       if lt(index(%k), 3) {
         acquire %p
         copy.async %a[%i * 16, %k * 16 + 32] -> %pa[0, 0] extents(16, 16) bytes 16
-        copy.async %b[0, %k * 16 + 32] -> %pb[0, 0] extents(16, 16) bytes 16
+        copy.async %b[0, %k * 16 + 32] -> %pb[0, 0] extents(32, 16) bytes 16
         commit %p
       }
-      mma %acc, %pa[0, 0], %pb[0, 0] size(16, 16, 16) shape m16n8k16
+      mma %acc, %pa[0, 0], %pb[0, 0] size(16, 32, 16) shape m16n8k16
       release %p
     }
-    map %acc: %m1 in 16 bind(tile), %n1 in 16 bind(tile) { store add(load %acc[%m1, %n1], load %bias[%n1]), %c[%i * 16 + %m1, %n1] }
+    map %acc: %m1 in 16 bind(tile), %n1 in 32 bind(tile) { store add(load %acc[%m1, %n1], load %bias[%n1]), %c[%i * 16 + %m1, %n1] }
   }
 }
 )";

@@ -119,5 +119,74 @@ TEST(VerifyKernel, CollectivesAndOrder) {
   expect_fault(kernel_faults(replaced(examples::kMmaKernel, "      wait %p\n", "")), "%pa is read outside of a wait and a release of %p");
 }
 
+/// What no emitter can do is refused here: a kernel that verifies compiles.
+TEST(VerifyKernel, WhatTheEmittersCanNotDo) {
+  const auto cpu = [](const std::string& body, int grid = 1) {
+    return kernel_faults("kernel #k target x86-64-v3 grid " + std::to_string(grid) +
+                         " threads 1 shared 0 (%x: f32[8, 64], %n: i64[64]) -> (%y: f32[8, 64], %t: f32[8]) { " + body + " }");
+  };
+  const auto cuda = [](const std::string& body, const std::string& threads = "32") {
+    return kernel_faults("kernel #k target sm_80 grid 1 threads " + threads +
+                         " shared 4096 (%x: f32[8, 64], %h: f16[64, 64]) -> (%y: f32[8, 64], %t: f32[8]) { " + body + " }");
+  };
+  expect_fault(cpu("map %i in 8 bind(vector) { map %j in 8 bind(vector) { store 0.0, %y[%i, %j] } }"),
+               "within another loop bound to vector");
+  expect_fault(cpu("map %i in 8 bind(vector) { scatter add load %x[%i, 0], %y[%i, 0] }"), "a scatter within a loop bound to vector");
+  expect_fault(cpu("map %i in 8 bind(vector) where lt(index(%i), 1) { store load %x[%i, 0], %t[0] }"),
+               "the lanes of a vector store different values to one element of %t");
+  expect_fault(cpu("map %i in 8 bind(vector) { %a: f32 = load %x[%i, 0] %b: f32 = neg(%a) store %b, %t[3] }"), "store different values");
+  EXPECT_EQ(cpu("map %i in 8 bind(vector) where lt(index(%i), 1) { store load %x[3, 0], %t[0] }"), "");
+  expect_fault(cpu("map %i in 512 bind(vector) where lt(index(%i), 64) { store 0.0, %y[0, %i] }"), "is a vector of 512 lanes");
+  expect_fault(cpu("map %i in 8 bind(serial) { map %j in 4294967296 bind(unroll) where lt(index(%j), 64) { store 0.0, %y[%i, %j] } }"),
+               "statements of code");
+  expect_fault(
+      cpu("map %i in 2 bind(serial), %a in 1000 bind(unroll), %b in 1000 bind(unroll) where lt(index(%i + %a + %b), 8) { store 0.0, "
+          "%t[%i + %a + %b] }"),
+      "unrolled loops make");
+  expect_fault(cpu("%s: f32 = reduce and %i in 8 bind(serial) { yield load %x[%i, 0] } store %s, %t[0]"), "`and` does not combine f32");
+  expect_fault(cpu("alloc %b: f32[5, 2147483647] registers"), "bytes of a thread's stack");
+  expect_fault(cpu("alloc %b: f32[5, 2147483647, 1048576] registers"), "has more than 140737488355328 bytes");
+  expect_fault(cpu("alloc %b: f32[4, 4] strides(2, 1) registers"), "elements lie in one place");
+  expect_fault(cpu("alloc %b: f32[4, 4] strides(9221120237041090560, 1) registers"), "has more than");
+  expect_fault(cpu("map %i in 8 bind(serial) { scatter add load %x[%i, 0], %t[0] } map %j in 4 bind(threads) { store 0.0, %y[0, %j] }", 4),
+               "a scatter that several parallel items execute alike");
+  expect_fault(cuda("map %i in 1 bind(serial) { %s: f32 = reduce sum %w in 1 bind(warp) { yield 1.0 } store %s, %t[%i] }"),
+               "a reduce across warps is bound to thread");
+  expect_fault(cuda("map %i in 2 bind(thread) { %s: f32 = reduce sum %k in 16 bind(thread) { yield 1.0 } store %s, %t[%i] }"),
+               "a reduce across threads within a loop over threads");
+  expect_fault(cuda("map %i in 2 bind(lane) { %s: f32 = reduce sum %k in 12 bind(lane) { yield 1.0 } store %s, %t[%i] }"),
+               "a reduce across 12 lanes within a loop over lanes");
+  EXPECT_EQ(cuda("map %i in 4 bind(lane) { %s: f32 = reduce sum %k in 8 bind(lane) { yield 1.0 } store %s, %t[%i] }"), "");
+  EXPECT_EQ(cuda("map %i in 4 bind(thread) { map %k in 8 bind(thread) { store 0.0, %y[%i, %k] } }"), "");
+  expect_fault(cuda("alloc %d: f32[32] registers distributed(0) map %i in 32 bind(thread) { store 0.0, %d[%i] } "
+                    "map %j in 31 bind(thread) { store load %d[%j + 1], %y[0, %j] }"),
+               "axis 0 of %d is spread over threads, its index is %j + 1");
+  expect_fault(cuda("alloc %d: f32[4] registers distributed(0) map %i in 4 bind(lane), %e in 8 bind(lane) { store 0.0, %d[%i] } "
+                    "map %j in 4 bind(lane) { store load %d[%j], %y[0, %j] }"),
+               "is held by other threads than where it is named before");
+  expect_fault(cuda("alloc %s: f16[64, 64] strides(65, 1) shared copy %h[0, 0] -> %s[0, 0] extents(64, 64) bytes 16 barrier"),
+               "%s is not aligned so far");
+  expect_fault(cuda("alloc %s: f16[64, 64] shared copy %h[0, 1] -> %s[0, 0] extents(64, 32) bytes 16 barrier"), "%h is not aligned so far");
+  expect_fault(kernel_faults("kernel #k target sm_80 grid 4638564679689 threads 32 shared 0 () -> (%y: f32[8]) { map %i in 4638564679689 "
+                             "bind(block) where lt(index(%i), 8) { store 0.0, %y[%i] } }"),
+               "a launch has at most 2147483647");
+}
+
+/// A buffer that a masked loop fills is read where that mask holds: rows of 83 beside rows of 82, in as many pieces.
+TEST(VerifyKernel, ReadsOfWhatIsNotWritten) {
+  for (const int filled : {80, 81, 82, 83}) {
+    for (const int read : {80, 81, 82, 83}) {
+      const std::string f = std::to_string(filled), r = std::to_string(read);
+      const std::string text =
+          "kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: f32[88]) -> (%y: f32[88]) { alloc %k: f32[11, 8] registers "
+          "map %i in 11 bind(serial), %j in 8 bind(vector) where lt(index(%i * 8 + %j), " +
+          f + ") { store load %x[%i * 8 + %j], %k[%i, %j] } map %a in 11 bind(serial), %b in 8 bind(vector) where lt(index(%a * 8 + %b), " +
+          r + ") { store load %k[%a, %b], %y[%a * 8 + %b] } }";
+      if (read <= filled) EXPECT_EQ(kernel_faults(text), "") << filled << " " << read;
+      else expect_fault(kernel_faults(text), "%k is read where it is not written: it is filled where lt(");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tcc::loop

@@ -313,19 +313,68 @@ TEST(Schedule, TextReadsBack) {
   EXPECT_EQ(print(parse_schedule(text, "test")), text);
 }
 
+/// A schedule that is given is the user's to mend: what was found, and what would fit, without a word of our files.
 TEST(Schedule, WhatDoesNotFitIsNamed) {
-  const loop::Unit unit =
-      loop::parse_unit("unit (%a0: f32[4]) -> (%r0: f32[4]) { map %i in 4 { %x: f32 = load %a0[%i]\n store %x, %r0[%i] } }", "unit");
-  for (const char* text :
-       {"split(j, 4)", "bind(i, nowhere)", "fuse(i, j)", "tile(s, i)", "tile(s, j, apart=k)", "no_such(i)", "split(i, 4, 5)"}) {
+  const loop::Unit unit = loop::parse_unit(R"(unit (%a0: f32[4, 8]) -> (%r0: f32[4]) { map %i in 4 {
+      %s: f32 = reduce sum %k in 8 { %x: f32 = load %a0[%i, %k]
+        yield %x }
+      store %s, %r0[%i] } })",
+                                           "unit");
+  const std::pair<const char*, const char*> cases[] = {
+      {"split(j, 4)", "`split(j, 4)` does not fit: there is no loop `j`\nloops of the unit are `i`, `k`"},
+      {"splitt(i, 4)", "there is no primitive `splitt`\ndid you mean `split`?"},
+      {"no_such(i)", "there is no primitive `no_such`\nprimitives are `bind`, `compute_at`"},
+      {"split(i, 0)", "the factor is 0, expected 1 or more"},
+      {"split(i, 99999999999)", "the factor is 99999999999, expected 1 or more"},
+      {"split(i)", "argument 2 must be the factor\nit is written `split(LOOP, FACTOR, tail=mask|peel|pad)`"},
+      {"split(4, i)", "argument 1 must name a loop"},
+      {"split(i, 4, 5)", "it has an argument too many"},
+      {"split(i, 4, tail=cut)", "`tail` is `cut`\nit is written"},
+      {"bind(i, thread_s)", "`thread_s` is not one of the places for a loop to run\ndid you mean `threads`?"},
+      {"bind(k, block)", "`k` is reduced"},
+      {"fuse(i, k)", "`k` does not follow `i` in its loop"},
+      {"reorder(i, i)", "`i` is named twice"},
+      {"tile(ss, i)", "there is no reduce `ss`\ndid you mean `s`?"},
+      {"tile(s, j)", "`j` is neither a dim of the map around `s` nor of its reduce"},
+      {"keep(y, registers)", "there is no value `y`\nvalues of the unit are `s`, `x`"},
+      {"keep(x, rregisters)", "did you mean `registers`?"},
+      {"stage(a1, shared, at=i)", "there is no buffer `a1`\ndid you mean `a0`?"},
+      {"stage(a0, shared)", "`at` says inside which loop"},
+      {"online(s, t)", "there is no reduce `t`"},
+      {"split_reduce(s, 0)", "the number of parts is 0"},
+      {"tensorize(s, m16n8k16, 0, 4)", "the number of warps along the rows is 0"},
+  };
+  for (const auto& [text, expected] : cases) {
     try {
       apply(unit, parse_schedule(text, "schedule"), Target::cpu_v3());
       ADD_FAILURE() << text << " was accepted";
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::internal);
-      EXPECT_NE(std::string(error.what()).find("schedule: "), std::string::npos) << error.what();
+      EXPECT_EQ(error.code(), ExitCode::usage) << text;
+      std::string said;
+      for (const Diagnostic& diagnostic : error.diagnostics()) said += (said.empty() ? "" : "\n") + diagnostic.message;
+      EXPECT_NE(said.find(expected), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find(".cpp"), std::string::npos) << error.what();
     }
   }
+}
+
+/// `i_1` of a split `i` is what later primitives mean: where the unit has another loop of that name, they would change that one.
+TEST(Schedule, NamesThatPrimitivesMakeAreFree) {
+  const loop::Unit unit = loop::parse_unit(R"(unit (%a0: f32[8, 6]) -> (%r0: f32[8, 6], %r1: f32[6]) {
+      map %i in 8, %j in 6 { store load %a0[%i, %j], %r0[%i, %j] }
+      map %i_1 in 6 { store load %a0[0, %i_1], %r1[%i_1] }
+      map %i_j in 6 { store load %a0[0, %i_j], %r1[%i_j] } })",
+                                           "unit");
+  for (const char* text : {"split(i, 4)", "fuse(i, j)"}) {
+    try {
+      apply(unit, parse_schedule(text, "schedule"), Target::cpu_v3());
+      ADD_FAILURE() << text << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      EXPECT_NE(std::string(error.what()).find("and something else has that name"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_NO_THROW(apply(unit, parse_schedule("split(j, 4)", "schedule"), Target::cpu_v3()));
 }
 
 TEST(Schedule, OnlineSoftmaxIsOnePass) {

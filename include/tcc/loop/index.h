@@ -17,6 +17,9 @@
 
 namespace tcc::loop {
 
+/// No loop has more iterations, no buffer more bytes and no coefficient of an index a larger value: what sums of products make of them fits 64 bits.
+inline constexpr int64_t kMostIterations = int64_t{1} << 47;
+
 /// A loop variable, in [0, extent). Identity is the pointer. `runtime` (later) names the scalar that bounds it from within `extent`.
 struct Var {
   int id = 0;        ///< creation order; the canonical order of terms

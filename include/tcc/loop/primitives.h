@@ -3,7 +3,7 @@
 //
 // Loops, scalars and buffers are named without '%'. Where a primitive must copy code (tails, accumulators) the copies are named after the original:
 // `i_1.tail`, `i_1.init`, `i_1.out` are copies of `i_1`, and a primitive that names `i_1` means all of them.
-// An impossible request throws an internal Error; `apply` adds which primitive of which schedule it was.
+// An impossible request throws an Error (usage, "invalid-schedule") that says what was found; `apply` adds which primitive it was.
 #pragma once
 
 #include <cstdint>

@@ -92,6 +92,8 @@ struct Digit {
   int64_t stride = 1, radix = 0;
 };
 std::map<const Var*, Digit> digits_of(const Block& body);
+/// A product of extents, where none counts as one; at most kMostIterations, which no launch has.
+int64_t capped_product(int64_t a, int64_t b);
 /// Product of the largest nest of dims with that bind.
 int64_t nest_extent(const Block& body, Bind bind);
 

@@ -31,6 +31,7 @@ using Schedule = std::vector<Primitive>;
 
 std::string print(const Schedule& schedule);  ///< one line
 Schedule parse_schedule(std::string_view text, const std::string& file);
+std::vector<std::string> primitive_names();  ///< in alphabetical order
 
 /// What the cost model knows of a target.
 struct Target {
@@ -51,7 +52,7 @@ struct Target {
 
 /// Chooses the primitives for a unit by the cost model of the target. Deterministic.
 Schedule choose(const loop::Unit& unit, const Target& target);
-/// Applies them in order; the result is in scheduled form. Error (internal) naming the primitive when one doesn't fit.
+/// Applies them in order; the result is in scheduled form. Error (usage, "invalid-schedule") naming the primitive when one doesn't fit.
 loop::Unit apply(const loop::Unit& unit, const Schedule& schedule, const Target& target);
 /// Cuts a scheduled unit into kernels: one per top-level loop; temporaries of the unit that pass between kernels become parameters.
 /// `temporaries` receives those buffers (each is a parameter of at least two kernels).

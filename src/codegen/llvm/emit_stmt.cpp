@@ -28,6 +28,7 @@ Emitter::Emitter(llvm::Module& module, const loop::Kernel& kernel, unsigned inde
       context_(module.getContext()),
       builder_(module.getContext()),
       kernel_(kernel),
+      digits_(loop::digits_of(kernel.body)),
       index_type_(llvm::Type::getIntNTy(module.getContext(), index_bits)) {}
 
 void Emitter::fail(const std::string& message) const { internal_error("code generation for " + kernel_.target + ": " + message); }
@@ -228,6 +229,25 @@ void Emitter::emit_dims(const std::vector<Dim>& dims, size_t first, const Body& 
     }
     default: fail("loop %" + var->name + " is bound to `" + std::string(name_of(dim.bind)) + "` after a serial loop");
   }
+}
+
+// value = (number mod radix) / stride, for several neighbours at once: the last is the fastest.
+llvm::Value* Emitter::bind_digits(const std::vector<Dim>& dims, llvm::Value* number, int64_t available) {
+  if (dims.empty()) return nullptr;
+  auto constant = [&](int64_t value) { return llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(value)); };
+  const int64_t radix = digits_.at(dims.front().var.get()).radix, stride = digits_.at(dims.back().var.get()).stride;
+  if (radix != 0) number = builder_.CreateURem(number, constant(radix));
+  if (stride != 1) number = builder_.CreateUDiv(number, constant(stride));
+  const int64_t different = ((radix != 0 ? radix : available) + stride - 1) / stride;
+  int64_t needed = 1;
+  for (const Dim& dim : dims) needed *= dim.var->extent;
+  llvm::Value* active = needed < different ? builder_.CreateICmpULT(number, constant(needed)) : nullptr;
+  for (size_t i = dims.size(); i-- > 0;) {
+    llvm::Value* extent = constant(std::max<int64_t>(dims[i].var->extent, 1));
+    vars_[dims[i].var.get()] = i == 0 ? number : builder_.CreateURem(number, extent);
+    if (i > 0) number = builder_.CreateUDiv(number, extent);
+  }
+  return active;
 }
 
 void Emitter::emit_where(const loop::ExprPtr& where, const Body& body) {

@@ -9,12 +9,14 @@
 #include <llvm/IR/Module.h>
 
 #include <functional>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "tcc/codegen/codegen.h"
 #include "tcc/loop/loop.h"
+#include "tcc/loop/rewrite.h"
 
 namespace tcc::codegen {
 
@@ -29,6 +31,9 @@ class Emitter {
   // ---- what a target provides
   /// Digits of the dims bound to block, threads, thread, warp and lane: binds their variables, then calls body (guarded where threads idle).
   virtual void emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) = 0;
+  /// Binds dims of one level as the digits of the number of the block, item or thread that loop::digits_of says; gives whether this number has an
+  /// iteration here, null where all of the `available` ones do.
+  llvm::Value* bind_digits(const std::vector<loop::Dim>& dims, llvm::Value* number, int64_t available);
   /// Combines per-thread partial states across the lanes or threads that `dims` name; every participating thread gets the results.
   virtual void combine_across(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, std::vector<llvm::Value*>& states) = 0;
   virtual void emit_tile_loop(const loop::Loop& loop) = 0;
@@ -118,6 +123,7 @@ class Emitter {
   llvm::LLVMContext& context_;
   llvm::IRBuilder<> builder_;
   const loop::Kernel& kernel_;
+  const std::map<const loop::Var*, loop::Digit> digits_;
   llvm::Function* function_ = nullptr;
   llvm::Type* index_type_;
   unsigned loop_depth_ = 0;  ///< serial loops around this point

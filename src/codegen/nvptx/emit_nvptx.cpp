@@ -17,18 +17,16 @@ namespace {
 constexpr const char* kTriple = "nvptx64-nvidia-cuda";
 constexpr unsigned kGlobal = 1, kShared = 3;
 
-// 32-bit indices suffice when no buffer has 2^31 elements or more.
+// 32-bit indices suffice when no buffer has 2^31 elements or more, and no loop as many iterations.
 unsigned index_bits(const loop::Kernel& kernel) {
-  for (const loop::Param& param : kernel.params) {
-    if (param.buffer->count() >= (int64_t{1} << 31) - (int64_t{1} << 16)) return 64;
-  }
-  return 32;
-}
-
-int64_t product(const std::vector<loop::Dim>& dims) {
-  int64_t n = 1;
-  for (const loop::Dim& dim : dims) n *= dim.var->extent;
-  return n;
+  constexpr int64_t kMost = (int64_t{1} << 31) - (int64_t{1} << 16);
+  bool wide = false;
+  for (const loop::Param& param : kernel.params) wide |= param.buffer->count() >= kMost;
+  loop::walk(kernel.body, [&](const loop::Stmt& stmt) {
+    const auto* dims = loop::dims_of(stmt);
+    for (size_t i = 0; dims && i < dims->size(); ++i) wide |= (*dims)[i].var->extent >= kMost;
+  });
+  return wide ? 64 : 32;
 }
 
 }  // namespace
@@ -94,31 +92,16 @@ void NvptxEmitter::emit_parallel_dims(const std::vector<loop::Dim>& dims, const 
     }
   }
   llvm::Value* active = nullptr;
-  // Binds the digits of `number`, last dim fastest; where more numbers exist than iterations, the rest idle.
   auto bind = [&](const std::vector<loop::Dim>& group, llvm::Value* number, int64_t available) {
-    if (group.empty()) return;
-    int64_t needed = product(group);
-    if (needed > available) fail(std::to_string(needed) + " iterations are bound to " + std::to_string(available) + " threads or blocks");
-    if (needed < available) {
-      llvm::Value* ok = builder_.CreateICmpULT(number, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(needed)));
-      active = active ? builder_.CreateAnd(active, ok) : ok;
-    }
-    for (size_t i = group.size(); i-- > 0;) {
-      auto* extent = llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(group[i].var->extent));
-      vars_[group[i].var.get()] = i == 0 ? number : builder_.CreateURem(number, extent);
-      if (i > 0) number = builder_.CreateUDiv(number, extent);
-    }
+    llvm::Value* ok = bind_digits(group, number, available);
+    if (ok) active = active ? builder_.CreateAnd(active, ok) : ok;
   };
   bind(blocks, block_, kernel_.grid);
-  if (!threads.empty() && threads_in_use_) fail("nested loops are bound to threads");
-  bool outer = threads_in_use_;
-  threads_in_use_ |= !threads.empty();
   bind(threads, thread_, kernel_.threads);
   bind(warps, warps.empty() ? nullptr : warp(), kernel_.threads / 32);
   bind(lanes, lanes.empty() ? nullptr : lane(), 32);
   if (active) emit_if(active, body, nullptr);
   else body();
-  threads_in_use_ = outer;
 }
 
 // Any value of up to 64 bits: moved as 32-bit words.
@@ -142,8 +125,8 @@ llvm::Value* NvptxEmitter::shuffle_xor(llvm::Value* value, int offset) {
   return builder_.CreateBitCast(joined, type);
 }
 
-void NvptxEmitter::combine_lanes(const loop::Reduce& reduce, std::vector<llvm::Value*>& states) {
-  for (int offset = 16; offset >= 1; offset /= 2) {
+void NvptxEmitter::combine_lanes(const loop::Reduce& reduce, std::vector<llvm::Value*>& states, int64_t lanes) {
+  for (int offset = static_cast<int>(lanes / 2); offset >= 1; offset /= 2) {
     std::vector<llvm::Value*> other;
     for (llvm::Value* state : states) other.push_back(shuffle_xor(state, offset));
     states = combine_states(reduce.states, reduce.combine.get(), states, other);
@@ -157,8 +140,8 @@ void NvptxEmitter::combine_across(const loop::Reduce& reduce, const std::vector<
     if (dim.bind == Bind::warp) fail("a reduction across warps must be bound to thread");
     threads |= dim.bind == Bind::thread;
   }
-  if (threads && threads_in_use_) fail("a reduction across threads inside a loop over threads");
-  combine_lanes(reduce, states);
+  const int64_t radix = digits_.at(dims[0].var.get()).radix;  // of lanes within a loop over the others
+  combine_lanes(reduce, states, !threads && radix != 0 ? radix : 32);
   if (!threads || kernel_.threads <= 32) return;
   llvm::Type* i8 = builder_.getInt8Ty();
   auto slot = [&](size_t state, llvm::Value* which) {
@@ -191,7 +174,7 @@ void NvptxEmitter::combine_across(const loop::Reduce& reduce, const std::vector<
     llvm::Value* neutral = reduce.combine ? emit_expr(state.init) : identity(state.combiner, states[i]->getType(), state.result->dtype);
     states[i] = builder_.CreateSelect(has_slot, from_memory(read, state.result->dtype), neutral);
   }
-  combine_lanes(reduce, states);
+  combine_lanes(reduce, states, 32);
 }
 
 // ---------------------------------------------------------------------------------------------------------- shared memory

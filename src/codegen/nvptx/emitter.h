@@ -36,7 +36,8 @@ class NvptxEmitter final : public Emitter {
   llvm::Value* warp();
   void barrier();
   llvm::Value* shuffle_xor(llvm::Value* value, int offset);
-  void combine_lanes(const loop::Reduce& reduce, std::vector<llvm::Value*>& states);
+  /// `lanes`: of neighbours that combine, a power of two.
+  void combine_lanes(const loop::Reduce& reduce, std::vector<llvm::Value*>& states, int64_t lanes);
 
   // ---- shared memory: byte offsets, pipes' stages, swizzles
   llvm::Value* shared_base(const loop::Buffer& buffer, bool producing);
@@ -65,7 +66,6 @@ class NvptxEmitter final : public Emitter {
   std::unordered_map<int, PipeState> pipes_;           ///< by Pipe::id
   const loop::TileLayout* tile_layout_ = nullptr;      ///< inside a tile loop
   int64_t tile_register_ = 0;
-  bool threads_in_use_ = false;  ///< inside dims bound to thread
   bool reduced_before_ = false;
 };
 

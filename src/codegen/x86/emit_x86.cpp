@@ -73,6 +73,10 @@ class X86Emitter final : public Emitter {
       if (dim.bind != loop::Bind::threads)
         fail("loop %" + dim.var->name + " is bound to `" + std::string(name_of(dim.bind)) + "` on a CPU");
     }
+    if (item_) {  // within a loop over items: other digits of the same number
+      run_active(dims, body);
+      return;
+    }
     // for item in [begin, end)
     auto* header = llvm::BasicBlock::Create(context_, "item", function_);
     auto* work = llvm::BasicBlock::Create(context_, "item.body", function_);
@@ -84,15 +88,11 @@ class X86Emitter final : public Emitter {
     item->addIncoming(begin_, before);
     builder_.CreateCondBr(builder_.CreateICmpSLT(item, end_), work, done);
     builder_.SetInsertPoint(work);
-    llvm::Value* rest = item;
-    for (size_t i = dims.size(); i-- > 0;) {
-      auto* extent = llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(dims[i].var->extent));
-      vars_[dims[i].var.get()] = i == 0 ? rest : builder_.CreateURem(rest, extent);
-      if (i > 0) rest = builder_.CreateUDiv(rest, extent);
-    }
+    item_ = item;
     ++loop_depth_;
-    body();
+    run_active(dims, body);
     --loop_depth_;
+    item_ = nullptr;
     item->addIncoming(builder_.CreateNSWAdd(item, builder_.getInt64(1)), builder_.GetInsertBlock());
     builder_.CreateBr(header);
     builder_.SetInsertPoint(done);
@@ -110,6 +110,12 @@ class X86Emitter final : public Emitter {
   }
 
  private:
+  void run_active(const std::vector<loop::Dim>& dims, const Body& body) {
+    if (llvm::Value* active = bind_digits(dims, item_, kernel_.grid)) emit_if(active, body, nullptr);
+    else body();
+  }
+
+  llvm::Value* item_ = nullptr;  ///< the number of the parallel item, inside the loop over them
   llvm::Value* begin_ = nullptr;
   llvm::Value* end_ = nullptr;
 };

@@ -4,8 +4,8 @@
 //
 // A reduce dim may go to lanes or threads: its result is then combined across them. A scan and a `for` run in order, on one thread.
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -21,14 +21,14 @@ Unit bind(const Unit& unit, const std::string& dim, Bind kind) {
       const auto* loop = std::get_if<Loop>(&stmt.node);
       const bool in_order = std::holds_alternative<Scan>(stmt.node) || (loop && loop->kind == Loop::Kind::for_);
       const bool one_thread = kind == Bind::none || kind == Bind::serial || kind == Bind::unroll;
-      if (in_order && !one_thread) internal_error("`" + dim + "` runs in order, it can't be bound to " + std::string(name_of(kind)));
+      if (in_order && !one_thread) unfit("`" + dim + "` runs in order, it can't be bound to " + std::string(name_of(kind)));
       if (std::holds_alternative<Reduce>(stmt.node) && (kind == Bind::block || kind == Bind::threads || kind == Bind::tile)) {
-        internal_error("`" + dim + "` is reduced, it can't be bound to " + std::string(name_of(kind)));
+        unfit("`" + dim + "` is reduced, it can't be bound to " + std::string(name_of(kind)));
       }
       (*dims)[at].bind = kind;
     }
   });
-  if (!found) internal_error("there is no loop `" + dim + "`");
+  if (!found) no_such_loop(unit, dim);
   return result;
 }
 

@@ -12,28 +12,28 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
 Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& where) {
-  if (where != "top") internal_error("a let is computed at the top of its unit (`top`), not at `" + where + "`");
+  if (where != "top") unfit("a let is computed at the top of its unit (`top`), not at `" + where + "`");
   Unit result = unit;
   NameTable names(unit);
   const Place place = find_definition(result.body, scalar);
-  if (!place) internal_error("there is no let `" + scalar + "`");
+  if (!place) no_such_value(unit, scalar);
   auto* let = std::get_if<Let>(&place.stmt().node);
-  if (!let) internal_error("`" + scalar + "` is no let");
+  if (!let) unfit("`" + scalar + "` is no let");
 
   std::set<const Scalar*> roots;
   collect_scalars(let->value, roots);
   Block lets;
-  if (!needed_lets(*place.block, roots, lets)) internal_error("`" + scalar + "` depends on a reduce");
+  if (!needed_lets(*place.block, roots, lets)) unfit("`" + scalar + "` depends on a reduce");
   lets.push_back({Let{let->scalar, let->value}});
   const Uses uses = uses_of(lets);
   for (const Scalar* read : uses.scalars) {
-    if (!uses.defines.contains(read)) internal_error("`" + scalar + "` depends on what outer loops compute");
+    if (!uses.defines.contains(read)) unfit("`" + scalar + "` depends on what outer loops compute");
   }
 
   std::vector<Dim> dims;
@@ -41,12 +41,12 @@ Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& 
     Stmt& around = (*step.block)[step.index];
     const std::vector<Dim>* own = dims_of(around);
     if (!own || &around == &place.stmt()) continue;
-    if (const ExprPtr* mask = where_of(around); mask && *mask) internal_error("a loop around `" + scalar + "` has a mask");
+    if (const ExprPtr* mask = where_of(around); mask && *mask) unfit("a loop around `" + scalar + "` has a mask");
     for (const Dim& dim : *own) {
       if (uses.vars.contains(dim.var.get())) dims.push_back(dim);
     }
   }
-  if (dims.empty()) internal_error("`" + scalar + "` depends on no loop");
+  if (dims.empty()) unfit("`" + scalar + "` depends on no loop");
 
   std::vector<int64_t> extents;
   std::vector<Index> indices;
@@ -67,6 +67,10 @@ Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& 
     nest.body = substitute_var(nest.body, dim.var, var);
   }
   const size_t top = place.path.front().index;
+  const std::set<const Buffer*> written = uses_of(result.body[top]).writes;
+  for (const Buffer* read : uses_of(nest.body).reads) {
+    if (written.contains(read)) unfit("`" + scalar + "` is read from `" + read->name + "`, which its own nest writes");
+  }
   result.body.insert(result.body.begin() + static_cast<std::ptrdiff_t>(top), {Stmt{Alloc{buffer}}, Stmt{std::move(nest)}});
   return result;
 }

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -40,16 +40,16 @@ class Stager {
     int num_stores = 0;
     walk(loop.body,
          [&](const Stmt& part) { num_stores += std::holds_alternative<Store>(part.node) || std::holds_alternative<Scatter>(part.node); });
-    if (!store || num_stores != 1) internal_error("the tile of `" + accumulator_ + "` is not stored once, at the end");
+    if (!store || num_stores != 1) unfit("the tile of `" + accumulator_ + "` is not stored once, at the end");
     const BufferRef result = store->buffer;
     const VarRef i = loop.dims[0].var, j = loop.dims[1].var;
     const std::vector<Index> at = store->indices;
     if (at.empty() || at.back().coefficient_of(j.get()) != 1)
-      internal_error("columns of the tile of `" + accumulator_ + "` are no neighbours in `" + result->name + "`");
+      unfit("columns of the tile of `" + accumulator_ + "` are no neighbours in `" + result->name + "`");
     const int64_t element = size_bytes(result->dtype), vector = 16 / element;
     const int64_t warps = count_of(*loop.tile->tile, TileDigit::Level::warp), rows = i->extent, columns = j->extent;
     if (columns % vector != 0 || rows % warps != 0)
-      internal_error("a tile of " + std::to_string(rows) + " x " + std::to_string(columns) + " has no 16-byte pieces for whole warps");
+      unfit("a tile of " + std::to_string(rows) + " x " + std::to_string(columns) + " has no 16-byte pieces for whole warps");
 
     Buffer prototype;
     prototype.name = names_.fresh(result->name + ".block");
@@ -64,7 +64,7 @@ class Stager {
     // A row of pieces may be shorter than a warp (then a warp takes several rows) or longer (then each lane takes several pieces).
     const int64_t pieces = columns / vector, lanes = std::min<int64_t>(pieces, 32), rows_at_once = 32 / lanes;
     if (pieces % lanes != 0 || 32 % lanes != 0 || rows % (warps * rows_at_once) != 0)
-      internal_error("rows of " + std::to_string(pieces) + " pieces of 16 bytes don't fill warps");
+      unfit("rows of " + std::to_string(pieces) + " pieces of 16 bytes don't fill warps");
     const VarRef row = make_var(names_.fresh(i->name + ".row"), rows / (warps * rows_at_once)),
                  warp = make_var(names_.fresh(i->name + ".warp"), warps);
     const VarRef part = make_var(names_.fresh(i->name + ".part"), rows_at_once),
@@ -99,7 +99,7 @@ Unit epilogue(const Unit& unit, const std::string& accumulator) {
   Unit result = unit;
   Stager stager(unit, accumulator);
   rewrite(result.body, [&](Stmt& stmt) { return stager.edit(stmt); });
-  if (!stager.found()) internal_error("`" + accumulator + "` has no register tile of tensor cores: tensorize it first");
+  if (!stager.found()) unfit("`" + accumulator + "` has no register tile of tensor cores: tensorize it first");
   return result;
 }
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -22,19 +22,22 @@ Unit fuse(const Unit& unit, const std::string& outer, const std::string& inner) 
     const int at = dims ? find_dim(*dims, outer) : -1;
     if (at < 0) return std::nullopt;
     if (at + 1 >= static_cast<int>(dims->size()) || !is_copy((*dims)[at + 1].var->name, inner)) {
-      internal_error("`" + inner + "` does not follow `" + outer + "` in its loop");
+      unfit("`" + inner + "` does not follow `" + outer + "` in its loop");
     }
     found = true;
     const Dim first = (*dims)[at], second = (*dims)[at + 1];
-    if (first.bind != second.bind) internal_error("`" + outer + "` and `" + inner + "` are bound differently");
-    const VarRef var = make_var(names.fresh(restem(first.var->name, outer, outer + "_" + inner)), first.var->extent * second.var->extent);
+    if (int64_t product = 0; __builtin_mul_overflow(first.var->extent, second.var->extent, &product) || product > kMostIterations)
+      unfit("`" + outer + "` and `" + inner + "` have more iterations together than one loop may have");
+    if (first.bind != second.bind) unfit("`" + outer + "` and `" + inner + "` are bound differently");
+    const VarRef var =
+        make_var(free_name(names, restem(first.var->name, outer, outer + "_" + inner)), first.var->extent * second.var->extent);
     (*dims)[at] = Dim{var, first.bind};
     dims->erase(dims->begin() + at + 1);
     const Index index{var};
     Block block = substitute_var(Block{std::move(stmt)}, first.var, floor_div(index, second.var->extent));
     return substitute_var(block, second.var, mod(index, second.var->extent));
   });
-  if (!found) internal_error("there is no loop `" + outer + "`");
+  if (!found) no_such_loop(unit, outer);
   return result;
 }
 

@@ -21,8 +21,8 @@
 
 #include "loop/facts.h"
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 #include "tcc/support/text.h"
 
 namespace tcc::loop {
@@ -168,7 +168,7 @@ class Keeper {
     Block lets;
     std::set<const Scalar*> roots;
     collect_scalars(value, roots);
-    if (!needed_lets(body, roots, lets)) internal_error("`" + scalar_ + "` depends on a reduce inside its loop");
+    if (!needed_lets(body, roots, lets)) unfit("`" + scalar_ + "` depends on a reduce inside its loop");
     std::vector<Index> indices;
     for (const Dim& dim : dims) indices.emplace_back(dim.var);
     lets.push_back({Store{buffer, indices, value}});
@@ -224,7 +224,7 @@ Unit keep(const Unit& unit, const std::string& scalar, Space space) {
   for_each_block(result.body, [&](Block& block) {
     if (!keeper.found()) keeper.edit(block);
   });
-  if (!keeper.found()) internal_error("there is no let or reduce `" + scalar + "` that a loop directly inside a block computes");
+  if (!keeper.found()) no_such_value(unit, scalar, "computed by a loop directly inside a block");
   return result;
 }
 

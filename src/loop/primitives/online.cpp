@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -61,6 +61,19 @@ Reduce* find_reduce(Block& block, const std::string& name, size_t& position) {
   return nullptr;
 }
 
+/// Says what is missing where the two are not in one block.
+[[noreturn]] void lacks(const Unit& unit, const std::string& first, const std::string& second) {
+  for (const std::string& name : {first, second}) {
+    bool found = false;
+    walk(unit.body, [&](const Stmt& stmt) {
+      const auto* reduce = std::get_if<Reduce>(&stmt.node);
+      found |= reduce && reduce->states.size() == 1 && reduce->states[0].result->name == name;
+    });
+    if (!found) no_such_reduce(unit, name);
+  }
+  unfit("`" + first + "` and `" + second + "` are not in one block");
+}
+
 }  // namespace
 
 Unit online(const Unit& unit, const std::string& first, const std::string& second) {
@@ -75,11 +88,10 @@ Unit online(const Unit& unit, const std::string& first, const std::string& secon
     found = true;
     const State max = m->states[0], sum = s->states[0];
     if (max.combiner != Op::reduce_max_ || sum.combiner != Op::reduce_sum_ || m->combine || s->combine || max.init || sum.init) {
-      internal_error("`" + first + "` must be a maximum and `" + second + "` a sum, both from their identity");
+      unfit("`" + first + "` must be a maximum and `" + second + "` a sum, both from their identity");
     }
-    if (m->dims.size() != s->dims.size() || at_second < at_first)
-      internal_error("`" + first + "` and `" + second + "` run over different loops");
-    if (!rescales(sum.value, max.result.get(), s->body)) internal_error("`" + second + "` is no sum of exp(x - " + first + ") * y");
+    if (m->dims.size() != s->dims.size() || at_second < at_first) unfit("`" + first + "` and `" + second + "` run over different loops");
+    if (!rescales(sum.value, max.result.get(), s->body)) unfit("`" + second + "` is no sum of exp(x - " + first + ") * y");
 
     Reduce merged = *m;
     const ScalarRef own = make_scalar(names.fresh(first + ".own"), max.result->dtype);
@@ -94,10 +106,10 @@ Unit online(const Unit& unit, const std::string& first, const std::string& secon
     into.scalar = [&](const ScalarRef& scalar) { return scalar == max.result ? scalar_value(own) : ExprPtr(); };
     into.buffer = [](const BufferRef&) { return BufferRef(); };
     for (size_t i = 0; i < s->dims.size(); i++) {
-      if (s->dims[i].var->extent != m->dims[i].var->extent) internal_error("`" + first + "` and `" + second + "` run over different loops");
+      if (s->dims[i].var->extent != m->dims[i].var->extent) unfit("`" + first + "` and `" + second + "` run over different loops");
     }
     if ((s->where == nullptr) != (m->where == nullptr) || (s->where && !equal(substitute(s->where, into), m->where))) {
-      internal_error("`" + first + "` and `" + second + "` run over different iterations");
+      unfit("`" + first + "` and `" + second + "` run over different iterations");
     }
     for (Stmt& stmt : substitute(s->body, into)) merged.body.push_back(std::move(stmt));
 
@@ -126,7 +138,7 @@ Unit online(const Unit& unit, const std::string& first, const std::string& secon
     block[at_first].node = std::move(merged);
     block.erase(block.begin() + static_cast<std::ptrdiff_t>(at_second));
   });
-  if (!found) internal_error("there are no reduces `" + first + "` and `" + second + "` in one block");
+  if (!found) lacks(unit, first, second);
   return result;
 }
 

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -254,8 +254,7 @@ class Peeler {
           bind == Bind::block || bind == Bind::threads || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
       if (tail.outer.uses(loop.dims[i].var.get()) || (parallel && i < at)) known = i + 1;
     }
-    if (known > at)
-      internal_error("`" + loop.dims[known - 1].var->name + "` decides about the remainder, it must stand outside `" + name_ + "`");
+    if (known > at) unfit("`" + loop.dims[known - 1].var->name + "` decides about the remainder, it must stand outside `" + name_ + "`");
     Loop outer = loop;
     outer.dims.assign(loop.dims.begin(), loop.dims.begin() + known);
     Loop main = loop;
@@ -296,7 +295,7 @@ Unit peel(const Unit& unit, const std::string& dim) {
   Unit result = unit;
   Peeler peeler(unit, dim);
   rewrite(result.body, [&](Stmt& stmt) { return peeler.edit(stmt); });
-  if (!peeler.found()) internal_error("there is no loop `" + dim + "`");
+  if (!peeler.found()) no_such_loop(unit, dim);
   return result;
 }
 

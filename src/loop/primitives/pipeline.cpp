@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -28,7 +28,7 @@ class Pipeliner {
     if (!loop || find_dim(loop->dims, dim_) < 0) return std::nullopt;
     found_ = true;
     if (loop->kind != Loop::Kind::for_ || loop->dims.size() != 1 || loop->where)
-      internal_error("`" + dim_ + "` is no `for` of its own without a mask");
+      unfit("`" + dim_ + "` is no `for` of its own without a mask");
     return pipe(*loop);
   }
   bool found() const { return found_; }
@@ -48,16 +48,15 @@ class Pipeliner {
         compute.push_back(stmt);
         continue;
       }
-      if (!compute.empty()) internal_error("a copy comes after what reads the others");
+      if (!compute.empty()) unfit("a copy comes after what reads the others");
       if (copy->vector_bytes < 4)
-        internal_error("a copy of `" + copy->source->name + "` in steps of " + std::to_string(copy->vector_bytes) +
-                       " bytes can't run ahead");
+        unfit("a copy of `" + copy->source->name + "` in steps of " + std::to_string(copy->vector_bytes) + " bytes can't run ahead");
       Copy async = *copy;
       async.kind = Copy::Kind::async;
       copies.push_back({std::move(async)});
     }
     if (copies.size() != buffers.size() || buffers.empty())
-      internal_error("the body of `" + dim_ + "` does not start with copies to shared buffers of its own");
+      unfit("the body of `" + dim_ + "` does not start with copies to shared buffers of its own");
 
     const VarRef k = loop.dims[0].var;
     const int64_t ahead = std::min<int64_t>(stages_ - 1, k->extent);
@@ -108,11 +107,11 @@ class Pipeliner {
 }  // namespace
 
 Unit pipeline(const Unit& unit, const std::string& dim, int stages) {
-  if (stages < 2) internal_error("a pipe of " + std::to_string(stages) + " stages");
+  if (stages < 2) unfit("a pipe of " + std::to_string(stages) + " stages");
   Unit result = unit;
   Pipeliner pipeliner(unit, dim, stages);
   rewrite(result.body, [&](Stmt& stmt) { return pipeliner.edit(stmt); });
-  if (!pipeliner.found()) internal_error("there is no loop `" + dim + "`");
+  if (!pipeliner.found()) no_such_loop(unit, dim);
   return result;
 }
 

@@ -5,20 +5,20 @@
 // becomes
 //   %s: f32 = reduce sum %j_0 in 4, %j_1 in 32 bind(lane) { ... }
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
 Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind) {
   if (kind != Bind::lane && kind != Bind::warp && kind != Bind::thread)
-    internal_error("a reduce runs across lanes, warps or threads, not " + std::string(name_of(kind)));
+    unfit("a reduce runs across lanes, warps or threads, not " + std::string(name_of(kind)));
   walk(unit.body, [&](const Stmt& stmt) {
     const std::vector<Dim>* dims = dims_of(stmt);
     const int at = dims ? find_dim(*dims, dim) : -1;
     if (at < 0) return;
-    if (!std::holds_alternative<Reduce>(stmt.node)) internal_error("`" + dim + "` is no dim of a reduce");
-    if (kind == Bind::lane && (*dims)[at].var->extent > 32) internal_error("`" + dim + "` has more iterations than a warp has lanes");
+    if (!std::holds_alternative<Reduce>(stmt.node)) unfit("`" + dim + "` is no dim of a reduce");
+    if (kind == Bind::lane && (*dims)[at].var->extent > 32) unfit("`" + dim + "` has more iterations than a warp has lanes");
   });
   return bind(unit, dim, kind);
 }

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -34,6 +34,12 @@ void merge_nest(Loop& loop) {
 }  // namespace
 
 Unit reorder(const Unit& unit, const std::vector<std::string>& order) {
+  if (order.empty()) unfit("it names no loops");
+  for (size_t i = 0; i < order.size(); i++) {
+    if (std::find(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(i), order[i]) !=
+        order.begin() + static_cast<std::ptrdiff_t>(i))
+      unfit("`" + order[i] + "` is named twice");
+  }
   Unit result = unit;
   bool found = false;
   for_each_block(result.body, [&](Block& block) {
@@ -48,19 +54,18 @@ Unit reorder(const Unit& unit, const std::vector<std::string>& order) {
       std::vector<Dim> moved;
       for (const std::string& name : order) {
         const int at = find_dim(*dims, name);
-        if (at < 0) internal_error("`" + name + "` is not in one perfect nest with `" + order[0] + "`");
+        if (at < 0) unfit("`" + name + "` is not in one perfect nest with `" + order[0] + "`");
         places.push_back(at);
         moved.push_back((*dims)[at]);
       }
       const auto* loop = std::get_if<Loop>(&stmt.node);
-      if (std::holds_alternative<Scan>(stmt.node) || (loop && loop->kind == Loop::Kind::for_))
-        internal_error("`" + order[0] + "` runs in order");
+      if (std::holds_alternative<Scan>(stmt.node) || (loop && loop->kind == Loop::Kind::for_)) unfit("`" + order[0] + "` runs in order");
       std::sort(places.begin(), places.end());
       for (size_t i = 0; i < places.size(); i++) (*dims)[places[i]] = moved[i];
       found = true;
     }
   });
-  if (!found) internal_error("there is no loop `" + order[0] + "`");
+  if (!found) unfit("there is no loop `" + order[0] + "`");
   return result;
 }
 

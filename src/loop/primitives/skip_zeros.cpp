@@ -14,8 +14,8 @@
 // dims that the condition names are unrolled it is known for each product, and those with zeros are gone. The sum is the same but for the factors of such zeros
 // that are no numbers: nothing stands for them in the convolution, either.
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -39,7 +39,7 @@ bool skip(Loop& loop, const std::string& accumulator) {
     if (!store || !is_copy(store->buffer->name, accumulator + ".tile") || store->value->kind != Expr::Kind::op ||
         store->value->op != Op::add_)
       continue;
-    if (found) internal_error("the tile of `" + accumulator + "` is stored twice in a loop");
+    if (found) unfit("the tile of `" + accumulator + "` is stored twice in a loop");
     const ExprPtr product = store->value->args[1];
     const Expr* factor = zero_factor(product);
     if (!factor) continue;
@@ -47,7 +47,7 @@ bool skip(Loop& loop, const std::string& accumulator) {
     std::set<const Scalar*> scalars;
     collect_scalars(condition, scalars);
     for (const Scalar* scalar : uses_of(loop.body).defines) {
-      if (scalars.contains(scalar)) internal_error("whether a product of `" + accumulator + "` is zero is computed with it");
+      if (scalars.contains(scalar)) unfit("whether a product of `" + accumulator + "` is zero is computed with it");
     }
     Expr bare = *product;
     for (ExprPtr& argument : bare.args) {
@@ -74,7 +74,7 @@ Unit skip_zeros(const Unit& unit, const std::string& accumulator) {
       if (auto* loop = std::get_if<Loop>(&stmt.node); loop && loop->kind == Loop::Kind::map) found |= skip(*loop, accumulator);
     }
   });
-  if (!found) internal_error("no product of the tile of `" + accumulator + "` is with a select that gives zero");
+  if (!found) unfit("no product of the tile of `" + accumulator + "` is with a select that gives zero");
   return result;
 }
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -23,7 +23,7 @@ void substitute_inside(Stmt& stmt, const VarRef& var, const Index& by) { stmt = 
 }  // namespace
 
 Unit split(const Unit& unit, const std::string& dim, int64_t factor, bool pad) {
-  if (factor < 1) internal_error("the factor is " + std::to_string(factor));
+  if (factor < 1) unfit("the factor is " + std::to_string(factor));
   Unit result = unit;
   NameTable names(unit);
   bool found = false;
@@ -34,12 +34,11 @@ Unit split(const Unit& unit, const std::string& dim, int64_t factor, bool pad) {
     found = true;
     const Dim old = (*dims)[at];
     const int64_t extent = old.var->extent, inner_extent = pad ? factor : std::min(factor, std::max<int64_t>(extent, 1));
-    const VarRef outer = make_var(names.fresh(restem(old.var->name, dim, dim + "_0")), (extent + inner_extent - 1) / inner_extent);
-    const VarRef inner = make_var(names.fresh(restem(old.var->name, dim, dim + "_1")), inner_extent);
+    const VarRef outer = make_var(free_name(names, restem(old.var->name, dim, dim + "_0")), (extent + inner_extent - 1) / inner_extent);
+    const VarRef inner = make_var(free_name(names, restem(old.var->name, dim, dim + "_1")), inner_extent);
     const Index index = Index(outer) * inner_extent + Index(inner);
     const ExprPtr tail = in_range(index, 0, extent);
-    if (tail && std::holds_alternative<Scan>(stmt.node))
-      internal_error("the factor must divide the extent of a scan, " + std::to_string(extent));
+    if (tail && std::holds_alternative<Scan>(stmt.node)) unfit("the factor must divide the extent of a scan, " + std::to_string(extent));
     (*dims)[at] = Dim{outer, old.bind};
     dims->insert(dims->begin() + at + 1, Dim{inner, old.bind});
     substitute_inside(stmt, old.var, index);
@@ -47,7 +46,7 @@ Unit split(const Unit& unit, const std::string& dim, int64_t factor, bool pad) {
     if (auto* reduce = std::get_if<Reduce>(&stmt.node)) reduce->where = logical_and(reduce->where, tail);
     return Block{std::move(stmt)};
   });
-  if (!found) internal_error("there is no loop `" + dim + "`");
+  if (!found) no_such_loop(unit, dim);
   return result;
 }
 

@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -96,14 +96,14 @@ class Splitter {
     const int64_t chunk = (shortest + multiple - 1) / multiple * multiple, parts = (cut->extent + chunk - 1) / chunk;
     const bool past_end = multiple_ > 0 && parts * chunk > cut->extent;
     if (past_end && !adds_zeros_from(reduce, cut))
-      internal_error("`" + accumulator_ + "` is no sum of products of which both factors end where `" + cut->name + "` does");
+      unfit("`" + accumulator_ + "` is no sum of products of which both factors end where `" + cut->name + "` does");
 
     Reduce partial = reduce;
     Block body = before;
     std::set<const Scalar*> roots;
     collect_scalars(Block{Stmt{reduce}}, roots);
     Block lets;
-    if (!needed_lets(before, roots, lets)) internal_error("`" + accumulator_ + "` depends on another reduce of the same body");
+    if (!needed_lets(before, roots, lets)) unfit("`" + accumulator_ + "` depends on another reduce of the same body");
     lets.push_back({partial});
     const ExprPtr where = loop ? loop->where : nullptr;
 
@@ -159,10 +159,9 @@ class Splitter {
 }  // namespace
 
 Unit split_reduce(const Unit& unit, const std::string& accumulator, int64_t parts, int64_t multiple) {
-  if (parts < 1) internal_error("the number of parts is " + std::to_string(parts));
+  if (parts < 1) unfit("the number of parts is " + std::to_string(parts));
   Unit result = unit;
-  if (!Splitter(unit, accumulator, parts, multiple).run(result.body))
-    internal_error("there is no reduce `" + accumulator + "` in a top-level map");
+  if (!Splitter(unit, accumulator, parts, multiple).run(result.body)) no_such_reduce(unit, accumulator, "in a top-level map");
   return result;
 }
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
 #include "tcc/support/diagnostics.h"
 
@@ -43,7 +44,7 @@ class Stager {
  public:
   Stager(const Unit& unit, const std::string& buffer, Space space, std::string at, std::vector<int64_t> order, int64_t phases)
       : names_(unit), buffer_(find_buffer(unit, buffer)), space_(space), at_(std::move(at)), order_(std::move(order)), phases_(phases) {
-    if (!buffer_) internal_error("there is no buffer `" + buffer + "`");
+    if (!buffer_) no_such_buffer(unit, buffer);
     if (order_.empty()) {
       order_.resize(buffer_->extents.size());
       std::iota(order_.begin(), order_.end(), 0);
@@ -54,7 +55,7 @@ class Stager {
     std::sort(sorted.begin(), sorted.end());
     for (size_t i = 0; i < sorted.size(); i++) {
       if (sorted[i] != static_cast<int64_t>(i) || sorted.size() != buffer_->extents.size())
-        internal_error("the order must name each axis of `" + buffer + "` once");
+        unfit("the order must name each axis of `" + buffer + "` once");
     }
   }
 
@@ -65,7 +66,7 @@ class Stager {
         const int at = find_dim(*dims, at_);
         if (at >= 0) {
           auto* loop = std::get_if<Loop>(&stmt.node);
-          if (!loop) internal_error("`" + at_ + "` is no dim of a map or `for`");
+          if (!loop) unfit("`" + at_ + "` is no dim of a map or `for`");
           for (int i = 0; i <= at; i++) {
             if (is_across_threads((*dims)[i].bind)) inner_threads.insert((*dims)[i].var.get());
           }
@@ -107,11 +108,12 @@ class Stager {
     const std::set<const Scalar*> defined = uses_of(loop.body).defines;
     if (space_ == Space::shared) inside.insert(threads.begin(), threads.end());
 
+    if (uses_of(loop.body).writes.contains(buffer_.get())) unfit("`" + buffer_->name + "` is written inside `" + at_ + "`");
     Region region;
     walk_exprs(loop.body, [&](const Expr& expr) {
       if (expr.kind == Expr::Kind::load && expr.buffer == buffer_) add(region, expr, inside, defined);
     });
-    if (!region.seen) internal_error("nothing inside `" + at_ + "` reads `" + buffer_->name + "`");
+    if (!region.seen) unfit("nothing inside `" + at_ + "` reads `" + buffer_->name + "`");
     for (size_t axis = 0; axis < region.corner.size(); axis++) region.corner[axis] = region.corner[axis] + Index(region.low[axis]);
 
     Buffer prototype;
@@ -154,7 +156,7 @@ class Stager {
       Index inner = expr.indices[axis];
       for (const Term& term : expr.indices[axis].terms()) {
         if (term.atom.kind == Atom::Kind::scalar && defined.contains(term.atom.scalar.get())) {
-          internal_error("`" + buffer_->name + "` is read at an index that is computed inside `" + at_ + "`");
+          unfit("`" + buffer_->name + "` is read at an index that is computed inside `" + at_ + "`");
         }
         if (uses_one_of(term.atom, inside)) continue;
         const Index outer = only(term);
@@ -162,11 +164,20 @@ class Stager {
         inner = inner - outer;
       }
       const std::optional<int64_t> least = inner.min(), most = inner.max();
-      if (!least || !most) internal_error("what is read of `" + buffer_->name + "` has no bound");
+      if (!least || !most) unfit("what is read of `" + buffer_->name + "` has no bound");
       low[axis] = *least;
       high[axis] = *most;
     }
-    if (expr.otherwise) region.otherwise = expr.otherwise;
+    if (expr.otherwise) {
+      if (region.otherwise && !equal(region.otherwise, expr.otherwise))
+        unfit("`" + buffer_->name + "` is read with different values outside of it");
+      const Uses uses = uses_of(expr.otherwise);
+      const auto is_inside = [&](const Var* var) { return inside.contains(var); };
+      const auto is_defined = [&](const Scalar* scalar) { return defined.contains(scalar); };
+      if (std::any_of(uses.vars.begin(), uses.vars.end(), is_inside) || std::any_of(uses.scalars.begin(), uses.scalars.end(), is_defined))
+        unfit("what is read outside of `" + buffer_->name + "` is computed inside `" + at_ + "`");
+      region.otherwise = expr.otherwise;
+    }
     if (!region.seen) {
       region.corner = std::move(corner);
       region.low = std::move(low);
@@ -175,7 +186,7 @@ class Stager {
       return;
     }
     for (size_t axis = 0; axis < rank; axis++) {
-      if (!(region.corner[axis] == corner[axis])) internal_error("`" + buffer_->name + "` is read in places that have no common corner");
+      if (!(region.corner[axis] == corner[axis])) unfit("`" + buffer_->name + "` is read in places that have no common corner");
       region.low[axis] = std::min(region.low[axis], low[axis]);
       region.high[axis] = std::max(region.high[axis], high[axis]);
     }
@@ -256,7 +267,7 @@ Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::
   Unit result = unit;
   Stager stager(unit, buffer, space, at, order, phases);
   stager.edit(result.body, {});
-  if (!stager.found()) internal_error("there is no loop `" + at + "`");
+  if (!stager.found()) no_such_loop(unit, at);
   return result;
 }
 

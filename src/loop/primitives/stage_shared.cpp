@@ -12,8 +12,8 @@
 #include <set>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -21,9 +21,9 @@ namespace {
 
 Swizzle swizzle_of(const Buffer& buffer, int bits) {
   const int64_t row_bytes = buffer.extents.back() * size_bytes(buffer.dtype);
-  if (bits < 1 || bits > 3) internal_error("a swizzle of " + std::to_string(bits) + " bits");
+  if (bits < 1 || bits > 3) unfit("a swizzle of " + std::to_string(bits) + " bits");
   if (row_bytes < 16 << bits || !std::has_single_bit(static_cast<uint64_t>(row_bytes))) {
-    internal_error("rows of " + std::to_string(row_bytes) + " bytes can't be swizzled by " + std::to_string(bits) + " bits");
+    unfit("rows of " + std::to_string(row_bytes) + " bytes can't be swizzled by " + std::to_string(bits) + " bits");
   }
   Swizzle swizzle;
   swizzle.bits = bits;
@@ -68,12 +68,12 @@ Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bit
     const auto* alloc = std::get_if<Alloc>(&stmt.node);
     if (!alloc || alloc->buffer->space != Space::shared || !is_copy(alloc->buffer->name, buffer + ".staged")) return;
     Buffer prototype = *alloc->buffer;
-    if (prototype.extents.empty()) internal_error("a single element has no rows to lay out");
+    if (prototype.extents.empty()) unfit("a single element has no rows to lay out");
     if (swizzle_bits > 0) prototype.swizzle = swizzle_of(prototype, swizzle_bits);
     if (pad > 0) prototype.strides = padded_strides(prototype, pad);
     map[alloc->buffer.get()] = make_buffer(std::move(prototype));
   });
-  if (map.empty()) internal_error("there is no shared copy of `" + buffer + "`");
+  if (map.empty()) unfit("there is no shared copy of `" + buffer + "`");
   result.body = replace_buffers(unit.body, map);
   if (pad > 0) narrow_copies(result.body, map, pad);
   return result;

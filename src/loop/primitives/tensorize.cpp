@@ -23,8 +23,8 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -48,12 +48,13 @@ class Tensorizer {
       if (const auto* copy = std::get_if<Copy>(&stmt.node)) copies_.emplace(copy->destination.get(), *copy);
     });
     if (!plain_ || plain_->extents.size() != 2 || plain_->space != Space::registers) {
-      internal_error("`" + accumulator_ + "` has no register tile of two axes: tile it first");
+      unfit("`" + accumulator_ + "` has no register tile of two axes: tile it first");
     }
     const int64_t m = plain_->extents[0], n = plain_->extents[1];
+    if (warps_m < 1 || warps_n < 1) unfit("a tile of " + std::to_string(warps_m) + " x " + std::to_string(warps_n) + " warps");
     if (m % (16 * warps_m) != 0 || n % (16 * warps_n) != 0) {
-      internal_error("a tile of " + std::to_string(m) + " x " + std::to_string(n) + " is no whole number of 16 x 16 blocks for each of " +
-                     std::to_string(warps_m) + " x " + std::to_string(warps_n) + " warps");
+      unfit("a tile of " + std::to_string(m) + " x " + std::to_string(n) + " is no whole number of 16 x 16 blocks for each of " +
+            std::to_string(warps_m) + " x " + std::to_string(warps_n) + " warps");
     }
     Buffer prototype = *plain_;
     prototype.tile = std::make_shared<TileLayout>(mma_accumulator_layout(m, n, warps_m, warps_n));
@@ -63,7 +64,7 @@ class Tensorizer {
   Unit run(const Unit& unit) {
     Unit result = unit;
     rewrite(result.body, [&](Stmt& stmt) { return replace_product(stmt); });
-    if (!found_) internal_error("the tile of `" + accumulator_ + "` is not a sum of products of two shared buffers");
+    if (!found_) unfit("the tile of `" + accumulator_ + "` is not a sum of products of two shared buffers");
     result.body = replace_buffers(result.body, {{plain_.get(), tile_}});
     walk_mutable(result.body, [&](Stmt& stmt) { bind_loop(stmt); });
     return result;
@@ -121,7 +122,7 @@ class Tensorizer {
     if (!a || !b || a->buffer == b->buffer) return std::nullopt;
     if (steps->where &&
         !(ends_with_buffer(steps->where, *a, steps->dims[0].var) && ends_with_buffer(steps->where, *b, steps->dims[0].var))) {
-      internal_error("the sum of `" + accumulator_ + "` ends inside a buffer, in the middle of a step: what follows is not zero");
+      unfit("the sum of `" + accumulator_ + "` ends inside a buffer, in the middle of a step: what follows is not zero");
     }
 
     found_ = true;

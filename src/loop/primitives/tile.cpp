@@ -22,8 +22,8 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -90,9 +90,9 @@ class Tiler {
     for (const Dim& dim : reduce.dims) (is_named(dim) ? kept : reduced).push_back(dim);
     for (const std::string& name : named_) {
       if (find_dim(tiled, name) < 0 && find_dim(kept, name) < 0)
-        internal_error("`" + name + "` is neither a dim of the map around `" + accumulator_ + "` nor of its reduce");
+        unfit("`" + name + "` is neither a dim of the map around `" + accumulator_ + "` nor of its reduce");
     }
-    if (reduce.combine && !kept.empty()) internal_error("a reduce with a combine of its own can't keep partial results");
+    if (reduce.combine && !kept.empty()) unfit("a reduce with a combine of its own can't keep partial results");
     std::vector<Dim> all = tiled;
     all.insert(all.end(), kept.begin(), kept.end());
 
@@ -129,7 +129,7 @@ class Tiler {
     } else {
       const int last = find_dim(reduced, apart_);
       if (last < 0 || static_cast<size_t>(last) + 1 == reduced.size() || reduce.combine)
-        internal_error("`" + apart_ + "` has no dim of the reduce of `" + accumulator_ + "` inside it");
+        unfit("`" + apart_ + "` has no dim of the reduce of `" + accumulator_ + "` inside it");
       for (Stmt& stmt : accumulate_apart(reduce, before, all, reduced, static_cast<size_t>(last) + 1, tiles, indices))
         result.body.push_back(std::move(stmt));
     }
@@ -149,8 +149,7 @@ class Tiler {
   /// The lets before the reduce that `roots` need, in front of `block`.
   Block with_lets(const Block& before, Block block, const std::set<const Scalar*>& roots) const {
     Block result;
-    if (!needed_lets(before, roots, result))
-      internal_error("`" + accumulator_ + "` depends on another reduce of the same body: tile that first");
+    if (!needed_lets(before, roots, result)) unfit("`" + accumulator_ + "` depends on another reduce of the same body: tile that first");
     for (Stmt& stmt : block) result.push_back(std::move(stmt));
     return result;
   }
@@ -308,7 +307,7 @@ Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<st
   Unit result = unit;
   Tiler tiler(unit, accumulator, dims, space, apart);
   rewrite(result.body, [&](Stmt& stmt) { return tiler.edit(stmt); });
-  if (!tiler.found()) internal_error("there is no reduce `" + accumulator + "` directly inside a map");
+  if (!tiler.found()) no_such_reduce(unit, accumulator, "directly inside a map");
   return result;
 }
 

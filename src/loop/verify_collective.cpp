@@ -1,0 +1,110 @@
+// What the emitter asks of the statements that all threads of a block do together: copies of boxes and products of tensor cores. Addresses that a step of
+// several bytes begins at are multiples of it: parameters and shared buffers begin at multiples of 16 bytes and more.
+#include "loop/verify_collective.h"
+
+#include <algorithm>
+
+#include "tcc/loop/rewrite.h"
+
+namespace tcc::loop {
+namespace {
+
+/// Whether a box of the last `rank` axes at these indices begins, row by row, at multiples of `step` elements, and its rows are contiguous.
+bool is_multiple(const Buffer& buffer, const std::vector<Index>& at, size_t rank, int64_t step) {
+  if (step == 1) return true;
+  const std::vector<int64_t> strides = buffer.element_strides();
+  if (strides.back() != 1) return false;
+  for (size_t axis = 0; axis < at.size(); ++axis) {
+    const bool is_row = axis + 1 == at.size();
+    if (!is_row && axis + rank >= at.size() && buffer.extents[axis] > 1 && strides[axis] % step != 0) return false;
+    if (at[axis].constant() * strides[axis] % step != 0) return false;
+    for (const Term& term : at[axis].terms()) {
+      if (term.coefficient * strides[axis] % step != 0) return false;
+    }
+  }
+  return true;
+}
+
+/// Whether the layout is that of m16n8 accumulators of some number of warps, each with an even number of blocks of columns. In which order the blocks are
+/// numbered is free.
+bool is_accumulator(const TileLayout& layout, int64_t m, int64_t n) {
+  int64_t warps[] = {1, 1};
+  for (const TileDigit& digit : layout.digits) {
+    if (digit.level == TileDigit::Level::warp && (digit.axis == 0 || digit.axis == 1)) warps[digit.axis] *= digit.extent;
+  }
+  if (m % (16 * warps[0]) != 0 || n % (16 * warps[1]) != 0) return false;
+  const TileLayout expected = mma_accumulator_layout(m, n, warps[0], warps[1]);
+  const auto sorted = [](const TileLayout& from) {
+    std::vector<TileDigit> digits;
+    for (const TileDigit& digit : from.digits) {
+      if (digit.extent > 1) digits.push_back(digit);
+    }
+    const auto registers =
+        std::stable_partition(digits.begin(), digits.end(), [](const TileDigit& d) { return d.level == TileDigit::Level::reg; });
+    std::sort(digits.begin(), registers,
+              [](const TileDigit& a, const TileDigit& b) { return std::pair(a.axis, a.stride) < std::pair(b.axis, b.stride); });
+    std::stable_sort(registers, digits.end(), [](const TileDigit& a, const TileDigit& b) { return a.level < b.level; });
+    return digits;
+  };
+  return sorted(layout) == sorted(expected);
+}
+
+}  // namespace
+
+std::vector<std::string> faults_of(const Copy& copy) {
+  std::vector<std::string> faults;
+  const auto fault = [&](const std::string& message) { faults.push_back(message); };
+  const bool async = copy.kind == Copy::Kind::async;
+  const int bytes = copy.vector_bytes, element = std::max(size_bytes(copy.source->dtype), 1);
+  if (!(bytes == 4 || bytes == 8 || bytes == 16 || (!async && (bytes == 2 || bytes == 1))) || bytes % element != 0) {
+    fault("a copy of %" + copy.source->name + " in steps of " + std::to_string(bytes) + " bytes");
+    return faults;
+  }
+  if (copy.source->space != Space::global || copy.destination->space != Space::shared) fault("a copy goes from global to shared memory");
+  const size_t rank = copy.extents.size();
+  if (rank == 0 || rank > copy.from.size() || rank > copy.to.size() || copy.from.size() != copy.source->extents.size() ||
+      copy.to.size() != copy.destination->extents.size()) {
+    fault("a copy needs an index for each axis of both buffers, and a box of no more axes");
+    return faults;
+  }
+  if (copy.extents.back() * element % bytes != 0) {
+    fault("rows of " + std::to_string(copy.extents.back() * element) + " bytes are no multiple of the " + std::to_string(bytes) +
+          " that a copy moves at once");
+  }
+  const int64_t step = bytes / element;
+  for (const auto& [buffer, at] : {std::pair{copy.source, copy.from}, {copy.destination, copy.to}}) {
+    if (!is_multiple(*buffer, at, rank, step))
+      fault("a copy of " + std::to_string(bytes) + " bytes at once, %" + buffer->name + " is not aligned so far");
+  }
+  const size_t last = copy.from.size() - 1;
+  const auto low = copy.from[last].min(), high = copy.from[last].max();
+  const bool inside = low && *low >= 0 && high && *high + copy.extents.back() <= copy.source->extents[last];
+  if (!inside && copy.source->extents[last] % step != 0) fault("a copy of %" + copy.source->name + " whose last axis ends inside a step");
+  return faults;
+}
+
+std::vector<std::string> faults_of(const Mma& mma) {
+  std::vector<std::string> faults;
+  const auto fault = [&](const std::string& message) { faults.push_back(message); };
+  const Buffer& d = *mma.accumulator;
+  if (!d.tile || d.dtype != DType::f32 || d.extents != std::vector<int64_t>{mma.m, mma.n}) {
+    fault("the accumulator of an mma is an f32 register tile of [" + std::to_string(mma.m) + ", " + std::to_string(mma.n) + "]");
+    return faults;
+  }
+  const bool tf32 = mma.shape == "m16n8k8";
+  if (!tf32 && mma.shape != "m16n8k16") fault("no mma of shape `" + mma.shape + "`");
+  if (mma.m % 16 != 0 || mma.n % 8 != 0 || mma.k % (tf32 ? 8 : 16) != 0)
+    fault("an mma of " + std::to_string(mma.m) + " x " + std::to_string(mma.n) + " x " + std::to_string(mma.k) + " by " + mma.shape);
+  else if (!is_accumulator(*d.tile, mma.m, mma.n)) fault("%" + d.name + " is not laid out as the accumulator of an mma");
+  if (tf32 && (mma.transpose_a || mma.transpose_b)) fault("a tf32 mma takes no transposed operand");
+  for (const auto& [operand, from] : {std::pair{mma.a, mma.a_from}, {mma.b, mma.b_from}}) {
+    if (operand->space != Space::shared) fault("%" + operand->name + " is read by mma and not shared");
+    const bool fits = tf32 ? operand->dtype == DType::f32 : operand->dtype == DType::f16 || operand->dtype == DType::bf16;
+    if (!fits || operand->dtype != mma.a->dtype) fault("mma " + mma.shape + " does not take " + std::string(name_of(operand->dtype)));
+    if (from.size() == operand->extents.size() && from.size() >= 2 && !is_multiple(*operand, from, 2, 16 / size_bytes(operand->dtype)))
+      fault("rows of %" + operand->name + " do not begin at multiples of the 16 bytes that mma reads");
+  }
+  return faults;
+}
+
+}  // namespace tcc::loop
