@@ -57,6 +57,10 @@ Value* class_loss(Builder& b, Value* output, const LossOptions& options) {
     loss = b.sub(b.binary(Op::mul_, loss, 1 - options.label_smoothing), b.binary(Op::mul_, all, share));
   }
   Value* counts = b.emit(Op::ne_, {target, b.full_int(DType::i64, target_shape, options.ignore_index)});
+  if (const int64_t classes = shape[static_cast<size_t>(axis)]; classes > 0) {
+    Value* counted = b.select(counts, target, b.full_int(DType::i64, target_shape, 0));
+    loss = b.emit(Op::check_index_, {loss, counted}, {{"extent", classes}});
+  }
   Value* nothing = b.full_like(loss, 0);
   loss = b.select(counts, loss, nothing);
   if (weights == nullptr) return reduced(b, loss, sum_all(b, b.cast(counts, dtype)), options);

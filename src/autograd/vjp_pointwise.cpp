@@ -205,4 +205,6 @@ void vjp_fma(Vjp& v) {
 
 void vjp_cast(Vjp& v) { v.give(0, v.b.cast(v.g, v.x()->type.dtype)); }
 
+void vjp_check_index(Vjp& v) { v.give(0, v.g); }
+
 }  // namespace tcc::autograd

@@ -45,6 +45,13 @@ class BufferTable {
   }
   uint32_t number(int buffer) const { return numbers_.at(static_cast<size_t>(buffer)); }
 
+  /// Where a kernel reports bad indices to: one buffer for the checks of a unit.
+  uint32_t checks(int first, int count) {
+    rows.push_back(
+        {link::BufferKind::checks, static_cast<uint32_t>(first), 0, static_cast<uint64_t>(count) * 8, "checks" + std::to_string(first)});
+    return static_cast<uint32_t>(rows.size()) - 1;
+  }
+
   std::vector<link::BufferDesc> rows;
 
  private:
@@ -92,6 +99,10 @@ link::FunctionCode describe(const plan::Plan& plan, WeightNumbers& weights) {
     row.label = launch.label;
     row.cost_ns = static_cast<uint64_t>(std::llround(std::max(launch.cost_ns, 0.0)));
     for (const int argument : launch.arguments) row.arguments.push_back(buffers.number(argument));
+    if (launch.first_check >= 0) {
+      const int num_checks = loop::num_index_checks(plan.kernels.at(static_cast<size_t>(launch.kernel)).body);
+      row.arguments.push_back(buffers.checks(launch.first_check, num_checks));
+    }
     if (launch.kind == plan::Launch::Kind::copy) {
       row.kind = link::LaunchKind::copy;
       row.size_bytes = static_cast<uint64_t>(plan.buffers.at(static_cast<size_t>(launch.arguments.at(1))).size_bytes);
@@ -101,6 +112,7 @@ link::FunctionCode describe(const plan::Plan& plan, WeightNumbers& weights) {
     }
     code.launches.push_back(std::move(row));
   }
+  for (const plan::IndexCheck& check : plan.checks) code.checks.push_back({check.index, check.place, check.low, check.high});
   code.buffers = std::move(buffers.rows);
   code.arena_bytes = static_cast<uint64_t>(plan.arena_bytes);
   code.sum_of_buffers = static_cast<uint64_t>(plan.total_bytes);
@@ -116,7 +128,7 @@ link::TargetDesc describe(const TargetBuild& build, uint32_t first_image, Weight
     const loop::Kernel& kernel = kernels[k];
     link::KernelDesc row;
     row.name = kernel_name(k);
-    row.num_buffers = static_cast<uint32_t>(kernel.params.size());
+    row.num_buffers = static_cast<uint32_t>(kernel.params.size()) + (loop::num_index_checks(kernel.body) > 0 ? 1 : 0);
     if (!cpu) {
       row.threads = static_cast<uint32_t>(kernel.threads);
       row.shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);

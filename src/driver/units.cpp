@@ -43,17 +43,28 @@ class Placement {
     plan->total_bytes = plan->arena_bytes;
   }
 
-  void launch(int kernel, const std::vector<loop::Param>& params, int64_t grid, double cost_ns) {
+  void launch(int number, const loop::Kernel& kernel, double cost_ns) {
     plan::Launch launch;
-    launch.kernel = kernel;
+    if (loop::num_index_checks(kernel.body) > 0) launch.first_check = add_checks(kernel.body);
+    launch.kernel = number;
     launch.label = "unit";
-    launch.grid = grid;
+    launch.grid = kernel.grid;
     launch.cost_ns = cost_ns;
-    for (const loop::Param& param : params) launch.arguments.push_back(find(param.buffer->name));
+    for (const loop::Param& param : kernel.params) launch.arguments.push_back(find(param.buffer->name));
     plan_->launches.push_back(std::move(launch));
   }
 
  private:
+  /// A unit says of its checks only what the extents are.
+  int add_checks(const loop::Block& body) {
+    const size_t first = plan_->checks.size();
+    plan_->checks.resize(first + static_cast<size_t>(loop::num_index_checks(body)), {"an index is", "a check of the unit", 0, 0});
+    loop::walk_exprs(body, [&](const loop::Expr& e) {
+      if (e.kind != loop::Expr::Kind::op || e.op != Op::check_index_) return;
+      plan_->checks[first + static_cast<size_t>(e.args[4]->int_value)].high = e.args[3]->int_value - 1;
+    });
+    return static_cast<int>(first);
+  }
   int64_t add(const loop::Buffer& buffer, plan::Buffer::Kind kind, int index, int64_t offset) {
     plan::Buffer row;
     row.kind = kind;
@@ -147,8 +158,7 @@ UnitBuilds plan_units(Session& session, const std::vector<TargetChoice>& choices
         Placement placement(&build.plans[0], unit.params, temporaries);
         for (loop::Kernel& kernel : kernels) {
           check_kernel(session, kernel);
-          placement.launch(static_cast<int>(build.plans[0].kernels.size()), kernel.params, kernel.grid,
-                           schedule::estimate_ns(kernel, choice.target));
+          placement.launch(static_cast<int>(build.plans[0].kernels.size()), kernel, schedule::estimate_ns(kernel, choice.target));
           build.plans[0].kernels.push_back(std::move(kernel));
           build.plans[0].schedules.push_back(schedule);
         }
@@ -177,7 +187,7 @@ UnitBuilds plan_kernels(const std::vector<loop::Kernel>& kernels, const TargetCh
   if (kernels.size() == 1) {
     result.interface = interface_of(kernels.front().params);
     Placement(&build.plans[0], kernels.front().params, {})
-        .launch(0, kernels.front().params, kernels.front().grid, schedule::estimate_ns(kernels.front(), choice.target));
+        .launch(0, kernels.front(), schedule::estimate_ns(kernels.front(), choice.target));
   }
   return result;
 }

@@ -32,6 +32,14 @@ void check_numeric(const InferInput& input, DType dtype) {
 
 std::vector<Type> infer_unary(const InferInput& input) { return {input.operand(0)}; }
 
+std::vector<Type> infer_check_index(const InferInput& input) {
+  const Type& index = input.operand(1);
+  if (index.dtype != DType::i32 && index.dtype != DType::i64) wrong_dtype(input, index.dtype, "i32 or i64 as index");
+  if (input.attrs.get_int("extent") < 1)
+    type_error("`extent` is " + std::to_string(input.attrs.get_int("extent")) + ", expected 1 or more");
+  return {with_dtype(broadcast_types(input.operand(0).dtype, input.operands), input.operand(0).dtype)};
+}
+
 std::vector<Type> infer_unary_float(const InferInput& input) {
   if (!is_float(input.operand(0).dtype)) wrong_dtype(input, input.operand(0).dtype, "a float");
   return {input.operand(0)};

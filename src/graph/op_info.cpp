@@ -159,6 +159,7 @@ bool is_transcendental(Op op) {
 
 int arithmetic_cost(Op op) {
   if (is_transcendental(op)) return 16;
+  if (op == Op::check_index_) return 0;  // a comparison that the load makes anyway, and a branch that is not taken
   return op == Op::div_ || op == Op::sqrt_ || op == Op::rsqrt_ || op == Op::recip_ ? 4 : 1;
 }
 

@@ -75,6 +75,7 @@ class KnownRange {
         const int64_t extent = node.operand(0)->type.dims[static_cast<size_t>(node.attrs.get_int("axis"))].bound;
         return result == 1 && extent > 0 ? std::optional(IntRange{0, extent - 1}) : std::nullopt;
       }
+      case Op::check_index_:
       case Op::cast_: return of(node.operand(0));  // of() sees what does not fit; floats are not known
       case Op::broadcast_in_dim_:
       case Op::reshape_:
@@ -245,6 +246,7 @@ const Value* source_of(const Value* index) {
       case Op::transpose_:
       case Op::slice_:
       case Op::reverse_: index = node.operand(0); continue;
+      case Op::check_index_: index = node.operand(0); continue;
       case Op::select_: {
         const bool first = constant_of(node.operand(1)).has_value(), second = constant_of(node.operand(2)).has_value();
         if (first == second) return index;
@@ -270,6 +272,7 @@ std::optional<IndexUse> index_use(const Node& node) {
       const auto first = shape.begin() + (node.op == Op::gather_nd_ ? node.attrs.get_int("batch_dims") : 0);
       return IndexUse{1, {first, first + depth}, true};
     }
+    case Op::check_index_: return IndexUse{1, {node.attrs.get_int("extent")}, false};
     default: return std::nullopt;
   }
 }

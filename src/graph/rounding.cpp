@@ -48,7 +48,7 @@ bool only_chooses(const Node& node) {
     case Lowering::reduce: return !is_one_of(node.op, {Op::reduce_sum_, Op::reduce_prod_});
     case Lowering::pointwise:
       return is_one_of(node.op, {Op::neg_, Op::abs_, Op::sign_, Op::ceil_, Op::floor_, Op::trunc_, Op::round_even_, Op::max_, Op::min_,
-                                 Op::select_, Op::clamp_, Op::bitcast_});
+                                 Op::select_, Op::clamp_, Op::bitcast_, Op::check_index_});
     default: return false;
   }
 }

@@ -116,7 +116,7 @@ void lower_nests(const Unit& unit, Puller& puller) {
   for (const Value* value : apart) store_whole(value, puller);
 }
 
-loop::Unit lower(const Graph&, const Unit& unit) {
+loop::Unit lower(const Graph&, const Unit& unit, std::vector<IndexCheck>* checks) {
   Puller puller(unit);
   switch (unit.kind) {
     case UnitKind::map:
@@ -131,6 +131,7 @@ loop::Unit lower(const Graph&, const Unit& unit) {
   result.params = puller.params();
   result.body = puller.take_block();
   tidy(result.body);
+  if (checks) *checks = puller.checks();
   return result;
 }
 

@@ -50,14 +50,14 @@ void lower_scatter(const Unit& unit, Puller& puller) {
     if (node.op == Op::scatter_elements_) {
       const size_t axis = static_cast<size_t>(node.attrs.get_int("axis"));
       to = at;
-      to[axis] = puller.pull_index(indices, at, shape[axis]);
+      to[axis] = puller.pull_index(node, at, shape[axis]);
     } else {
       const size_t tuple_rank = static_cast<size_t>(indices->type.rank()) - 1;
       const int64_t depth = indices->type.shape().back();
       for (int64_t i = 0; i < depth; ++i) {
         Indices one(at.begin(), at.begin() + static_cast<ptrdiff_t>(tuple_rank));
         one.emplace_back(i);
-        to.push_back(puller.pull_index(indices, one, shape[static_cast<size_t>(i)]));
+        to.push_back(puller.pull_index(node, one, shape[static_cast<size_t>(i)]));
       }
       to.insert(to.end(), at.begin() + static_cast<ptrdiff_t>(tuple_rank), at.end());
     }

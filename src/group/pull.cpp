@@ -175,6 +175,7 @@ void Puller::store(const Value* value, const Indices& at) {
 }
 
 ExprPtr Puller::pull_pointwise(const Node& node, const Indices& at) {
+  if (node.op == Op::check_index_) return pull_check(node, at);
   std::vector<ExprPtr> args;
   for (const Value* operand : node.operands) args.push_back(pull(operand, at));
   const DType dtype = node.result()->type.dtype;

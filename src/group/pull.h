@@ -54,8 +54,9 @@ class Puller {
   void store(const Value* value, const Indices& pull_at);
   /// The value in the dtype it is stored in; undoes a cast that pulling added.
   static loop::ExprPtr as_stored(const loop::ExprPtr& value, DType dtype);
-  /// An index read from memory: wrapped once when negative, as an index.
-  loop::Index pull_index(const Value* indices, const Indices& at, int64_t extent);
+  /// An element of the indices that a gather or scatter reads: wrapped once when negative, as an index. Checked, unless it is known to be in range.
+  loop::Index pull_index(const Node& node, const Indices& at, int64_t extent);
+  const std::vector<IndexCheck>& checks() const { return checks_; }
 
   /// Runs `body` in a new scope below the current one and appends `make(block)` to where it was.
   template <class Body, class Make> void in_scope(std::vector<loop::VarRef> vars, Body body, Make make) {
@@ -105,6 +106,9 @@ class Puller {
   loop::ExprPtr load_from(const loop::BufferRef& buffer, const Indices& at, loop::ExprPtr otherwise);
   loop::ExprPtr pull_pointwise(const Node& node, const Indices& at);
   loop::ExprPtr pull_create(const Node& node, const Indices& at);
+  loop::ExprPtr pull_check(const Node& node, const Indices& at);
+  /// The number of the check that `index` (the operand of `node`) is in [low, high]: one for each index and range.
+  int number_of_check(const Node& node, const Value* index, int64_t low, int64_t high);
   loop::ExprPtr pull_pad(const Node& node, const Indices& at);
   loop::ExprPtr pull_concat(const Node& node, const Indices& at);
   loop::ExprPtr pull_reduce(const Node& node, const Indices& at);
@@ -132,6 +136,7 @@ class Puller {
   std::unordered_map<const loop::Scalar*, const Scope*> scalar_scope_;
   std::unordered_set<std::string> names_;
   int next_scalar_ = 0;
+  std::vector<IndexCheck> checks_;
 };
 
 /// The identity of a reduction in a dtype.

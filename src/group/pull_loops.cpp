@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "group/pull.h"
+#include "tcc/graph/ranges.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::group {
@@ -279,7 +280,46 @@ ExprPtr Puller::pull_window(const Node& node, const Indices& at) {
   });
 }
 
-Index Puller::pull_index(const Value* indices, const Indices& at, int64_t extent) {
+namespace {
+
+/// Whether an index that is read has to be in [low, high] by a check. Constants are none of the caller's: what a model has there is looked at when it is
+/// compiled, and a rule that puts an index beyond the end on purpose wants a 0 there.
+bool needs_check(const Value* index, int64_t low, int64_t high) {
+  const Value* source = source_of(index);
+  if (source->kind == Value::Kind::weight || (source->producer && source->producer->op == Op::full_)) return false;
+  const auto known = known_range(index);
+  return !(known && known->low >= low && known->high <= high);
+}
+
+/// An index that is read where there is none, because who asks for it selects it away (pad, concat, padded windows), is 0 there.
+ExprPtr only_inside(const Value* indices, const Indices& at, const ExprPtr& index) {
+  const Shape shape = indices->type.shape();
+  ExprPtr inside;
+  for (size_t i = 0; i < at.size(); ++i) inside = logical_and(inside, in_range(at[i], 0, shape[i]));
+  return inside ? apply(Op::select_, {inside, index, loop::constant_int(DType::i64, 0)}) : index;
+}
+
+}  // namespace
+
+int Puller::number_of_check(const Node& node, const Value* index, int64_t low, int64_t high) {
+  for (size_t i = 0; i < checks_.size(); ++i) {
+    if (checks_[i].index == index && checks_[i].low == low && checks_[i].high == high) return static_cast<int>(i);
+  }
+  checks_.push_back({&node, index, low, high});
+  return static_cast<int>(checks_.size()) - 1;
+}
+
+ExprPtr Puller::pull_check(const Node& node, const Indices& at) {
+  const Value* index = node.operand(1);
+  const ExprPtr x = pull(node.operand(0), at);
+  const int64_t extent = node.attrs.get_int("extent");
+  if (!needs_check(index, 0, extent - 1)) return x;
+  const ExprPtr read = bind(cast_to(pull(index, at), DType::i64));
+  return bind(check_index(x, only_inside(index, at, read), read, extent, number_of_check(node, index, 0, extent - 1)));
+}
+
+Index Puller::pull_index(const Node& node, const Indices& at, int64_t extent) {
+  const Value* indices = node.operand(1);
   Scope* scope = scope_of(at);
   for (const Scope::ReadIndex& known : scope->read_indices) {
     if (known.indices == indices && known.extent == extent && known.at == at) return known.index;
@@ -292,8 +332,12 @@ Index Puller::pull_index(const Value* indices, const Indices& at, int64_t extent
     index = Index(read->int_value < 0 ? read->int_value + extent : read->int_value);
   } else {
     const ExprPtr negative = apply(Op::lt_, {read, loop::constant_int(DType::i64, 0)});
-    const ExprPtr wrapped = bind(apply(Op::select_, {negative, apply(Op::add_, {read, loop::constant_int(DType::i64, extent)}), read}));
-    index = Index::of_scalar(wrapped->scalar);
+    ExprPtr wrapped = apply(Op::select_, {negative, apply(Op::add_, {read, loop::constant_int(DType::i64, extent)}), read});
+    if (extent > 0 && needs_check(indices, -extent, extent - 1)) {
+      wrapped = bind(only_inside(indices, at, bind(wrapped)));
+      wrapped = check_index(wrapped, wrapped, read, extent, number_of_check(node, indices, -extent, extent - 1));
+    }
+    index = Index::of_scalar(bind(wrapped)->scalar);
   }
   current_ = before;
   scope->read_indices.push_back({indices, at, extent, index});
@@ -306,7 +350,7 @@ ExprPtr Puller::pull_gather(const Node& node, const Indices& at) {
   const size_t axis = static_cast<size_t>(node.attrs.get_int("axis")), rank = static_cast<size_t>(indices->type.rank());
   const auto begin = at.begin() + static_cast<ptrdiff_t>(axis), end = begin + static_cast<ptrdiff_t>(rank);
   Indices to(at.begin(), begin);
-  to.push_back(pull_index(indices, Indices(begin, end), data->type.shape()[axis]));
+  to.push_back(pull_index(node, Indices(begin, end), data->type.shape()[axis]));
   to.insert(to.end(), end, at.end());
   const DType dtype = compute_dtype(data->type.dtype);
   return pull_or(data, to, is_float(dtype) ? loop::constant_float(dtype, 0) : loop::constant_int(dtype, 0));
@@ -316,7 +360,7 @@ ExprPtr Puller::pull_gather_elements(const Node& node, const Indices& at) {
   const Value* data = node.operand(0);
   const size_t axis = static_cast<size_t>(node.attrs.get_int("axis"));
   Indices to = at;
-  to[axis] = pull_index(node.operand(1), at, data->type.shape()[axis]);
+  to[axis] = pull_index(node, at, data->type.shape()[axis]);
   const DType dtype = compute_dtype(data->type.dtype);
   return pull_or(data, to, is_float(dtype) ? loop::constant_float(dtype, 0) : loop::constant_int(dtype, 0));
 }
@@ -332,7 +376,7 @@ ExprPtr Puller::pull_gather_nd(const Node& node, const Indices& at) {
   for (int64_t i = 0; i < depth; ++i) {
     Indices one = tuple;
     one.emplace_back(i);
-    to.push_back(pull_index(indices, one, shape[batch + static_cast<size_t>(i)]));
+    to.push_back(pull_index(node, one, shape[batch + static_cast<size_t>(i)]));
   }
   to.insert(to.end(), at.begin() + static_cast<ptrdiff_t>(rank - 1), at.end());
   const DType dtype = compute_dtype(data->type.dtype);

@@ -170,6 +170,11 @@ class Checker {
         if (buffer.index >= program_.scalars.size())
           return fault(name + " is scalar " + std::to_string(buffer.index) + " of " + std::to_string(program_.scalars.size()));
         return;
+      case BufferKind::checks:
+        if (buffer.size_bytes % 8 != 0 || buffer.index + buffer.size_bytes / 8 > code.checks.size())
+          return fault(name + " has " + std::to_string(buffer.size_bytes) + " bytes of checks from " + std::to_string(buffer.index) +
+                       " on, of " + std::to_string(code.checks.size()) + " checks");
+        return;
       case BufferKind::alias:
         if (buffer.index >= b || code.buffers[buffer.index].kind == BufferKind::alias)
           return fault(name + " is an alias of buffer " + std::to_string(buffer.index));

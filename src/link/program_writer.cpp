@@ -16,7 +16,7 @@ namespace {
 // A program is compared and hashed as bytes: no struct of it may have bytes that nothing sets.
 template <class... T> constexpr bool no_padding = (std::has_unique_object_representations_v<T> && ...);
 static_assert(no_padding<Header, Function, program::Tensor, program::StateTensor, Section, Scalar, Target, program::FunctionCode, Buffer,
-                         Kernel, Image, Launch, WeightsFileHeader>);
+                         Kernel, Image, Launch, Check, WeightsFileHeader>);
 
 // The bytes of one element, in the low bytes.
 uint64_t element_bits(DType dtype, double value) {
@@ -65,6 +65,7 @@ class Writer {
     std::vector<Buffer> buffers;
     std::vector<Launch> launches;
     std::vector<uint32_t> arguments;
+    std::vector<Check> checks;
   };
   struct TargetRows {
     Target target = {};
@@ -125,6 +126,7 @@ class Writer {
       rows.arguments.insert(rows.arguments.end(), launch.arguments.begin(), launch.arguments.end());
       rows.launches.push_back(row);
     }
+    for (const CheckDesc& check : code.checks) rows.checks.push_back({text(check.index), text(check.place), check.low, check.high});
     return rows;
   }
 
@@ -186,8 +188,8 @@ class Writer {
     target.image_choices = table(rows.image_choices);
     std::vector<program::FunctionCode> functions;
     for (const FunctionRows& function : rows.functions) {
-      functions.push_back(
-          {function.arena_bytes, function.sum_of_buffers, table(function.buffers), table(function.launches), table(function.arguments)});
+      functions.push_back({function.arena_bytes, function.sum_of_buffers, table(function.buffers), table(function.launches),
+                           table(function.arguments), table(function.checks)});
     }
     target.functions = table(functions);
     return target;

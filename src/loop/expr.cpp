@@ -71,6 +71,12 @@ ExprPtr fold(Op op, DType dtype, const std::vector<ExprPtr>& args) {
       if (ExprPtr folded = fold_indices(op, *a, *b)) return folded;
     }
   }
+  if (op == Op::check_index_) {  // what is in range needs no check; never folded otherwise
+    const auto index = as_index(args[1]), extent = as_index(args[3]);
+    if (!index || !extent || !extent->is_constant()) return nullptr;
+    const auto low = index->min(), high = index->max();
+    return low && high && *low >= 0 && *high < extent->constant() ? args[0] : nullptr;
+  }
   if (op == Op::select_ && args[0]->kind == Expr::Kind::constant) return args[0]->int_value ? args[1] : args[2];
   // and/or with a constant side.
   if ((op == Op::and_ || op == Op::or_) && dtype == DType::boolean) {
@@ -160,6 +166,18 @@ ExprPtr apply(Op op, std::vector<ExprPtr> args) {
   expr.op = op;
   expr.args = std::move(args);
   return make(std::move(expr));
+}
+
+ExprPtr check_index(const ExprPtr& x, const ExprPtr& index, const ExprPtr& reported, int64_t extent, int site) {
+  return apply(Op::check_index_, {x, index, reported, constant_int(DType::i64, extent), constant_int(DType::i64, site)});
+}
+
+int num_index_checks(const Block& body) {
+  int64_t number = 0;
+  walk_exprs(body, [&](const Expr& e) {
+    if (e.kind == Expr::Kind::op && e.op == Op::check_index_) number = std::max(number, e.args[4]->int_value + 1);
+  });
+  return static_cast<int>(number);
 }
 
 ExprPtr cast_to(const ExprPtr& value, DType dtype) {

@@ -40,14 +40,19 @@ bool has_pipes(const Block& body) {
 
 }  // namespace
 
-void interpret(const Unit& unit, std::vector<Tensor>& params) {
+void interpret(const Unit& unit, std::vector<Tensor>& params, std::vector<int64_t>* bad_indices) {
   own_written(unit.params, params);
-  Machine(unit.body, unit.params, params, {}).run();
+  if (bad_indices) bad_indices->assign(static_cast<size_t>(num_index_checks(unit.body)), 0);
+  Machine::Options options;
+  options.bad_indices = bad_indices;
+  Machine(unit.body, unit.params, params, options).run();
 }
 
-void interpret(const Kernel& kernel, std::vector<Tensor>& params) {
+void interpret(const Kernel& kernel, std::vector<Tensor>& params, std::vector<int64_t>* bad_indices) {
   own_written(kernel.params, params);
+  if (bad_indices) bad_indices->assign(static_cast<size_t>(num_index_checks(kernel.body)), 0);
   Machine::Options options;
+  options.bad_indices = bad_indices;
   options.threads = kernel.threads;
   options.lockstep = true;
   options.grid = kernel.grid;

@@ -332,12 +332,24 @@ ScalarValue Machine::evaluate(const ExprPtr& expr, int thread) {
     case Expr::Kind::op: {
       if (expr->op == Op::cast_) return cast_scalar(evaluate(expr->args[0], thread), expr->args[0]->dtype, expr->dtype);
       if (expr->op == Op::bitcast_) return bitcast_scalar(evaluate(expr->args[0], thread), expr->args[0]->dtype, expr->dtype);
+      if (expr->op == Op::check_index_) return check_index(*expr, thread);
       ScalarValue args[3];
       for (size_t i = 0; i < expr->args.size(); ++i) args[i] = evaluate(expr->args[i], thread);
       return evaluate_scalar(expr->op, expr->dtype, expr->args[0]->dtype, {args, expr->args.size()});
     }
   }
   internal_error("no such expression");
+}
+
+ScalarValue Machine::check_index(const Expr& check, int thread) {
+  const int64_t index = evaluate(check.args[1], thread).i;
+  if (options_.bad_indices && (index < 0 || index >= check.args[3]->int_value)) {
+    const size_t site = static_cast<size_t>(check.args[4]->int_value);
+    if (options_.bad_indices->size() <= site) options_.bad_indices->resize(site + 1);
+    int64_t& first = (*options_.bad_indices)[site];
+    if (first == 0) first = evaluate(check.args[2], thread).i;
+  }
+  return evaluate(check.args[0], thread);
 }
 
 }  // namespace tcc::loop

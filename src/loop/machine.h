@@ -65,6 +65,7 @@ class Machine {
     bool lockstep = false;          ///< binds mean block, thread, ...; otherwise every dim is a plain loop
     bool copies_land_late = false;  ///< async copies arrive at the wait; otherwise at once
     int64_t grid = 1;
+    std::vector<int64_t>* bad_indices = nullptr;  ///< by the number of the check; null: not asked for
   };
   Machine(const Block& body, const std::vector<Param>& params, std::vector<Tensor>& tensors, Options options);
   void run();  ///< all blocks, one after the other
@@ -117,6 +118,7 @@ class Machine {
   }
   int64_t evaluate(const Index& index, int thread);
   ScalarValue evaluate(const ExprPtr& expr, int thread);
+  ScalarValue check_index(const Expr& check, int thread);
   /// left = left and right joined.
   void combine(const std::vector<State>& states, const Combine* combine, std::vector<ScalarValue>& left,
                const std::vector<ScalarValue>& right, int thread);

@@ -1,6 +1,7 @@
 // One value at a time: slow and plain, the oracle of what the emitters make.
 #include "loop/scalar_math.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -12,7 +13,22 @@
 namespace tcc::loop {
 namespace {
 
-enum class Class { same, same_float, same_bits_only, test, binary, binary_float, binary_bits, shift, compare, select, clamp, fma, none };
+enum class Class {
+  same,
+  same_float,
+  same_bits_only,
+  test,
+  binary,
+  binary_float,
+  binary_bits,
+  shift,
+  compare,
+  select,
+  clamp,
+  fma,
+  check_index,
+  none
+};
 
 Class class_of(Op op) {
   switch (op) {
@@ -73,6 +89,7 @@ Class class_of(Op op) {
     case Op::select_: return Class::select;
     case Op::clamp_: return Class::clamp;
     case Op::fma_: return Class::fma;
+    case Op::check_index_: return Class::check_index;
     default: return Class::none;
   }
 }
@@ -222,6 +239,11 @@ std::optional<DType> result_dtype(Op op, std::span<const DType> operands) {
     case Class::select: return when(has(3) && first == DType::boolean && operands[1] == operands[2], has(3) ? operands[1] : first);
     case Class::clamp:
     case Class::fma: return when(has(3) && operands[1] == first && operands[2] == first, first);
+    case Class::check_index: {
+      const bool integers =
+          operands.size() == 5 && std::all_of(operands.begin() + 1, operands.end(), [](DType d) { return d == DType::i64; });
+      return integers ? std::optional(operands[0]) : std::nullopt;
+    }
     case Class::none: return std::nullopt;
   }
   return std::nullopt;
@@ -231,6 +253,7 @@ ScalarValue evaluate_scalar(Op op, DType dtype, DType operand_dtype, std::span<c
   const ScalarValue a = args[0], b = args.size() > 1 ? args[1] : ScalarValue::of_int(0);
   switch (class_of(op)) {
     case Class::select: return a.i ? args[1] : args[2];
+    case Class::check_index: return a;
     case Class::test: {
       if (!is_float(operand_dtype)) return ScalarValue::of_int(op == Op::isfinite_);
       return ScalarValue::of_int(op == Op::isnan_ ? std::isnan(a.f) : op == Op::isinf_ ? std::isinf(a.f) : std::isfinite(a.f));

@@ -195,6 +195,13 @@ void Verifier::expr(const ExprPtr& e) {
       const bool converts = e->op == Op::cast_ || e->op == Op::bitcast_;
       if (converts ? e->args.size() != 1 : result_dtype(e->op, dtypes) != e->dtype)
         fault("`" + std::string(tcc::name_of(e->op)) + "` does not take these operands");
+      if (e->op == Op::check_index_ && e->args.size() == 5) {
+        constexpr int64_t kMostChecks = 1 << 20;
+        const Expr &extent = *e->args[3], &site = *e->args[4];
+        if (extent.kind != Expr::Kind::constant || extent.int_value < 1) fault("the extent of a check_index is no constant of 1 or more");
+        if (site.kind != Expr::Kind::constant || site.int_value < 0 || site.int_value >= kMostChecks)
+          fault("the number of a check_index is no constant of 0 or more");
+      }
       return;
     }
   }

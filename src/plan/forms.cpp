@@ -55,15 +55,16 @@ Forms make_forms(const Graph& graph, const group::Groups& groups, const schedule
   const int64_t num_units = static_cast<int64_t>(groups.units.size());
   std::vector<loop::Unit> units(static_cast<size_t>(num_units));
   std::vector<std::string> texts(units.size());
+  Forms result;
+  result.checks.resize(units.size());
   parallel_for(num_units, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const size_t at = static_cast<size_t>(i);
-      units[at] = group::lower(graph, groups.units[at]);
+      units[at] = group::lower(graph, groups.units[at], &result.checks[at]);
       texts[at] = loop::print(units[at]);
     }
   });
 
-  Forms result;
   std::unordered_map<std::string, int> number_of;
   std::vector<size_t> first;  // a unit of each form
   for (size_t i = 0; i < units.size(); ++i) {

@@ -22,8 +22,9 @@ struct Form {
 };
 
 struct Forms {
-  std::vector<std::shared_ptr<const Form>> forms;  ///< in the order of their first units
-  std::vector<int> of_unit;                        ///< for each unit, its form
+  std::vector<std::shared_ptr<const Form>> forms;      ///< in the order of their first units
+  std::vector<int> of_unit;                            ///< for each unit, its form
+  std::vector<std::vector<group::IndexCheck>> checks;  ///< of each unit
 };
 
 /// Lowers all units, on all threads; equal texts become one form. Those that the cache (null: none) has for the target are not scheduled again.

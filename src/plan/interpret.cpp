@@ -12,8 +12,8 @@ namespace {
 
 class Runner {
  public:
-  Runner(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state)
-      : plan_(plan), inputs_(inputs), state_(state), arena_(static_cast<size_t>(plan.arena_bytes), kFill) {
+  Runner(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state, std::vector<int64_t>* bad_indices)
+      : plan_(plan), inputs_(inputs), state_(state), bad_indices_(bad_indices), arena_(static_cast<size_t>(plan.arena_bytes), kFill) {
     for (const Buffer& buffer : plan.buffers) {
       if (buffer.kind != Buffer::Kind::output) continue;
       if (outputs_.size() <= static_cast<size_t>(buffer.index)) outputs_.resize(static_cast<size_t>(buffer.index) + 1);
@@ -85,7 +85,12 @@ class Runner {
       std::memcpy(tensor.mutable_bytes(), read_from(launch.arguments[i]), static_cast<size_t>(tensor.size_bytes()));
       tensors.push_back(std::move(tensor));
     }
-    loop::interpret(kernel, tensors);
+    std::vector<int64_t> bad;
+    loop::interpret(kernel, tensors, &bad);
+    for (size_t i = 0; bad_indices_ && i < bad.size(); ++i) {
+      int64_t& first = bad_indices_->at(static_cast<size_t>(launch.first_check) + i);
+      if (first == 0) first = bad[i];
+    }
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       if (kernel.params[i].written)
         std::memcpy(bytes_of(launch.arguments[i]), tensors[i].bytes(), static_cast<size_t>(tensors[i].size_bytes()));
@@ -95,6 +100,7 @@ class Runner {
   const Plan& plan_;
   const std::vector<Tensor>& inputs_;
   StateMemory* state_;
+  std::vector<int64_t>* bad_indices_;
   std::vector<std::byte> arena_;
   std::vector<Tensor> outputs_;
 };
@@ -129,8 +135,9 @@ Tensor read_state(const StateMemory& memory, const StateLayout& layout, std::str
   return tensor;
 }
 
-std::vector<Tensor> interpret(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state) {
-  return Runner(plan, inputs, state).run();
+std::vector<Tensor> interpret(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state, std::vector<int64_t>* bad_indices) {
+  if (bad_indices) bad_indices->assign(plan.checks.size(), 0);
+  return Runner(plan, inputs, state, bad_indices).run();
 }
 
 }  // namespace tcc::plan

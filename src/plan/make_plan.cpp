@@ -22,6 +22,7 @@
 #include "plan/state_writes.h"
 #include "plan/storage.h"
 #include "tcc/graph/limits.h"
+#include "tcc/graph/ranges.h"
 #include "tcc/plan/plan.h"
 #include "tcc/support/diagnostics.h"
 
@@ -44,6 +45,25 @@ int64_t span_bytes(const loop::Buffer& buffer) {
     if (!fits || last > kMaxTensorBytes) return kMaxTensorBytes + 1;
   }
   return std::min(storage_bytes(buffer.dtype, last + 1), kMaxTensorBytes + 1);
+}
+
+/// Of a node: its name in the model, else that of its result.
+std::string name_of(const Node& node) { return node.loc.node.empty() ? node.result()->name : node.loc.node; }
+
+/// In the model's names: what holds the index, and which op reads it.
+IndexCheck describe(const group::IndexCheck& check) {
+  const Value* source = source_of(check.index);
+  const bool is_class = check.node->op == Op::check_index_;
+  IndexCheck result;
+  if (source->kind == Value::Kind::input) result.index = "input `" + source->name + "`";
+  else if (source->kind == Value::Kind::weight) result.index = "`" + source->name + "`";
+  else result.index = "the result of `" + name_of(*source->producer) + "`";
+  result.index += is_class ? " has the class" : " has the index";
+  const std::string_view op = tcc::name_of(check.node->op);
+  result.place = (is_class ? "loss" : op.starts_with("scatter") ? "scatter" : "gather") + (" `" + name_of(*check.node) + "`");
+  result.low = check.low;
+  result.high = check.high;
+  return result;
 }
 
 class Planner {
@@ -250,6 +270,7 @@ class Planner {
   void emit(const std::vector<int>& order) {
     plan_.buffers.clear();
     plan_.launches.clear();
+    plan_.checks.clear();
     plan_.kernels.clear();
     plan_.schedules.clear();
     plan_.weights.clear();
@@ -404,6 +425,8 @@ class Planner {
       plan_.buffers.back().scratch = true;
       arguments[temporary->name] = number;
     }
+    const int first_check = static_cast<int>(plan_.checks.size());
+    for (const group::IndexCheck& check : forms_.checks[static_cast<size_t>(unit_number)]) plan_.checks.push_back(describe(check));
     const Variant& chosen = variant(form_number, overwrites_[static_cast<size_t>(unit_number)]);
     for (size_t i = 0; i < chosen.kernels.size(); ++i) {
       Launch launch;
@@ -411,6 +434,7 @@ class Planner {
       launch.label = unit.label;
       launch.grid = chosen.kernels[i].grid;
       launch.cost_ns = form.costs_ns[i];
+      if (loop::num_index_checks(chosen.kernels[i].body) > 0) launch.first_check = first_check;
       for (const loop::Param& param : chosen.kernels[i].params) {
         const auto it = arguments.find(param.buffer->name);
         if (it == arguments.end())

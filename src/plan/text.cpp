@@ -12,8 +12,10 @@
 //     buffer %fc2.new: f32[10, 64] alias of @fc2.weight offset 0 overwrites
 //     buffer %lr: f32[] scalar 0
 //     buffer %saved1: f32[32] output 1 packed 256
+//     check "input `ids` has the index" at "gather `embed/Gather`" in -200 to 199
 //   }
 //
+// A launch whose kernel checks indices ends with the number of its first check: `(%ids, @table, %r) checks 0`.
 // After the sizes of the arena stands what is packed: `packed_input 2 bytes 8448`, `packed_output 1 bytes 8448`.
 
 #include <unordered_map>
@@ -72,6 +74,7 @@ class Parser {
     lexer_.expect("{");
     while (!lexer_.accept("}")) {
       if (lexer_.accept("buffer")) parse_buffer();
+      else if (lexer_.accept("check")) parse_check();
       else parse_launch();
     }
     resolve();
@@ -123,8 +126,21 @@ class Parser {
       if (!names.empty()) lexer_.expect(",");
       names.push_back(parse_name());
     }
+    if (lexer_.accept("checks")) launch.first_check = static_cast<int>(lexer_.expect_integer());
     arguments_.push_back(std::move(names));
     plan_.launches.push_back(std::move(launch));
+  }
+
+  void parse_check() {
+    IndexCheck check;
+    check.index = lexer_.expect_string();
+    lexer_.expect("at");
+    check.place = lexer_.expect_string();
+    lexer_.expect("in");
+    check.low = lexer_.expect_integer();
+    lexer_.expect("to");
+    check.high = lexer_.expect_integer();
+    plan_.checks.push_back(std::move(check));
   }
 
   void parse_buffer() {
@@ -218,7 +234,11 @@ std::string print(const Plan& plan) {
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       text += (i ? ", " : "") + name_of(plan.buffers.at(static_cast<size_t>(launch.arguments[i])));
     }
-    text += ")\n";
+    text += launch.first_check < 0 ? ")\n" : ") checks " + std::to_string(launch.first_check) + "\n";
+  }
+  for (const IndexCheck& check : plan.checks) {
+    text += "  check " + print_quoted(check.index) + " at " + print_quoted(check.place) + " in " + std::to_string(check.low) + " to " +
+            std::to_string(check.high) + "\n";
   }
   for (const Buffer& buffer : plan.buffers) text += print(plan, buffer);
   return text + "}\n";
@@ -243,10 +263,11 @@ bool equal(const Plan& a, const Plan& b, std::string* why) {
   for (size_t i = 0; i < a.launches.size(); ++i) {
     const Launch &x = a.launches[i], &y = b.launches[i];
     if (x.kind != y.kind || x.kernel != y.kernel || x.label != y.label || x.grid != y.grid || x.arguments != y.arguments ||
-        x.cost_ns != y.cost_ns) {
+        x.first_check != y.first_check || x.cost_ns != y.cost_ns) {
       return differ("launch " + std::to_string(i) + " differs");
     }
   }
+  if (a.checks != b.checks) return differ("the checks of indices differ");
   for (size_t i = 0; i < a.buffers.size(); ++i) {
     const Buffer &x = a.buffers[i], &y = b.buffers[i];
     if (x.kind != y.kind || x.name != y.name || x.dtype != y.dtype || x.shape != y.shape || x.size_bytes != y.size_bytes ||

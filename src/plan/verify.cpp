@@ -193,6 +193,11 @@ class Verifier {
                           std::to_string(kernel.params.size()) + " parameters");
         return;
       }
+      const int num_checks = loop::num_index_checks(kernel.body);
+      const bool has_checks = launch.first_check >= 0;
+      if (has_checks != (num_checks > 0) || (has_checks && launch.first_check + num_checks > static_cast<int>(plan_.checks.size())))
+        faults_.push_back(where + " has checks from " + std::to_string(launch.first_check) + " on, its kernel " +
+                          std::to_string(num_checks) + ", the plan " + std::to_string(plan_.checks.size()));
       if (kernel.grid != launch.grid) faults_.push_back(where + " has another grid than its kernel");
       loads = loaded_by(launch.kernel);
       for (size_t i = 0; i < kernel.params.size(); ++i) {

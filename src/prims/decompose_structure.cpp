@@ -99,6 +99,15 @@ Results decompose_one_hot(Builder& b, const Node& node) {
   return {b.select(hot, value(1), value(0))};
 }
 
+/// What ONNX asks of the targets of its losses: positions along the axis of classes, none of them negative.
+Results decompose_check_classes(Builder& b, const Node& node) {
+  const Value* scores = node.operand(2);
+  const int64_t axis = prims::normal_axis(node.attrs.get_int("axis"), scores->type.rank());
+  const int64_t extent = prims::extent_of(scores, axis);
+  if (extent < 1) return {node.operand(0)};
+  return {b.emit(Op::check_index_, {node.operand(0), node.operand(1)}, {{"extent", extent}})};
+}
+
 Results decompose_cast_like(Builder& b, const Node& node) { return {b.cast(node.operand(0), prims::dtype_of(node.operand(1)))}; }
 
 Results decompose_pad_mode(Builder& b, const Node& node) {

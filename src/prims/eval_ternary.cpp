@@ -1,4 +1,4 @@
-// Evaluators of select, clamp and fma; operands broadcast as numpy does.
+// Evaluators of select, clamp, fma and check_index; operands broadcast as numpy does.
 
 #include <cmath>
 #include <type_traits>
@@ -52,6 +52,11 @@ std::vector<Tensor> eval_ternary(const EvalInput& input) {
                            return map<T, T>(x, a, b, shape, [](T v, T low, T high) { return clamp(v, low, high); });
                          return map<T, T>(x, a, b, shape, [](T v, T y, T z) { return multiply_add(v, y, z); });
                        }));
+}
+
+/// The value of x: reporting an index that is out of range is the library's.
+std::vector<Tensor> eval_check_index(const EvalInput& input) {
+  return {prims::broadcast_to(input.operands[0], prims::result_shape(input))};
 }
 
 }  // namespace tcc

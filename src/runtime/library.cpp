@@ -17,7 +17,8 @@ static_assert(static_cast<int>(DType::f8e5m2fnuz) == TCC_F8E5M2FNUZ && static_ca
 
 ExitCode exit_code_of(int status) {
   switch (status) {
-    case TCC_INVALID_ARGUMENT: return ExitCode::usage;
+    case TCC_INVALID_ARGUMENT:
+    case TCC_INDEX_OUT_OF_RANGE: return ExitCode::usage;
     default: return ExitCode::environment;
   }
 }
@@ -29,6 +30,7 @@ const char* kind_of(int status) {
     case TCC_OUT_OF_MEMORY: return "out-of-memory";
     case TCC_DRIVER_ERROR: return "driver-error";
     case TCC_FILE_ERROR: return "file-error";
+    case TCC_INDEX_OUT_OF_RANGE: return "index-out-of-range";
     default: return "unusable-library";
   }
 }
@@ -185,6 +187,7 @@ Instance::Instance(std::shared_ptr<const Library> library, const InstanceOptions
   create.num_threads = options.num_threads;
   create.no_cuda_graph = options.cuda_graph ? 0 : 1;
   create.check_weights = options.check_weights ? 1 : 0;
+  create.no_index_check = options.index_check ? 0 : 1;
   create.weights_path = options.weights_path.empty() ? nullptr : options.weights_path.c_str();
   if (log_) {
     create.log = [](void* user, int32_t, const char* message) {

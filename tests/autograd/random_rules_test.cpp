@@ -606,6 +606,13 @@ Case ternary(Draw& draw, const std::string& op) {
   return {graph_of("%x: " + f32(shape) + ", " + rest, op + "(%x, %a, %b)")};
 }
 
+/// What is in range and what is not: the value is the same.
+Case check_of_index(Draw& draw, const std::string& op) {
+  const Shape shape = draw.shape(0, 3);
+  if (op == "check_index") return {graph_of("%x: " + f32(shape) + ", %i: i64" + text(shape), "check_index(%x, %i) {extent=2}")};
+  return {graph_of("%x: " + f32({4}) + ", %i: i64[4], %s: " + f32({4, 3}), "check_classes(%x, %i, %s) {axis=1}")};
+}
+
 Case cast(Draw& draw, const std::string&) {
   return {with_nodes("%x: " + f32(draw.shape(0, 3)),
                      "%w: f64[*] = cast(%x) {dtype=f64}  %s: f64[*] = mul(%w, %w)  %y: f32[*] = cast(%s) {dtype=f32}")};
@@ -621,6 +628,7 @@ std::vector<Family> families() {
       {{"add", "sub", "mul", "div", "rem", "mod", "pow", "atan2", "max", "min"}, binary},
       {{"eq", "ne", "lt", "le", "gt", "ge"}, comparison},
       {{"select", "clamp", "fma"}, ternary},
+      {{"check_index", "check_classes"}, check_of_index},
       {{"cast"}, cast},
       {{"full", "iota"}, create},
       {{"broadcast_in_dim"}, broadcast_in_dim},

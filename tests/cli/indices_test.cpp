@@ -1,4 +1,4 @@
-// Inputs whose elements are indices: what random ones are drawn from.
+// Inputs whose elements are indices: what random ones are drawn from, and what is said of one that is out of range.
 #include <gtest/gtest.h>
 
 #include "cli/program.h"
@@ -68,6 +68,44 @@ TEST_F(Indices, RandomOnesAreDrawnFromWhatTheirUseAllows) {
 TEST_F(Indices, ClassesOfALossAreDrawnFromItsClasses) {
   good("--from=graph --target=cpu --mode=train --loss=cross_entropy --optimizer=sgd --train=out embed.graph -o step.so");
   EXPECT_NE(good("run step.so --device cpu --random --steps 1").find("target: i64[4] random in 0:4, seed 0\n"), std::string::npos);
+}
+
+TEST_F(Indices, OutOfRangeAreReportedByEveryVerb) {
+  good("--from=graph --target=cpu embed.graph -o e.so");
+  const auto give = [&](const std::string& name, std::vector<int64_t> values) { write_npy(folder_ / name, Tensor::from_ints(values)); };
+  give("good.npy", {0, 9, -1, -10});
+  give("bad.npy", {0, 9, 9999, -11});
+  const std::string random = " --device cpu --random --input ids=";
+  good("run e.so" + random + "good.npy");
+  for (const std::string& command : {"run e.so" + random + "bad.npy", "bench e.so" + random + "bad.npy --runs 2 --warmup 1",
+                                     "verify --from=graph --target=cpu embed.graph" + random + "bad.npy"}) {
+    refused(command, 2, "input `ids` has the index 9999 at gather `embed/Gather`, valid are -10 to 9 [index-out-of-range]");
+  }
+  refused("run e.so --device cpu --random --range ids=-11:-11", 2, "input `ids` has the index -11 at gather `embed/Gather`");
+}
+
+TEST_F(Indices, ClassesOutOfRangeStopATraining) {
+  good("--from=graph --target=cpu --mode=train --loss=cross_entropy:ignore_index=-7 --optimizer=sgd --train=out embed.graph -o step.so");
+  const std::string step = "run step.so --device cpu --random --steps 2";
+  good(step);
+  good(step + " --range target=-7:-7");  // what is ignored is no class, and valid
+  refused(step + " --range target=5:5", 2, "input `target` has the class 5 at loss `");
+  refused(step + " --range target=-1:-1", 2, "valid are 0 to 4 [index-out-of-range]");
+  refused(step + " --range ids=10:10", 2, "input `ids` has the index 10 at gather `embed/Gather`, valid are -10 to 9");
+}
+
+// A node's own name where the index is computed; a model that reads no index has no check.
+TEST_F(Indices, ComputedOnesAreNamedByTheirNode) {
+  folder_.write("sum.graph",
+                "graph @sum(%d: f32[4, 3], %x: i64[2]) -> (%y: f32[2, 3]) {\n  %p: i64[2] = add(%x, %x)    loc(\"shift/Add\")\n"
+                "  %y: f32[2, 3] = gather(%d, %p) {axis=0}    loc(\"rows/Gather\")\n}\n");
+  good("--from=graph --target=cpu sum.graph -o s.so");
+  good("run s.so --device cpu --random --range x=-2:1");
+  refused("run s.so --device cpu --random --range x=3:3", 2,
+          "the result of `shift/Add` has the index 6 at gather `rows/Gather`, valid are -4 to 3 [index-out-of-range]");
+  folder_.write("small.graph", small_graph());
+  EXPECT_EQ(good("--from=graph small.graph --emit=plan=p.plan --target=cpu").find("check"), std::string::npos);
+  EXPECT_EQ(folder_.read("p.plan").find("check"), std::string::npos);
 }
 
 }  // namespace

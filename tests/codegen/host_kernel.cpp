@@ -39,7 +39,7 @@ HostKernel::HostKernel(loop::Kernel kernel, int optimization) : kernel_(std::mov
 
 HostKernel::~HostKernel() { dlclose(library_); }
 
-void HostKernel::run(std::vector<Tensor>& params, int64_t begin, int64_t end) const {
+void HostKernel::run(std::vector<Tensor>& params, int64_t begin, int64_t end, std::vector<int64_t>* bad_indices) const {
   std::vector<std::unique_ptr<Guarded>> memory;
   std::vector<void*> pointers;
   for (const Tensor& tensor : params) {
@@ -49,7 +49,10 @@ void HostKernel::run(std::vector<Tensor>& params, int64_t begin, int64_t end) co
     std::memcpy(memory.back()->data(), tensor.bytes(), size);
     pointers.push_back(memory.back()->data());
   }
+  std::vector<int64_t> bad(static_cast<size_t>(loop::num_index_checks(kernel_.body)));
+  if (!bad.empty()) pointers.push_back(bad.data());
   function_(pointers.data(), begin, end);
+  if (bad_indices) *bad_indices = bad;
   for (size_t i = 0; i < params.size(); ++i) {
     std::memcpy(params[i].mutable_bytes(), memory[i]->data(), static_cast<size_t>(params[i].size_bytes()));
   }

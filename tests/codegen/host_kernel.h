@@ -20,7 +20,8 @@ class HostKernel {
   /// One tensor a parameter, in order; written ones are filled. Items [begin, end); all of them by default. The kernel gets copies that are aligned as
   /// their elements are, between guard pages.
   void run(std::vector<Tensor>& params) const { run(params, 0, kernel_.grid); }
-  void run(std::vector<Tensor>& params, int64_t begin, int64_t end) const;
+  /// `bad_indices`, unless null: what the kernel's checks of indices report.
+  void run(std::vector<Tensor>& params, int64_t begin, int64_t end, std::vector<int64_t>* bad_indices = nullptr) const;
   const loop::Kernel& kernel() const { return kernel_; }
 
  private:

@@ -171,5 +171,27 @@ TEST(Nvptx, ExtremesKeepNaNAndOrderTheZeros) {
   }
 }
 
+// An embedding: rows move in pieces of 16 bytes with a check as without one; a kernel without checks has no place to report to.
+TEST(Nvptx, AnIndexIsCheckedBesideTheHotPath) {
+  const auto embedding = [](const std::string& index) {
+    return ptx_of(R"(kernel #k target sm_80 grid 64 threads 128 shared 0 (%x: i64[64], %t: f32[1000, 512]) -> (%y: f32[64, 512]) {
+      map %i in 64 bind(block), %j in 128 bind(thread), %l in 4 bind(vector) {
+        %u: i64 = load %x[%i]
+        %v: i64 = )" +
+                  index + R"(
+        store load %t[%v, %j * 4 + %l] else 0.0, %y[%i, %j * 4 + %l]
+      } })");
+  };
+  const std::string plain = embedding("add(%u, 1)"), checked = embedding("check_index(add(%u, 1), add(%u, 1), %u, 1000, 2)");
+  for (const std::string& ptx : {plain, checked}) {
+    EXPECT_EQ(count(ptx, "st.global.v4"), 1) << ptx;
+    expect_assembles(ptx);
+  }
+  EXPECT_EQ(count(plain, ".param .u64"), 3) << plain;
+  EXPECT_EQ(count(checked, ".param .u64"), 4) << checked;
+  EXPECT_EQ(count(checked, "ld.global.nc.v4"), count(plain, "ld.global.nc.v4"));
+  EXPECT_EQ(count(checked, "+16]"), 2) << checked;  // read and written where the third check has its place
+}
+
 }  // namespace
 }  // namespace tcc::codegen

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 
 #include "host_kernel.h"
@@ -119,6 +120,42 @@ TEST(X86, GathersByDataAndReadsZeroOutside) {
       R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%t: f32[4, 8], %x: i64[16]) -> (%y: f32[16, 8], %z: f32[16]) {
     map %i in 16 bind(serial), %l in 8 bind(vector) { %v: i64 = load %x[%i]; store load %t[%v, %l] else 0.0, %y[%i, %l] }
     map %j in 2 bind(serial), %k in 8 bind(vector) { %w: i64 = load %x[%j * 8 + %k]; store load %t[%w, 3] else 0.0, %z[%j * 8 + %k] } })");
+}
+
+// Uniform in a vector loop, different in each lane, and under a mask: what is reported is what the interpreter finds.
+TEST(X86, ReportsIndicesOutOfRange) {
+  const HostKernel kernel(
+      R"(kernel #k target x86-64-v3 grid 2 threads 1 shared 0 (%t: f32[7, 8], %x: i64[32]) -> (%y: f32[16, 8], %z: f32[32], %w: f32[32]) {
+    map %b in 2 bind(threads) {
+      map %i in 8 bind(serial), %l in 8 bind(vector) {
+        %u: i64 = load %x[%b * 8 + %i]
+        %v: i64 = check_index(%u, %u, %u, 7, 0)
+        store load %t[%v, %l] else 0.0, %y[%b * 8 + %i, %l]
+      }
+      map %j in 2 bind(serial), %k in 8 bind(vector) {
+        %p: i64 = load %x[%b * 16 + %j * 8 + %k]
+        %r: i64 = select(lt(%p, 0), add(%p, 7), %p)
+        %q: i64 = check_index(%r, %r, %p, 7, 1)
+        store load %t[%q, 3] else 0.0, %z[%b * 16 + %j * 8 + %k]
+      }
+      map %m in 2 bind(serial), %n in 8 bind(vector) where lt(index(%m * 8 + %n), 13) {
+        %o: i64 = load %x[%b * 16 + %m * 8 + %n]
+        store check_index(cast<f32>(%o), %o, %o, 7, 2), %w[%b * 16 + %m * 8 + %n]
+      }
+    } })");
+  for (int64_t bad_at = -1; bad_at < 32; ++bad_at) {
+    for (const int64_t value : {int64_t{7}, int64_t{-1}, int64_t{-8}, INT64_MAX, INT64_MIN}) {
+      std::vector<Tensor> got = random_params(kernel.kernel(), 1);
+      for (int64_t i = 0; i < 32; ++i) got[1].set_int64(i, i == bad_at ? value : i % 7);
+      std::vector<Tensor> expected = got;
+      std::vector<int64_t> found, wanted;
+      loop::interpret(kernel.kernel(), expected, &wanted);
+      kernel.run(got, 0, 2, &found);
+      EXPECT_EQ(found, wanted) << "element " << bad_at << " is " << value;
+      EXPECT_TRUE(got[0].same_bytes(expected[0]));
+      for (int64_t i = 0; i < 32; ++i) EXPECT_EQ(got[3].as_double(i), expected[3].as_double(i));
+    }
+  }
 }
 
 TEST(X86, ScansAndScatters) {

@@ -13,8 +13,8 @@ enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, NO_B
 
 /* What the test reads and sets. */
 struct fake_counts {
-  int kernel_launches, graph_launches, graphs, patched_nodes, fills, live_allocations, live_modules, live_events, live_graphs,
-      context_depth, primary_retained;
+  int kernel_launches, graph_launches, graphs, patched_nodes, fills, live_allocations, live_host_allocations, live_modules, live_events,
+      live_graphs, context_depth, primary_retained;
   long long live_bytes;
 } fake_counts;
 void* fake_kernels = 0;            /* from dlopen: tcc_v1_<name> computes, <name>_parameters is the number of its buffers */
@@ -49,6 +49,17 @@ static int in_device(CUdeviceptr p, size_t bytes) {
   return 0;
 }
 
+/* Memory of the host that kernels reach under the address they are given. */
+static struct block host_blocks[16];
+static int in_mapped(CUdeviceptr p, size_t bytes) {
+  for (int i = 0; i < 16; i++) {
+    if (host_blocks[i].memory && p >= (uintptr_t)host_blocks[i].memory &&
+        p + bytes <= (uintptr_t)host_blocks[i].memory + host_blocks[i].bytes)
+      return 1;
+  }
+  return 0;
+}
+
 struct function {
   char name[64];
   int parameters;
@@ -58,7 +69,7 @@ static struct function functions[32];
 static CUresult launch(struct function* f, unsigned grid, unsigned threads, uint64_t* p) {
   if (!f || !grid || !threads) return INVALID_VALUE;
   for (int i = 0; i < f->parameters; i++)
-    if (!in_device(p[i], 4)) return 700;
+    if (!in_device(p[i], 4) && !in_mapped(p[i], 8)) return 700;
   f->body((void* const*)p, 0, grid);
   fake_counts.kernel_launches++;
   return OK;
@@ -211,6 +222,39 @@ CUresult cuMemFree(CUdeviceptr p) {
       fake_counts.live_allocations--;
       return OK;
     }
+  }
+  return INVALID_VALUE;
+}
+CUresult cuMemHostAlloc(void** p, size_t bytes, unsigned flags) {
+  NEED_CONTEXT();
+  if (flags != 2) return INVALID_VALUE; /* mapped */
+  for (int i = 0; i < 16; i++) {
+    if (host_blocks[i].memory) continue;
+    *p = host_blocks[i].memory = malloc(bytes);
+    memset(*p, 0xee, bytes);
+    host_blocks[i].bytes = bytes;
+    fake_counts.live_host_allocations++;
+    return OK;
+  }
+  return OUT_OF_MEMORY;
+}
+CUresult cuMemFreeHost(void* p) {
+  NEED_CONTEXT();
+  for (int i = 0; i < 16; i++) {
+    if (!p || host_blocks[i].memory != p) continue;
+    free(p);
+    host_blocks[i].memory = 0;
+    fake_counts.live_host_allocations--;
+    return OK;
+  }
+  return INVALID_VALUE;
+}
+CUresult cuMemHostGetDevicePointer(CUdeviceptr* d, void* p, unsigned flags) {
+  NEED_CONTEXT();
+  for (int i = 0; i < 16; i++) {
+    if (!p || host_blocks[i].memory != p || flags) continue;
+    *d = (uintptr_t)p;
+    return OK;
   }
   return INVALID_VALUE;
 }
@@ -504,6 +548,9 @@ CUresult cuGetProcAddress(const char* name, void** function, int version, uint64
                ENTRY(cuFuncGetAttribute),
                ENTRY(cuMemAlloc),
                ENTRY(cuMemFree),
+               ENTRY(cuMemHostAlloc),
+               ENTRY(cuMemFreeHost),
+               ENTRY(cuMemHostGetDevicePointer),
                ENTRY(cuMemcpyHtoD),
                ENTRY(cuMemcpyDtoH),
                ENTRY(cuMemcpyDtoD),

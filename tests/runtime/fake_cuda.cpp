@@ -28,6 +28,7 @@ void FakeCuda::SetUp() {
 
 void FakeCuda::TearDown() {
   EXPECT_EQ(counts().live_allocations, 0);
+  EXPECT_EQ(counts().live_host_allocations, 0);
   EXPECT_EQ(counts().live_bytes, 0);
   EXPECT_EQ(counts().live_modules, 0);
   EXPECT_EQ(counts().live_events, 0);

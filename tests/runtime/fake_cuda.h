@@ -11,8 +11,8 @@ namespace tcc::test {
 
 /// What the driver counts; as in fake_cuda.c.
 struct FakeCounts {
-  int kernel_launches, graph_launches, graphs, patched_nodes, fills, live_allocations, live_modules, live_events, live_graphs,
-      context_depth, primary_retained;
+  int kernel_launches, graph_launches, graphs, patched_nodes, fills, live_allocations, live_host_allocations, live_modules, live_events,
+      live_graphs, context_depth, primary_retained;
   long long live_bytes;
 };
 

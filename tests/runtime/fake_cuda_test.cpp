@@ -61,6 +61,64 @@ TEST_F(FakeCuda, BuildsTheGraphOnceAndPatchesWhatMoved) {
   EXPECT_EQ(counts().patched_nodes, 10);
 }
 
+// What kernels found is there once something has waited: no run waits for it.
+TEST_F(FakeCuda, ReportsBadIndicesWhenTheyAreKnown) {
+  const auto model = library([](link::LinkInput& input) { test::add_check(&input); });
+  const tcc_api& api = model->api();
+  const std::string message = "input `x` has the index 100 at gather `block/Scale`, valid are -100 to 99";
+  {
+    Instance instance(model, {.device = Device::cuda});
+    EXPECT_EQ(counts().live_host_allocations, 1);
+    expect_toy_outputs(instance.run({toy_input(90)}), 90);
+    // Host tensors, timed runs and profiles wait, so they report themselves.
+    const auto reports = [&](const std::function<void()>& action) {
+      const std::string text = test::message_of(action, ExitCode::usage);
+      EXPECT_NE(text.find(message), std::string::npos) << text;
+    };
+    reports([&] { instance.run({toy_input(95)}); });
+    instance.prepare({toy_input(95)});
+    reports([&] { instance.run_prepared(); });
+    reports([&] { instance.profile_prepared(); });
+    expect_toy_outputs(instance.run({toy_input(1)}), 1);
+  }
+  tcc_create_options options = {};
+  options.struct_size = sizeof options;
+  options.device = TCC_DEVICE_CUDA;
+  for (const bool check : {true, false}) {
+    options.no_index_check = !check;
+    tcc_instance* instance = nullptr;
+    ASSERT_EQ(api.create(&options, &instance), TCC_OK) << api.last_error();
+    void* memory[4] = {};
+    for (void*& block : memory) ASSERT_EQ(api.allocate(instance, 24, &block), TCC_OK);
+    const int64_t shape[] = {2, 3}, four[] = {4};
+    const tcc_tensor in = {memory[0], shape, nullptr, 2, TCC_F32, TCC_DEVICE_CUDA, 0, {}};
+    const tcc_tensor out[] = {{memory[1], shape, nullptr, 2, TCC_F32, TCC_DEVICE_CUDA, 0, {}},
+                              {memory[2], shape, nullptr, 2, TCC_F32, TCC_DEVICE_CUDA, 0, {}},
+                              {memory[3], four, nullptr, 1, TCC_I32, TCC_DEVICE_CUDA, 0, {}}};
+    const auto give = [&](float first) {
+      const Tensor x = toy_input(first);
+      ASSERT_EQ(api.copy(instance, memory[0], TCC_DEVICE_CUDA, x.bytes(), TCC_DEVICE_CPU, 24), TCC_OK);
+    };
+    const auto run = [&](void* stream) { return api.run(instance, &in, 1, out, 3, nullptr, 0, stream); };
+    const int bad = check ? TCC_INDEX_OUT_OF_RANGE : TCC_OK;
+    give(95);
+    EXPECT_EQ(run(nullptr), TCC_OK) << api.last_error();
+    EXPECT_EQ(api.synchronize(instance, nullptr), bad);
+    if (check) { EXPECT_EQ(api.last_error(), message); }
+    EXPECT_EQ(api.synchronize(instance, nullptr), TCC_OK);
+    // Without a synchronize() the next run tells, and does nothing else.
+    EXPECT_EQ(run(nullptr), TCC_OK);
+    give(2);
+    const int launches = counts().kernel_launches;
+    EXPECT_EQ(run(nullptr), bad);
+    EXPECT_EQ(counts().kernel_launches, launches + (check ? 0 : 2));
+    EXPECT_EQ(run(nullptr), TCC_OK);
+    for (void* block : memory) EXPECT_EQ(api.deallocate(instance, block), TCC_OK);
+    api.destroy(instance);
+  }
+  EXPECT_EQ(counts().live_host_allocations, 0);
+}
+
 TEST_F(FakeCuda, LaunchesIntoACaptureAndKeepsItsGraphRight) {
   const auto model = library();
   const tcc_api& api = model->api();

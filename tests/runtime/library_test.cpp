@@ -1,4 +1,5 @@
 // A library from link to run, through the C++ wrapper, the C interface and the header of the model.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -59,6 +60,55 @@ TEST_F(ToyLibrary, DescribesAndRuns) {
   EXPECT_EQ(profile[1].label, "block/Add");
   EXPECT_EQ(profile[1].kernel, "add_weight");
   EXPECT_EQ(profile[2].kernel, "copy");
+}
+
+TEST_F(ToyLibrary, ReportsIndicesThatAreOutOfRange) {
+  link::LinkInput model = toy_model(folder_);
+  test::add_check(&model);
+  link::link_shared_object(model, path_);
+  const auto library = Library::open(path_);
+  Instance instance(library, {.device = Device::cpu});
+  const auto run = [&](float first) { return [&instance, first] { instance.run({test::toy_input(first)}); }; };
+  const std::string message = "input `x` has the index 100 at gather `block/Scale`, valid are -100 to 99";
+  for (int repeat = 0; repeat < 3; repeat++) {
+    test::expect_toy_outputs(instance.run({test::toy_input(94)}), 94);  // to 99
+    EXPECT_NE(message_of(run(95), ExitCode::usage).find(message), std::string::npos) << message_of(run(95), ExitCode::usage);
+  }
+  // Once, and not in the next run.
+  test::expect_toy_outputs(instance.run({numbers()}), 0.5f);
+  Instance other(library, {.device = Device::cpu, .index_check = false});
+  test::expect_toy_outputs(other.run({test::toy_input(97)}), 97);
+}
+
+TEST_F(ToyLibrary, WorkIsDoneWhenAnIndexIsReportedAndOldCallersHearNothing) {
+  link::LinkInput model = toy_model(folder_);
+  test::add_check(&model);
+  link::link_shared_object(model, path_);
+  const auto library = Library::open(path_);
+  void* handle = dlopen(path_.c_str(), RTLD_NOW);
+  const auto query = reinterpret_cast<tcc_query_function>(dlsym(handle, "tcc_model_query"));
+  for (uint32_t version = 1; version <= TCC_ABI_VERSION; version++) {
+    const tcc_api* api = query(version);
+    ASSERT_NE(api, nullptr);
+    EXPECT_EQ(api->abi_version, version);
+    tcc_create_options options = {};
+    options.struct_size = sizeof options;
+    options.device = TCC_DEVICE_CPU;
+    tcc_instance* instance = nullptr;
+    ASSERT_EQ(api->create(&options, &instance), TCC_OK);
+    const int64_t shape[] = {2, 3}, four[] = {4};
+    const Tensor x = test::toy_input(98);
+    std::vector<Tensor> outputs{Tensor(DType::f32, {2, 3}), Tensor(DType::f32, {2, 3}), Tensor(DType::i32, {4})};
+    const tcc_tensor in = {const_cast<std::byte*>(x.bytes()), shape, nullptr, 2, TCC_F32, TCC_DEVICE_CPU, 0, {}};
+    const tcc_tensor out[] = {{outputs[0].mutable_bytes(), shape, nullptr, 2, TCC_F32, TCC_DEVICE_CPU, 0, {}},
+                              {outputs[1].mutable_bytes(), shape, nullptr, 2, TCC_F32, TCC_DEVICE_CPU, 0, {}},
+                              {outputs[2].mutable_bytes(), four, nullptr, 1, TCC_I32, TCC_DEVICE_CPU, 0, {}}};
+    EXPECT_EQ(api->run(instance, &in, 1, out, 3, nullptr, 0, nullptr), version < 3 ? TCC_OK : TCC_INDEX_OUT_OF_RANGE);
+    test::expect_toy_outputs(outputs, 98);
+    EXPECT_EQ(api->synchronize(instance, nullptr), TCC_OK);
+    api->destroy(instance);
+  }
+  dlclose(handle);
 }
 
 TEST_F(ToyLibrary, RefusesTensorsThatDoNotFit) {

@@ -57,7 +57,14 @@ std::string compile_c(const TemporaryFolder& folder, const std::string& source) 
 // One item is one row.
 const char* const kToyKernels = R"(
 #include <stdint.h>
-const int scale_parameters = 2, add_weight_parameters = 3;
+const int scale_parameters = 2, add_weight_parameters = 3, checked_scale_parameters = 3;
+void tcc_v1_checked__scale(void* const* b, int64_t begin, int64_t end) {
+  const float* x = b[0]; float* t = b[1]; int64_t* bad = b[2];
+  for (int64_t i = begin * 3; i < end * 3; i++) {
+    if (x[i] >= 100 && *bad == 0) *bad = (int64_t)x[i];
+    t[i] = 2 * x[i];
+  }
+}
 void tcc_v1_scale(void* const* b, int64_t begin, int64_t end) {
   const float* x = b[0]; float* t = b[1];
   for (int64_t i = begin * 3; i < end * 3; i++) t[i] = 2 * x[i];
@@ -144,6 +151,17 @@ LinkInput toy_model(const TemporaryFolder& folder, bool cuda) {
     input.program.targets.push_back(toy_target(TargetKind::cuda));
   }
   return input;
+}
+
+void add_check(LinkInput* input) {
+  for (TargetDesc& target : input->program.targets) {
+    FunctionCode& code = target.functions[0];
+    target.kernels[0].name = "checked_scale";
+    target.kernels[0].num_buffers = 3;
+    code.buffers.push_back({BufferKind::checks, 1, 0, 8, "checks"});
+    code.launches[0].arguments = {0, 2, 7};
+    code.checks = {{"nothing", "nowhere", 0, 0}, {"input `x` has the index", "gather `block/Scale`", -100, 99}};
+  }
 }
 
 Tensor toy_input(float first) {

@@ -39,6 +39,8 @@ std::string compile_c(const TemporaryFolder& folder, const std::string& source);
 
 /// `cuda`: with a second target whose kernels are PTX.
 link::LinkInput toy_model(const TemporaryFolder& folder, bool cuda = false);
+/// Makes the first kernel report elements of x that are 100 or more, as a check of indices does.
+void add_check(link::LinkInput* input);
 /// The input x = first, first + 1, ..., and a check of what the model has to give for it.
 Tensor toy_input(float first);
 void expect_toy_outputs(const std::vector<Tensor>& outputs, float first);

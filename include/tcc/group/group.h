@@ -25,6 +25,13 @@ struct Unit {
   Node* anchor = nullptr;       ///< contract, window, scan, scatter, sort
 };
 
+/// An index that is checked where it is read: the operand `index` of `node` has to be in [low, high], negative ones counting from the end.
+struct IndexCheck {
+  const Node* node = nullptr;
+  const Value* index = nullptr;
+  int64_t low = 0, high = 0;
+};
+
 /// A value that is materialised by being (part of) another: a reshape of it, or a contiguous piece of a concat's result. Costs nothing at run time.
 struct Alias {
   Value* value;
@@ -61,6 +68,7 @@ bool equal(const Groups& a, const Groups& b, std::string* why = nullptr);
 std::vector<std::string> verify(const Groups& groups);  ///< every needed value materialised once, acyclic, kinds hold
 
 /// First-form loops of one unit. Parameters: unit.inputs, then unit.outputs, in order.
-loop::Unit lower(const Graph& graph, const Unit& unit);
+/// `checks` (null: not asked for): what the check_index of each number is about.
+loop::Unit lower(const Graph& graph, const Unit& unit, std::vector<IndexCheck>* checks = nullptr);
 
 }  // namespace tcc::group

@@ -54,7 +54,7 @@ struct ScalarDesc {
 /// Where an operand's bytes are at run time; see program::BufferKind.
 struct BufferDesc {
   BufferKind kind = BufferKind::arena;
-  uint32_t index = 0;   ///< input, output, weight, scalar: which one; alias: the buffer it lies in; state: the block
+  uint32_t index = 0;   ///< input, output, weight, scalar: which one; alias: the buffer it lies in; state: the block; checks: the first
   uint64_t offset = 0;  ///< arena: in the workspace; state: in its block; alias: in that buffer; input, output: in that tensor
   uint64_t size_bytes = 0;
   std::string name;  ///< for the manifest: a value's name, "" allowed
@@ -81,12 +81,19 @@ struct LaunchDesc {
   uint32_t pattern_bytes = 1;
 };
 
+/// What a check of indices is about; see program::Check.
+struct CheckDesc {
+  std::string index, place;
+  int64_t low = 0, high = 0;
+};
+
 /// The plan of one function for one kind of device.
 struct FunctionCode {
   std::vector<BufferDesc> buffers;
   std::vector<LaunchDesc> launches;  ///< of kernels that all functions of the target share
-  uint64_t arena_bytes = 0;          ///< planned peak
-  uint64_t sum_of_buffers = 0;       ///< the same buffers without reuse, for the manifest
+  std::vector<CheckDesc> checks;
+  uint64_t arena_bytes = 0;     ///< planned peak
+  uint64_t sum_of_buffers = 0;  ///< the same buffers without reuse, for the manifest
 };
 
 /// All code for one kind of device.

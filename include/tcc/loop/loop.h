@@ -105,6 +105,10 @@ ExprPtr load(const BufferRef& buffer, std::vector<Index> indices, ExprPtr otherw
 ExprPtr apply(Op op, std::vector<ExprPtr> args);
 ExprPtr cast_to(const ExprPtr& value, DType dtype);     ///< value itself when it has that dtype
 ExprPtr bitcast_to(const ExprPtr& value, DType dtype);  ///< the same bits; widths are equal
+/// x, after a check: where `index` is not in [0, extent), `reported` (what the caller gave, before it was wrapped) becomes the bad index of check number
+/// `site` of the unit, unless it has one; never 0, which is valid everywhere. Nothing else happens, so it may be done twice, early, or by several threads.
+/// Where all is well it costs a branch that is not taken. All but x are i64.
+ExprPtr check_index(const ExprPtr& x, const ExprPtr& index, const ExprPtr& reported, int64_t extent, int site);
 /// low <= index < high as bool, `true` left out where ranges prove it; null when nothing is left to test.
 ExprPtr in_range(const Index& index, int64_t low, int64_t high);
 ExprPtr logical_and(const ExprPtr& a, const ExprPtr& b);  ///< null operands mean true
@@ -264,6 +268,10 @@ struct Unit {
   Block body;
 };
 
+/// One more than the largest number of a check_index; 0 when there is none. A kernel that has checks takes, behind its parameters, the address of that
+/// many i64, the bad indices of its unit's checks: 0 where there is none.
+int num_index_checks(const Block& body);
+
 /// One launch's code: a top-level statement of a scheduled unit (with the allocs and lets it needs).
 struct Kernel {
   std::string target;         ///< "sm_80", "sm_90a", "x86-64-v3", ...
@@ -295,11 +303,11 @@ std::vector<std::string> verify_kernel(const Kernel& kernel);
 
 /// Runs a unit: tensors for each parameter, in order; the written ones are filled (made when undefined, otherwise replaced by a written copy). Plain loops.
 /// A scheduled unit runs with every bind a plain loop; barriers and mma within thread dims need a kernel.
-/// Error (internal) on reads outside a buffer or of elements never written.
-void interpret(const Unit& unit, std::vector<Tensor>& params);
+/// Error (internal) on reads outside a buffer or of elements never written. `bad_indices` (null: not asked for): for each check the first bad index, or 0.
+void interpret(const Unit& unit, std::vector<Tensor>& params, std::vector<int64_t>* bad_indices = nullptr);
 /// Runs a scheduled kernel, all blocks and threads (in lock step, statement by statement), with a check of pipe states and of races on shared memory and between
 /// blocks. Kernels with pipes run twice, the copies as early and as late as the pipe allows, and must give the same bits.
-void interpret(const Kernel& kernel, std::vector<Tensor>& params);
+void interpret(const Kernel& kernel, std::vector<Tensor>& params, std::vector<int64_t>* bad_indices = nullptr);
 
 // ------------------------------------------------------------------------------------------------------ rewriting help
 

@@ -50,7 +50,16 @@ struct Launch {
   std::string label;
   int64_t grid = 1;            ///< of the kernel: blocks, or parallel items
   std::vector<int> arguments;  ///< buffer numbers, in the kernel's parameter order (copy: source, destination)
+  int first_check = -1;        ///< a kernel that checks indices: its check 0 in Plan::checks
   double cost_ns = 0;
+};
+
+/// What a check of indices is about, for the message when one is out of range.
+struct IndexCheck {
+  std::string index;  ///< "input `ids` has the index"
+  std::string place;  ///< "gather `embed/Gather`"
+  int64_t low = 0, high = 0;
+  bool operator==(const IndexCheck&) const = default;
 };
 
 struct Plan {
@@ -58,6 +67,7 @@ struct Plan {
   schedule::Target target;
   std::vector<Buffer> buffers;
   std::vector<Launch> launches;
+  std::vector<IndexCheck> checks;                         ///< of all units that have some, one after the other
   std::vector<loop::Kernel> kernels;                      ///< each body once: equal bodies share one
   std::vector<schedule::Schedule> schedules;              ///< of each kernel's unit, for printing
   std::vector<std::string> unit_forms;                    ///< first-form text of each distinct unit, for --emit=loop
@@ -119,7 +129,8 @@ struct StateMemory {
 StateMemory initial_state(const StateLayout& layout, std::vector<Tensor> scalars);
 Tensor read_state(const StateMemory& memory, const StateLayout& layout, std::string_view name);
 /// Runs the plan with the kernel interpreter: the oracle of launch order and buffer reuse. `inputs`: the caller's, packed ones as one tensor; state is
-/// read from and written to `state`, which may be null for a plan that has none.
-std::vector<Tensor> interpret(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state = nullptr);
+/// read from and written to `state`, which may be null for a plan that has none. `bad_indices` (null: not asked for): of each check, or 0.
+std::vector<Tensor> interpret(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state = nullptr,
+                              std::vector<int64_t>* bad_indices = nullptr);
 
 }  // namespace tcc::plan

@@ -111,6 +111,7 @@ struct InstanceOptions {
   int device_ordinal = 0;
   int num_threads = 0;  ///< CPU; 0: what this process may use
   bool cuda_graph = true;
+  bool index_check = true;                      ///< an index out of range is an Error (usage)
   std::string weights_path;                     ///< for a library without its weights
   bool check_weights = false;                   ///< reads all of them, against the checksum that tcc wrote
   std::function<void(const std::string&)> log;  ///< which device was chosen, and why; what a state file lacks

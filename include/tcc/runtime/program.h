@@ -153,6 +153,14 @@ struct FunctionCode {
   Table buffers;            ///< of Buffer
   Table launches;           ///< of Launch
   Table arguments;          ///< of uint32_t: indices into buffers, what Launch::arguments spans
+  Table checks;             ///< of Check
+};
+
+/// Indices that kernels check where they read them. An instance has an int64_t for each, 0 until a kernel puts a bad index there.
+struct Check {
+  Text index;  ///< "input `ids` has the index"
+  Text place;  ///< "gather `embed/Gather`"
+  int64_t low, high;
 };
 
 enum class BufferKind : uint32_t {
@@ -163,6 +171,7 @@ enum class BufferKind : uint32_t {
   alias = 5,   ///< at `offset` in buffer `index`, which comes earlier in the table and is no alias itself
   state = 6,   ///< at `offset` in state block `index`; read, or written in place
   scalar = 7,  ///< scalar `index`; never written
+  checks = 8,  ///< where the checks from `index` on of the function report to
 };
 
 struct Buffer {

@@ -49,7 +49,10 @@ typedef enum tcc_status {
   TCC_DRIVER_ERROR = 4,    /* the CUDA driver refused a call; the message names the call, the error and the kernel */
   TCC_FILE_ERROR = 5,      /* a file of weights or state cannot be read or written, or does not belong to this library */
   TCC_DAMAGED_LIBRARY = 6, /* its program, code or weights are not what the compiler wrote */
-  TCC_INTERNAL_ERROR = 6   /* the same, as it was called before version 3 */
+  TCC_INTERNAL_ERROR = 6,  /* the same, as it was called before version 3 */
+  /* Since version 3. A run has read an index (of a gather, a scatter, an embedding, a class of a loss) that is out of range. The message names
+   * the input, the index, the op and what is valid. See run(). */
+  TCC_INDEX_OUT_OF_RANGE = 7
 } tcc_status;
 
 /* Element types. Little endian; sub-byte types are packed two per byte, low nibble first. */
@@ -152,7 +155,9 @@ typedef struct tcc_create_options {
    * caller's, and where they are until the instance is destroyed. */
   const void* weights_data;
   uint64_t weights_data_bytes;
-  uint64_t reserved[4];
+  uint32_t no_index_check; /* since version 3. 1: never report TCC_INDEX_OUT_OF_RANGE */
+  uint32_t reserved0;
+  uint64_t reserved[3];
 } tcc_create_options;
 
 typedef struct tcc_instance_info {
@@ -279,7 +284,10 @@ typedef struct tcc_api {
    * stream: a CUstream of the instance's context (cast), NULL the default stream; ignored on the CPU.
    * On the CPU the outputs are ready on return. On CUDA the work is ordered on the stream and not waited for, unless a host tensor is
    *   among the arguments: then it is copied on the stream and run() returns when the outputs are ready. Runs of one instance must not
-   *   overlap in time, as they share the workspace. While the stream is capturing, the kernels become part of that capture. */
+   *   overlap in time, as they share the workspace. While the stream is capturing, the kernels become part of that capture.
+   * An index out of range reads as 0 and writes nothing; the run does all its work, and then returns TCC_INDEX_OUT_OF_RANGE (since version 3; an
+   * instance that was created through an older table never does). On CUDA that is known when something has waited for the run: a run that waits
+   * returns it itself, otherwise the next synchronize() does, or the next run that finds it (and then runs nothing). It is reported once. */
   int (*run)(tcc_instance* instance, const tcc_tensor* inputs, uint32_t num_inputs, const tcc_tensor* outputs, uint32_t num_outputs,
              void* workspace, uint64_t workspace_bytes, void* stream);
   /* The same, then waits for it, and tells how long it took. */

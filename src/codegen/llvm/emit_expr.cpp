@@ -35,6 +35,7 @@ llvm::Value* Emitter::emit_expr(const loop::ExprPtr& expr) {
 }
 
 llvm::Value* Emitter::emit_op(const loop::Expr& expr) {
+  if (expr.op == Op::check_index_) return emit_check_index(expr);
   DType operand = expr.args[0]->dtype;
   std::vector<llvm::Value*> args;
   const bool outer = approximate_;

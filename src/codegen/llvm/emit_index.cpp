@@ -248,6 +248,44 @@ llvm::Value* Emitter::in_bounds(const loop::Buffer& buffer, const std::vector<In
   return inside;
 }
 
+// A branch that is almost never taken. Behind it: the check's slot, 0 until then, takes the bad index. Threads may race for it: each has an index that is bad,
+// and a slot is one aligned word, so whatever stays is true. Unordered, so that no other access has to keep its place for it.
+llvm::Value* Emitter::emit_check_index(const loop::Expr& expr) {
+  llvm::Value* x = emit_expr(expr.args[0]);
+  llvm::Value* index = emit_expr(expr.args[1]);
+  llvm::Type* i64 = builder_.getInt64Ty();
+  const auto lanes_of = [](llvm::Value* v) { return llvm::cast<llvm::VectorType>(v->getType())->getElementCount(); };
+  llvm::Value* extent = llvm::ConstantInt::get(i64, static_cast<uint64_t>(expr.args[3]->int_value));
+  if (varies(index)) extent = splat(extent, lanes_of(index));
+  llvm::Value* bad = builder_.CreateICmpUGE(index, extent);
+  if (mask_) {
+    std::vector<llvm::Value*> both{bad, mask_};
+    unify(both);
+    bad = builder_.CreateAnd(both[0], both[1]);
+  }
+  llvm::Value* any = varies(bad) ? builder_.CreateOrReduce(bad) : bad;
+  if (!check_slots_) fail("a check of an index without a place to report to");
+  const auto report = [&] {
+    llvm::Value* reported = emit_expr(expr.args[2]);
+    if (varies(reported)) {  // the first lane that is bad
+      llvm::Value* lanes = reported;
+      reported = builder_.CreateExtractElement(lanes, lanes_ - 1);
+      for (unsigned lane = lanes_ - 1; lane-- > 0;) {
+        llvm::Value* here = varies(bad) ? builder_.CreateExtractElement(bad, lane) : bad;
+        reported = builder_.CreateSelect(here, builder_.CreateExtractElement(lanes, lane), reported);
+      }
+    }
+    llvm::Value* slot = builder_.CreateConstInBoundsGEP1_64(i64, check_slots_, static_cast<uint64_t>(expr.args[4]->int_value));
+    auto* old = builder_.CreateAlignedLoad(i64, slot, llvm::Align(8));
+    old->setAtomic(llvm::AtomicOrdering::Unordered);
+    emit_if(
+        builder_.CreateICmpEQ(old, llvm::ConstantInt::get(i64, 0)),
+        [&] { builder_.CreateAlignedStore(reported, slot, llvm::Align(8))->setAtomic(llvm::AtomicOrdering::Unordered); }, nullptr);
+  };
+  emit_if(any, report, nullptr, /*rare=*/true);
+  return x;
+}
+
 llvm::Value* Emitter::emit_load(const loop::Expr& expr) {
   const loop::Buffer& buffer = *expr.buffer;
   if (!expr.otherwise) {

@@ -1,6 +1,7 @@
 // Statements and loops.
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Function.h>
+#include <llvm/IR/MDBuilder.h>
 
 #include "codegen/llvm/emitter.h"
 #include "tcc/support/diagnostics.h"
@@ -147,7 +148,7 @@ void Emitter::emit_stmt(const loop::Stmt& stmt) {
              stmt.node);
 }
 
-void Emitter::emit_if(llvm::Value* condition, const Body& then, const Body& otherwise) {
+void Emitter::emit_if(llvm::Value* condition, const Body& then, const Body& otherwise, bool rare) {
   if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(condition)) {
     if (constant->isOne()) then();
     else if (otherwise) otherwise();
@@ -156,7 +157,8 @@ void Emitter::emit_if(llvm::Value* condition, const Body& then, const Body& othe
   auto* then_block = llvm::BasicBlock::Create(context_, "then", function_);
   auto* end = llvm::BasicBlock::Create(context_, "end", function_);
   auto* else_block = otherwise ? llvm::BasicBlock::Create(context_, "else", function_) : end;
-  builder_.CreateCondBr(condition, then_block, else_block);
+  llvm::MDNode* weights = rare ? llvm::MDBuilder(context_).createUnlikelyBranchWeights() : nullptr;
+  builder_.CreateCondBr(condition, then_block, else_block, weights);
   builder_.SetInsertPoint(then_block);
   then();
   builder_.CreateBr(end);

@@ -57,8 +57,9 @@ class Emitter {
   void emit_scan(const loop::Scan& scan);
   void emit_store(const loop::Store& store);
   void emit_scatter(const loop::Scatter& scatter);
-  llvm::Value* in_bounds(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);  ///< null: always
-  void emit_if(llvm::Value* condition, const Body& then, const Body& otherwise);
+  llvm::Value* emit_check_index(const loop::Expr& expr);
+  llvm::Value* in_bounds(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);       ///< null: always
+  void emit_if(llvm::Value* condition, const Body& then, const Body& otherwise, bool rare = false);  ///< rare: `then` is hardly ever run
   /// serial, unroll and vector dims from `first` on; then body.
   void emit_dims(const std::vector<loop::Dim>& dims, size_t first, const Body& body);
   void emit_where(const loop::ExprPtr& where, const Body& body);
@@ -136,7 +137,8 @@ class Emitter {
   const loop::Var* lane_var_ = nullptr;
   unsigned lanes_ = 1;
   llvm::Value* mask_ = nullptr;
-  bool approximate_ = false;  ///< inside an expression that is rounded to 16 bits at once
+  llvm::Value* check_slots_ = nullptr;  ///< where bad indices are reported; null in a kernel without checks
+  bool approximate_ = false;            ///< inside an expression that is rounded to 16 bits at once
 };
 
 }  // namespace tcc::codegen

@@ -36,7 +36,8 @@ NvptxEmitter::NvptxEmitter(llvm::Module& module, const loop::Kernel& kernel)
 
 void NvptxEmitter::emit_function(const std::string& name) {
   llvm::Type* pointer = llvm::PointerType::get(context_, kGlobal);
-  std::vector<llvm::Type*> types(kernel_.params.size(), pointer);
+  const bool has_checks = loop::num_index_checks(kernel_.body) > 0;
+  std::vector<llvm::Type*> types(kernel_.params.size() + (has_checks ? 1 : 0), pointer);
   function_ =
       llvm::Function::Create(llvm::FunctionType::get(builder_.getVoidTy(), types, false), llvm::Function::ExternalLinkage, name, module_);
   function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
@@ -49,6 +50,10 @@ void NvptxEmitter::emit_function(const std::string& name) {
     argument->addAttr(llvm::Attribute::getWithAlignment(context_, llvm::Align(kParameterAlignment)));
     if (!kernel_.params[i].written) argument->addAttr(llvm::Attribute::ReadOnly);
     buffers_[kernel_.params[i].buffer->id] = argument;
+  }
+  if (has_checks) {
+    check_slots_ = function_->getArg(static_cast<unsigned>(kernel_.params.size()));
+    function_->addParamAttr(static_cast<unsigned>(kernel_.params.size()), llvm::Attribute::NoAlias);
   }
   if (shared_.total_bytes > 0) {
     shared_array_ =

@@ -3,6 +3,8 @@
 //   void k0(void* const* buffers, int64_t begin, int64_t end)        loads the pointers, calls
 //   void k0.body(ptr noalias p0, ..., i64 begin, i64 end)            for item in begin..end { digits; the loops }
 //
+// Behind the parameters' pointers stands that of the check slots where the kernel checks indices (loop.h, num_index_checks).
+//
 // Two functions because `noalias` holds for parameters only, and without it no load could move over a store.
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Function.h>
@@ -24,7 +26,8 @@ class X86Emitter final : public Emitter {
   void emit_function(const std::string& name) {
     llvm::Type* pointer = builder_.getPtrTy();
     llvm::Type* i64 = builder_.getInt64Ty();
-    std::vector<llvm::Type*> types(kernel_.params.size(), pointer);
+    const size_t num_pointers = kernel_.params.size() + (loop::num_index_checks(kernel_.body) > 0 ? 1 : 0);
+    std::vector<llvm::Type*> types(num_pointers, pointer);
     types.insert(types.end(), {i64, i64});
     auto* type = llvm::FunctionType::get(builder_.getVoidTy(), types, false);
     function_ = llvm::Function::Create(type, llvm::Function::InternalLinkage, name + ".body", module_);
@@ -37,8 +40,12 @@ class X86Emitter final : public Emitter {
       if (!kernel_.params[i].written) argument->addAttr(llvm::Attribute::ReadOnly);
       buffers_[kernel_.params[i].buffer->id] = argument;
     }
-    begin_ = function_->getArg(static_cast<unsigned>(kernel_.params.size()));
-    end_ = function_->getArg(static_cast<unsigned>(kernel_.params.size()) + 1);
+    if (num_pointers > kernel_.params.size()) {
+      check_slots_ = function_->getArg(static_cast<unsigned>(kernel_.params.size()));
+      function_->addParamAttr(static_cast<unsigned>(kernel_.params.size()), llvm::Attribute::NoAlias);
+    }
+    begin_ = function_->getArg(static_cast<unsigned>(num_pointers));
+    end_ = function_->getArg(static_cast<unsigned>(num_pointers) + 1);
     // The entry block holds the allocas alone.
     auto* entry = llvm::BasicBlock::Create(context_, "entry", function_);
     auto* start = llvm::BasicBlock::Create(context_, "start", function_);
@@ -53,7 +60,7 @@ class X86Emitter final : public Emitter {
     outer->addFnAttr(llvm::Attribute::NoUnwind);
     builder_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", outer));
     std::vector<llvm::Value*> args;
-    for (size_t i = 0; i < kernel_.params.size(); ++i) {
+    for (size_t i = 0; i < num_pointers; ++i) {
       args.push_back(builder_.CreateLoad(pointer, builder_.CreateConstInBoundsGEP1_64(pointer, outer->getArg(0), i)));
     }
     args.push_back(outer->getArg(1));

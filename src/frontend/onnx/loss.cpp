@@ -27,7 +27,7 @@ void negative_log_likelihood(NodeContext& node, Value* log_probability, Value* t
   Value* column = node.emit(Op::unsqueeze_at_, {target, class_axis});
   Value* picked =
       node.emit(Op::squeeze_at_, {node.emit(Op::gather_elements_, {log_probability, column}, {{"axis", int64_t{1}}}), class_axis});
-  Value* loss = node.emit(Op::neg_, {picked});
+  Value* loss = node.emit(Op::check_classes_, {node.emit(Op::neg_, {picked}), target, log_probability}, {{"axis", int64_t{1}}});
 
   Value* weights = nullptr;  // nullptr: ones
   if (weight != nullptr) weights = node.emit(Op::gather_, {weight, target}, {{"axis", int64_t{0}}});

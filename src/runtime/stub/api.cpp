@@ -7,6 +7,7 @@
 
 #include "runtime/stub/api_state.h"
 #include "runtime/stub/api_structs.h"
+#include "runtime/stub/bad_indices.h"
 #include "runtime/stub/check_tensors.h"
 #include "runtime/stub/cpu_device.h"
 #include "runtime/stub/cuda_device.h"
@@ -162,17 +163,21 @@ int bind_functions(tcc_instance* instance) {
   return TCC_OK;
 }
 
-int create(const tcc_create_options* given, tcc_instance** result) {
+int create_instance(const tcc_create_options* given, bool reports_bad_indices, tcc_instance** result) {
   if (!result) return fail(TCC_INVALID_ARGUMENT, "the address for the instance is NULL");
   *result = nullptr;
   tcc_create_options options;
   if (int status = read_struct(given, &options, "create_options")) return status;
   if (int status = check_reserved(options.reserved, "create_options")) return status;
-  if (options.check_weights > 1 || options.no_cuda_graph > 1) {
-    return fail(TCC_INVALID_ARGUMENT, "create_options: %s is %u, expected 0 or 1",
-                options.check_weights > 1 ? "check_weights" : "no_cuda_graph",
-                options.check_weights > 1 ? options.check_weights : options.no_cuda_graph);
+  const struct {
+    const char* name;
+    uint32_t value;
+  } switches[] = {
+      {"check_weights", options.check_weights}, {"no_cuda_graph", options.no_cuda_graph}, {"no_index_check", options.no_index_check}};
+  for (const auto& one : switches) {
+    if (one.value > 1) return fail(TCC_INVALID_ARGUMENT, "create_options: %s is %u, expected 0 or 1", one.name, one.value);
   }
+  if (options.reserved0 != 0) return fail(TCC_INVALID_ARGUMENT, "create_options: reserved0 is not 0");
   if ((options.allocate == nullptr) != (options.deallocate == nullptr)) {
     return fail(TCC_INVALID_ARGUMENT, "only one of allocate and deallocate is set, expected both or neither");
   }
@@ -186,11 +191,13 @@ int create(const tcc_create_options* given, tcc_instance** result) {
   instance->memory.use(options);
   instance->log = options.log;
   instance->log_user = options.log_user;
+  instance->ignore_bad_indices = options.no_index_check || !reports_bad_indices;
   int status = ProgramView::open(&instance->view);
   if (status == TCC_OK) status = choose_device(instance, options);
   if (status == TCC_OK) status = map_weights(instance, options);
   if (status == TCC_OK && options.check_weights) status = check_weights(instance, options);
   if (status == TCC_OK) status = bind_functions(instance);
+  if (status == TCC_OK) status = create_bad_indices(instance);
   if (status == TCC_OK) status = instance->device == TCC_DEVICE_CUDA ? cuda_create(instance, options) : cpu_create(instance, options);
   if (status == TCC_OK) status = create_state(instance);
   if (status != TCC_OK) {
@@ -207,6 +214,10 @@ int create(const tcc_create_options* given, tcc_instance** result) {
   *result = instance;
   return TCC_OK;
 }
+
+int create(const tcc_create_options* given, tcc_instance** result) { return create_instance(given, true, result); }
+// Callers that were written before there was TCC_INDEX_OUT_OF_RANGE run as they did.
+int create_before_3(const tcc_create_options* given, tcc_instance** result) { return create_instance(given, false, result); }
 
 int instance_info(tcc_instance* instance, tcc_instance_info* info) {
   if (int status = check_instance(instance)) return status;
@@ -311,19 +322,21 @@ int run_function(tcc_instance* instance, uint32_t function, const Arrays& given,
                  double* launch_us) {
   const double start_us = timing ? now_us() : 0;
   if (int status = check_run(instance, function, given, workspace_needed)) return status;
+  if (int status = report_bad_index(instance)) return status;  // of an earlier run, which nobody waited for
   BoundFunction* bound = &instance->functions[function];
   if (bound->uses_gradients) {
     if (int status = allocate_gradients(instance)) return status;
   }
   const RunCall call = {bound, given.inputs, given.outputs, given.workspace, given.stream, wants_zero_gradients(instance, function)};
+  bool done = true;
   if (instance->device == TCC_DEVICE_CUDA) {
-    if (int status = cuda_run(instance, call, {.timing = timing, .launch_us = launch_us})) return status;
+    if (int status = cuda_run(instance, call, {.timing = timing, .launch_us = launch_us}, &done)) return status;
   } else {
     if (int status = cpu_run(instance, call, launch_us)) return status;
     if (timing) timing->host_us = timing->device_us = now_us() - start_us;
   }
   count_micro_batch(instance, function);
-  return TCC_OK;
+  return done ? report_bad_index(instance) : TCC_OK;
 }
 
 int run_and_time(tcc_instance* instance, uint32_t function, const Arrays& given, uint64_t workspace_needed, tcc_timing* timing) {
@@ -432,7 +445,10 @@ int copy(tcc_instance* instance, void* destination, int32_t destination_device, 
 
 int synchronize(tcc_instance* instance, void* stream) {
   if (int status = check_instance(instance)) return status;
-  return instance->device == TCC_DEVICE_CUDA ? cuda_synchronize(instance, stream) : TCC_OK;
+  if (instance->device == TCC_DEVICE_CUDA) {
+    if (int status = cuda_synchronize(instance, stream)) return status;
+  }
+  return report_bad_index(instance);
 }
 
 constexpr tcc_api api = {
@@ -480,11 +496,12 @@ constexpr tcc_api as_of(uint32_t version, size_t struct_size) {
   tcc_api earlier = api;
   earlier.struct_size = static_cast<uint32_t>(struct_size);
   earlier.abi_version = version;
+  earlier.create = create_before_3;
   return earlier;
 }
 
 constexpr tcc_api api_of_1 = as_of(1, offsetof(tcc_api, find_function));
-constexpr tcc_api api_of_2 = as_of(2, sizeof(tcc_api));  // version 3 brought fields of structs
+constexpr tcc_api api_of_2 = as_of(2, sizeof(tcc_api));  // version 3 brought fields of structs, and a status
 
 }  // namespace
 }  // namespace tcc::stub

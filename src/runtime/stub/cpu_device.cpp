@@ -177,6 +177,7 @@ int cpu_run(tcc_instance* instance, const RunCall& call, double* launch_us) {
   bases[Arguments::kConstant] = nullptr;
   bases[Arguments::kWeights] = const_cast<char*>(instance->weights);
   bases[Arguments::kWorkspace] = static_cast<char*>(workspace);
+  bases[Arguments::kChecks] = reinterpret_cast<char*>(instance->bad_indices_of_device + function.first_check);
   for (uint32_t block = 0; block < kNumStateBlocks; block++) bases[Arguments::kState + block] = instance->state.blocks[block];
   for (uint32_t i = 0; i < num_inputs; i++) bases[Arguments::kFirstTensor + i] = static_cast<char*>(call.inputs[i].data);
   for (uint32_t o = 0; o < num_outputs; o++) bases[Arguments::kFirstTensor + num_inputs + o] = static_cast<char*>(call.outputs[o].data);

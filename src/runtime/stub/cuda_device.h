@@ -52,7 +52,8 @@ struct CudaMeasure {
   tcc_timing* timing;  ///< null, or filled; waits for the work
   double* launch_us;   ///< null, or the time of each launch; waits for the work
 };
-int cuda_run(tcc_instance* instance, const RunCall& call, const CudaMeasure& measure);
+/// `waited`: whether the work is done on return.
+int cuda_run(tcc_instance* instance, const RunCall& call, const CudaMeasure& measure, bool* waited);
 
 int cuda_allocate(tcc_instance* instance, uint64_t bytes, void** memory);
 int cuda_deallocate(tcc_instance* instance, void* memory);

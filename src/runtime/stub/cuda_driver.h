@@ -41,6 +41,7 @@ inline constexpr int CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6;
 inline constexpr int CU_STREAM_CAPTURE_STATUS_NONE = 0;
 inline constexpr int CU_STREAM_CAPTURE_MODE_RELAXED = 2;
 inline constexpr int CU_MEMORYTYPE_DEVICE = 2;
+inline constexpr unsigned int CU_MEMHOSTALLOC_DEVICEMAP = 2;
 
 struct CUDA_KERNEL_NODE_PARAMS {
   CUfunction func;
@@ -105,6 +106,9 @@ static_assert(sizeof(CUDA_MEMSET_NODE_PARAMS) == 40);
   X(cuFuncGetAttribute, (int* value, int attribute, CUfunction function))                                                               \
   X(cuMemAlloc, (CUdeviceptr * memory, size_t bytes))                                                                                   \
   X(cuMemFree, (CUdeviceptr memory))                                                                                                    \
+  X(cuMemHostAlloc, (void** memory, size_t bytes, unsigned int flags))                                                                  \
+  X(cuMemFreeHost, (void* memory))                                                                                                      \
+  X(cuMemHostGetDevicePointer, (CUdeviceptr * address, void* memory, unsigned int flags))                                               \
   X(cuMemcpyHtoD, (CUdeviceptr destination, const void* source, size_t bytes))                                                          \
   X(cuMemcpyDtoH, (void* destination, CUdeviceptr source, size_t bytes))                                                                \
   X(cuMemcpyDtoD, (CUdeviceptr destination, CUdeviceptr source, size_t bytes))                                                          \

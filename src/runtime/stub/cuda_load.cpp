@@ -267,6 +267,23 @@ int prepare_functions(tcc_instance* instance, const tcc_create_options& options,
   return TCC_OK;
 }
 
+// Memory of the host that kernels write to, only when an index is bad.
+int make_bad_indices(tcc_instance* instance) {
+  if (instance->num_checks == 0) return TCC_OK;
+  const CudaDriver& driver = *instance->cuda->driver;
+  void* memory = nullptr;
+  const size_t bytes = instance->num_checks * sizeof(int64_t);
+  if (CUresult error = driver.cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_DEVICEMAP))
+    return cuda_fail(driver, error, "cuMemHostAlloc", "the checks of indices");
+  instance->bad_indices = static_cast<int64_t*>(memory);
+  memset(memory, 0, bytes);
+  CUdeviceptr address = 0;
+  if (CUresult error = driver.cuMemHostGetDevicePointer(&address, memory, 0))
+    return cuda_fail(driver, error, "cuMemHostGetDevicePointer", "the checks of indices");
+  instance->bad_indices_of_device = reinterpret_cast<int64_t*>(address);
+  return TCC_OK;
+}
+
 int enter_context(tcc_instance* instance, const tcc_create_options& options, Chip* chip) {
   CudaState* state = instance->cuda;
   const CudaDriver& driver = *state->driver;
@@ -353,6 +370,7 @@ int cuda_create(tcc_instance* instance, const tcc_create_options& options) {
     }
   }
   if (int status = load_code(instance)) return status;
+  if (int status = make_bad_indices(instance)) return status;
   PackedWeights weights;
   if (int status = load_weights(instance, &weights)) return status;
   if (int status = share_staging(instance)) return status;
@@ -382,6 +400,7 @@ void cuda_destroy(tcc_instance* instance) {
       for (uint32_t i = 0; i < state->num_retired; i++) driver.cuMemFree(state->retired[i]);
       if (state->workspace) driver.cuMemFree(state->workspace);
       if (state->weights) driver.cuMemFree(state->weights);
+      if (instance->bad_indices) driver.cuMemFreeHost(instance->bad_indices);
       for (char* block : instance->state.blocks) {
         if (block) driver.cuMemFree(reinterpret_cast<uintptr_t>(block));
       }

@@ -338,6 +338,7 @@ int place_buffers(tcc_instance* instance, const RunCall& call, bool capturing, b
   char** bases = call.function->arguments.bases();
   bases[Arguments::kConstant] = nullptr;
   bases[Arguments::kWeights] = reinterpret_cast<char*>(state->weights);
+  bases[Arguments::kChecks] = reinterpret_cast<char*>(instance->bad_indices_of_device + call.function->first_check);
   for (uint32_t block = 0; block < kNumStateBlocks; block++) bases[Arguments::kState + block] = instance->state.blocks[block];
   const Function& function = instance->view.functions()[call.function->number];
   const Rows<program::Tensor> inputs = instance->view.tensors().part(function.inputs);
@@ -410,7 +411,7 @@ int prepare_state(tcc_instance* instance, const RunCall& call, bool capturing, C
 
 }  // namespace
 
-int cuda_run(tcc_instance* instance, const RunCall& call, const CudaMeasure& measure) {
+int cuda_run(tcc_instance* instance, const RunCall& call, const CudaMeasure& measure, bool* waited) {
   const double start_us = measure.timing ? now_us() : 0;
   CudaState* state = instance->cuda;
   const CudaDriver& driver = *state->driver;
@@ -459,6 +460,7 @@ int cuda_run(tcc_instance* instance, const RunCall& call, const CudaMeasure& mea
   if (any_host || measure.timing || measure.launch_us) {
     if (CUresult error = driver.cuStreamSynchronize(stream)) return cuda_fail(driver, error, "cuStreamSynchronize", "a run of the model");
   }
+  *waited = any_host || measure.timing || measure.launch_us;
   return TCC_OK;
 }
 

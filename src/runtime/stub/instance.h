@@ -21,6 +21,7 @@ struct BoundFunction {
   const program::FunctionCode* code = nullptr;
   Arguments arguments;
   bool uses_gradients = false;
+  uint32_t first_check = 0;  ///< of its checks, among those of all functions
 
   // CPU
   uint32_t* chunks = nullptr;     ///< per launch: parts it is cut into; 1 runs on the caller
@@ -76,6 +77,12 @@ struct tcc_instance {
   uint64_t device_weights_bytes = 0;  ///< of the weights that the target's functions use
   void (*log)(void* user, int32_t level, const char* message) = nullptr;
   void* log_user = nullptr;
+
+  // bad_indices.h
+  uint32_t num_checks = 0;
+  int64_t* bad_indices = nullptr;            ///< a word for each check; null when there is none
+  int64_t* bad_indices_of_device = nullptr;  ///< the same memory, as kernels address it
+  bool ignore_bad_indices = false;
 
   // CPU
   int num_threads = 1;

@@ -86,6 +86,7 @@ int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t f
         case BufferKind::weight: sources_[at] = {kWeights, offset + weight_offsets[buffer->index]}; break;
         case BufferKind::arena: sources_[at] = {kWorkspace, offset + buffer->offset}; break;
         case BufferKind::state: sources_[at] = {kState + buffer->index, offset + buffer->offset}; break;
+        case BufferKind::checks: sources_[at] = {kChecks, buffer->index * sizeof(int64_t)}; break;
         case BufferKind::scalar: sources_[at] = {kState, offset + scalars + buffer->index * kScalarBytes}; break;
         default: return fail(TCC_DAMAGED_LIBRARY, "the program inside this library has a buffer of an unknown kind");
       }

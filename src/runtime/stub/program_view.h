@@ -60,7 +60,8 @@ class Arguments {
   static constexpr uint32_t kConstant = 0;  ///< address 0: the offset is the value itself
   static constexpr uint32_t kWeights = 1;
   static constexpr uint32_t kWorkspace = 2;
-  static constexpr uint32_t kState = 3;  ///< block 0, with the scalars behind it; then the other blocks
+  static constexpr uint32_t kChecks = 3;  ///< where the function's kernels report bad indices to
+  static constexpr uint32_t kState = 4;   ///< block 0, with the scalars behind it; then the other blocks
   static constexpr uint32_t kFirstTensor = kState + program::kNumStateBlocks;  ///< inputs, then outputs
 
   struct Source {
