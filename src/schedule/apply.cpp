@@ -210,7 +210,7 @@ constexpr std::array kPrimitives = {
           const int64_t parts = a.number("the number of parts");
           return loop::split_reduce(unit, accumulator, parts, a.integer("multiple", 0, 0));
         }},
-    Row{"sum_apart", [](const Unit& unit, Arguments& a) { return loop::sum_apart(unit, a.name("a loop")); }},
+    Row{"sum_apart", "sum_apart(LOOP)", [](const Unit& unit, Arguments& a) { return loop::sum_apart(unit, a.name("a loop")); }},
 };
 
 }  // namespace

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "loop/primitives/edit.h"
+#include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
-#include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 
@@ -55,13 +55,13 @@ Unit sum_apart(const Unit& unit, const std::string& dim) {
     const auto* reduce = std::get_if<Reduce>(&stmt.node);
     const int at = reduce ? find_dim(reduce->dims, dim) : -1;
     if (at < 0) return std::nullopt;
-    if (reduce->combine) internal_error("`" + reduce->states[0].result->name + "` combines in a way of its own");
+    if (reduce->combine) unfit("`" + reduce->states[0].result->name + "` combines in a way of its own");
     std::optional<Stmt> apart = nested(*reduce, at, names);
     if (!apart) return std::nullopt;
     found = true;
     return Block{std::move(*apart)};
   });
-  if (!found) internal_error("there is no reduce with dims inside `" + dim + "`");
+  if (!found) unfit("there is no reduce with dims inside `" + dim + "`");
   return result;
 }
 
