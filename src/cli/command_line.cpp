@@ -122,6 +122,9 @@ void CompileFlags::add_to(CLI::App& app) {
   group(app.add_option("-x", o.format, "kind of the model, found by content otherwise: onnx, pt2, fx")->type_name("KIND"), "Input");
   group(add_list(app, "--shapes", o.shapes, "sizes of inputs: x:8x3x224x224,mask:8x77")->type_name("NAME:SIZES,..."), "Input");
   group(add_list(app, "--bind", o.bind, "makes an input a constant, or gives a symbolic size")->type_name("NAME=FILE|VALUE"), "Input");
+  group(app.add_option("--parameters", o.parameters, "values of parameters: what a training saved (safetensors); the rest is the model's")
+            ->type_name("FILE"),
+        "Input");
   group(app.add_option("--from", o.from, "the input is printed IR: graph, prims, loop, kernel")->type_name("FORM"), "Input");
 
   group(app.add_option("-O", o.optimization, "effort, 0 to 3 (2)")->type_name("N"), "Code");

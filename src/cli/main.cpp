@@ -6,6 +6,8 @@
 
 #include "cli/command_line.h"
 #include "driver/emit.h"
+#include "tcc/codegen/codegen.h"
+#include "tcc/support/process.h"
 
 namespace {
 
@@ -39,6 +41,9 @@ bool wants_json(const tcc::cli::Arguments& arguments) {
 int main(int argc, char** argv) {
   using namespace tcc;
   const cli::Arguments arguments(argv + 1, argv + argc);
+  handle_signals();
+  handle_faults(wants_json(arguments) ? FaultText::json : FaultText::plain);
+  codegen::handle_faults_of_llvm();
   try {
     return dispatch(arguments);
   } catch (const Error& error) {

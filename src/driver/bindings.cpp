@@ -88,7 +88,9 @@ std::map<std::string, Shape> parse_shapes(const std::vector<std::string>& texts)
   return shapes;
 }
 
-Bindings resolve_bindings(const Graph& signature, const Options& options) {
+bool is_tensor_file(const std::string& value) { return value.ends_with(".pb") || value.ends_with(".npy") || value.ends_with(".npz"); }
+
+Bindings resolve_bindings(const Graph& signature, const Options& options, CommandFiles* files) {
   Bindings bindings = options.bindings;
   for (auto& [name, shape] : parse_shapes(options.shapes)) bindings.shapes[name] = shape;
   std::vector<std::string> names;
@@ -111,11 +113,11 @@ Bindings resolve_bindings(const Graph& signature, const Options& options) {
     const Value* input = signature.body.args[static_cast<size_t>(std::find(names.begin(), names.end(), named.name) - names.begin())];
     auto value = parse_literal(named.rest, input->type);
     if (!value) {
-      const bool is_file = named.rest.ends_with(".pb") || named.rest.ends_with(".npy") || named.rest.ends_with(".npz");
-      if (!is_file) {
+      if (!is_tensor_file(named.rest)) {
         usage("invalid-argument", "--bind: `" + named.rest + "` is no value of input `" + named.name + "` (" + to_string(input->type) + ")",
               "write a number, true, false, or a file that ends in .npy, .npz or .pb");
       }
+      if (files != nullptr) files->reads(named.rest, "the value of input `" + named.name + "`");
       value = read_tensor_file(named.rest);
     }
     if (!bindings.inputs.emplace(named.name, *value).second) usage("invalid-argument", "--bind gives `" + named.name + "` twice");

@@ -7,6 +7,7 @@
 
 #include "tcc/driver/options.h"
 #include "tcc/graph/graph.h"
+#include "tcc/support/command_files.h"
 
 namespace tcc::driver {
 
@@ -16,6 +17,9 @@ std::map<std::string, Shape> parse_shapes(const std::vector<std::string>& texts)
 
 /// Everything that is bound, once the inputs are known. A value of --bind is a file (.npy, .pb, .npz) or a number, true or false of the
 /// input's dtype; a name that is no input may be a size symbol. Errors (usage): an unknown name, a value that is neither.
-Bindings resolve_bindings(const Graph& signature, const Options& options);
+/// `files` (may be null) receives the files that are read.
+Bindings resolve_bindings(const Graph& signature, const Options& options, CommandFiles* files = nullptr);
+/// Whether a value of --bind is a file.
+bool is_tensor_file(const std::string& value);
 
 }  // namespace tcc::driver

@@ -89,7 +89,7 @@ void emit_interface(const LibraryInterface& interface, std::vector<TargetBuild>&
 }
 
 void build_library(Session& session, const Graph* prims, const LibraryInterface& interface, std::vector<TargetBuild>& builds,
-                   const std::string& output) {
+                   OutputFiles& outputs, const std::string& output) {
   for (TargetBuild& build : builds) {
     guard_stage(session, "generate-code", prims, reproducer_arguments(build.choice, "-o /dev/null"), [&] {
       build.code = generate_kernels(build.plans.front(), build.choice, session.options.optimization, session.progress, session.times);
@@ -100,8 +100,10 @@ void build_library(Session& session, const Graph* prims, const LibraryInterface&
   link::LinkInput input = make_link_input(interface, builds, session.options);
   const std::string& soname = session.options.soname;
   if (soname != "none") input.soname = soname.empty() ? std::filesystem::path(output).filename().string() : soname;
-  if (!input.embed_weights) link::write_weights_file(input, output + ".weights");
-  link::link_shared_object(input, output);
+  if (!input.embed_weights) link::write_weights_file(input, outputs, weights_path_of(output));
+  link::link_shared_object(input, outputs, output);
 }
+
+std::string weights_path_of(const std::string& output) { return output + ".weights"; }
 
 }  // namespace tcc::driver

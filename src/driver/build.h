@@ -35,8 +35,10 @@ LibraryInterface interface_of(const Graph& graph);
 /// The header and the manifest.
 void emit_interface(const LibraryInterface& interface, std::vector<TargetBuild>& builds, const Options& options, Emitter& emitter);
 
-/// Generates all code and links it; `prims` as above.
+/// Generates all code and links it; `prims` as above. The library, and its weights file with --weights=file, are staged among `outputs`.
 void build_library(Session& session, const Graph* prims, const LibraryInterface& interface, std::vector<TargetBuild>& builds,
-                   const std::string& output);
+                   OutputFiles& outputs, const std::string& output);
+/// Where --weights=file puts the weights of that library.
+std::string weights_path_of(const std::string& output);
 
 }  // namespace tcc::driver

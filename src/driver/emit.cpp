@@ -1,6 +1,5 @@
 #include "driver/emit.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include <cstring>
 
 #include "tcc/support/diagnostics.h"
-#include "tcc/support/files.h"
 #include "tcc/support/safetensors.h"
 
 namespace tcc::driver {
@@ -73,9 +71,9 @@ std::string with_target(const std::string& path, const std::string& target) {
   return path.substr(0, dot) + "." + target + path.substr(dot);
 }
 
-void make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return;  // that it is a folder shows when files are written
-  throw Error(ExitCode::environment, "unwritable-file", path, std::string("the folder can't be made: ") + std::strerror(errno));
+// Graphs, printed with the names of their weights.
+bool is_graph(std::string_view kind) {
+  return kind == "graph" || kind == "joint" || kind == "prims" || kind == "forward" || kind == "backward";
 }
 
 }  // namespace
@@ -132,8 +130,10 @@ Emitter::Emitter(const Options& options, const std::vector<TargetChoice>& target
       products_.push_back({request.kind, name, several ? with_target(request.path, name) : request.path});
     }
   }
-  if (!options.dump_dir.empty()) make_folder(options.dump_dir);
-  const bool single = products_.size() == 1 && options.dump_dir.empty();
+  const bool single = requests.size() == 1 && options.dump_dir.empty();
+  if (single && products_.size() > 1 && products_.front().kind == "obj" && (requests.front().path.empty() || requests.front().path == "-"))
+    throw Error(ExitCode::usage, "invalid-argument", "", "--emit=obj: standard output takes the object of one target, there are two",
+                "name one with --target, or write --emit=obj=PATH");
   for (Product& product : products_) {
     if (!product.path.empty()) continue;
     if (single) {
@@ -156,26 +156,59 @@ bool Emitter::wants(std::string_view kind) const { return find(kind, "") != null
 bool Emitter::wants(std::string_view kind, const TargetChoice& target) const { return find(kind, target.name) != nullptr; }
 Stage Emitter::last_stage() const { return last_stage_; }
 
+void Emitter::list_files(CommandFiles& files) const {
+  for (const Product& product : products_) {
+    const std::string role = "--emit=" + product.kind + (product.target.empty() ? "" : " for " + product.target);
+    if (product.path != "-") files.writes(product.path, role);
+    if (const std::string weights = weights_path(product); !weights.empty()) files.writes(weights, "the weights of " + role);
+  }
+}
+
+std::vector<std::string> Emitter::paths() const {
+  std::vector<std::string> paths;
+  for (const Product& product : products_) {
+    if (product.path != "-") paths.push_back(product.path);
+  }
+  return paths;
+}
+
+void Emitter::make_folder() {
+  if (!options_.dump_dir.empty()) outputs_.make_folder(options_.dump_dir);
+}
+
+std::string Emitter::heading(const Product& product) const {
+  const auto on_stdout = [&](const Product& other) { return other.kind == product.kind && other.path == "-"; };
+  if (std::count_if(products_.begin(), products_.end(), on_stdout) < 2) return "";
+  return (product.kind == "llvm" ? "; " : "// ") + product.target + "\n";
+}
+
+std::string Emitter::weights_path(const Product& product) const {
+  if (!is_graph(product.kind)) return "";
+  return product.path == "-" ? options_.emit_weights : product.path + ".safetensors";
+}
+
+void Emitter::put(const Product& product, std::string_view text) {
+  if (product.path == "-") write_stdout(heading(product) + std::string(text));
+  else outputs_.write(product.path, text);
+}
+
 void Emitter::write(std::string_view kind, std::string_view target, std::string_view text) {
-  const Product* product = find(kind, target);
-  if (product == nullptr) return;
-  if (product->path == "-") write_stdout(text);
-  else write_file_atomically(product->path, text);
+  if (const Product* product = find(kind, target)) put(*product, text);
 }
 
 void Emitter::write_graph(std::string_view kind, std::string_view target, const Graph& graph) {
   const Product* product = find(kind, target);
   if (product == nullptr) return;
-  const std::string weights = product->path == "-" ? options_.emit_weights : product->path + ".safetensors";
+  const std::string weights = weights_path(*product);
   PrintOptions print_options;
   if (!weights.empty()) {
     std::map<std::string, Tensor> tensors;
     for (const auto& weight : graph.weights()) tensors[weight->name] = weight->tensor;
-    write_safetensors(weights, tensors);
+    write_safetensors(outputs_, weights, tensors);
     // Found beside the text; a text on standard output has no place of its own.
     print_options.weights_file = product->path == "-" ? weights : file_name(weights);
   }
-  write(kind, target, print(graph, print_options));
+  put(*product, print(graph, print_options));
 }
 
 }  // namespace tcc::driver

@@ -1,10 +1,11 @@
 // Where the products of --emit go.
 //
-//   one product, no path            standard output
+//   one product, no path            standard output; of several targets one after the other, each below a comment with its name
 //   --emit=ptx=out.ptx              that file ("-" is standard output); per target out.cuda.ptx, when the product exists for several
 //   several products                the current folder, or --dump-dir: <stem>.<kind>, per target <stem>.<target>.<kind>
 //
-// A product is written as soon as its stage is done, whole or not at all, so the ones before a failure are there to be read.
+// What goes to standard output is printed as soon as its stage is done. Files are staged and appear together, with the library, when the whole
+// command has succeeded (output_files.h).
 #pragma once
 
 #include <map>
@@ -15,6 +16,8 @@
 #include "driver/targets.h"
 #include "tcc/driver/options.h"
 #include "tcc/graph/graph.h"
+#include "tcc/support/command_files.h"
+#include "tcc/support/output_files.h"
 
 namespace tcc::driver {
 
@@ -38,6 +41,12 @@ class Emitter {
   /// Also whether the product exists for this target.
   bool wants(std::string_view kind, const TargetChoice& target) const;
   Stage last_stage() const;
+  /// Files that will be written.
+  void list_files(CommandFiles& files) const;
+  std::vector<std::string> paths() const;
+  /// Makes the folder of --dump-dir.
+  void make_folder();
+  OutputFiles& outputs() { return outputs_; }
 
   void write(std::string_view kind, std::string_view text) { write(kind, "", text); }
   void write(std::string_view kind, std::string_view target, std::string_view text);
@@ -49,10 +58,16 @@ class Emitter {
   struct Product {
     std::string kind, target, path;  ///< path "-": standard output
   };
+  /// The heading of a product on standard output that others follow.
+  std::string heading(const Product& product) const;
+  /// Where the weights of a printed graph go; empty: nowhere.
+  std::string weights_path(const Product& product) const;
+  void put(const Product& product, std::string_view text);
   const Product* find(std::string_view kind, std::string_view target) const;
 
   const Options& options_;
   std::vector<Product> products_;
+  OutputFiles outputs_;
   Stage last_stage_ = Stage::nothing;
 };
 

@@ -84,12 +84,14 @@ void refuse(const std::string& where, const std::vector<std::string>& faults, co
 
 }  // namespace
 
-GraphText read_graph(const Options& options) {
+GraphText read_graph(const Options& options, CommandFiles& files) {
   const std::string text = read_input(options), shown = shown_name(options);
   const std::string file = weights_file(text, shown);
   GraphText result;
   if (!file.empty()) {
-    const std::map<std::string, Tensor> weights = read_safetensors(beside(options.model, file)).tensors;
+    const std::string path = beside(options.model, file);
+    files.reads(path, "the weights of the text");
+    const std::map<std::string, Tensor> weights = read_safetensors(path).tensors;
     result.graph = parse_graph(text, shown, weights);
   } else {
     try {

@@ -8,6 +8,7 @@
 #include "tcc/driver/options.h"
 #include "tcc/graph/graph.h"
 #include "tcc/loop/loop.h"
+#include "tcc/support/command_files.h"
 
 namespace tcc::driver {
 
@@ -17,7 +18,8 @@ struct GraphText {
   std::unique_ptr<Graph> graph;
   bool has_weights = true;
 };
-GraphText read_graph(const Options& options);
+/// `files` receives the weights file.
+GraphText read_graph(const Options& options, CommandFiles& files);
 
 /// All units of a text as --emit=loop prints them.
 std::vector<loop::Unit> read_units(const Options& options);

@@ -1,55 +1,66 @@
 // The order of everything. passes.cpp has the list of passes on graphs with what each does; build.cpp has what follows them.
 #include "tcc/driver/pipeline.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "driver/bindings.h"
 #include "driver/build.h"
+#include "driver/dependencies.h"
 #include "driver/emit.h"
 #include "driver/from.h"
+#include "driver/parameters.h"
 #include "driver/passes.h"
 #include "driver/session.h"
 #include "driver/units.h"
 #include "tcc/frontend/import.h"
-#include "tcc/support/files.h"
 #include "tcc/support/parallel.h"
 
 namespace tcc::driver {
 
 namespace {
 
-PassState import(Session& session, std::vector<std::string>* files_read) {
+void replace_parameters(Session& session, Graph& graph) {
+  const Options& options = session.options;
+  if (options.parameters.empty()) return;
+  if (options.from == "prims") require_unfolded(graph, options.model);
+  take_parameters(graph, options.parameters, options.model, session.diagnostics);
+}
+
+PassState import(Session& session) {
   const Options& options = session.options;
   PassState state;
   session.progress.step("import");
   run_stage(session, "import", nullptr, "", [&] {
     if (!options.from.empty()) {
-      GraphText text = read_graph(options);
+      GraphText text = read_graph(options, session.files);
       if (!text.has_weights) {
         session.diagnostics.warning("ignored", options.model,
                                     "weights without bytes are taken as zeros; name their file in a first line `weights \"<file>\"`");
       }
       state.graph = std::move(text.graph);
-      state.bindings = resolve_bindings(*state.graph, options);
+      replace_parameters(session, *state.graph);
+      state.bindings = resolve_bindings(*state.graph, options, &session.files);
       if (options.from == "prims") state.stage = GraphStage::prims;
       return;
     }
     ImportOptions import_options;
-    import_options.files_read = files_read;
+    std::vector<std::string> external_data;
+    import_options.files_read = &external_data;
     import_options.report_every_node = options.json_diagnostics;
     bool asked = false;
     import_options.bindings = [&](const Graph& signature) {
       asked = true;
-      return state.bindings = resolve_bindings(signature, options);
+      return state.bindings = resolve_bindings(signature, options, &session.files);
     };
     state.graph = import_model(options.model, import_options, session.diagnostics);
     session.diagnostics.checkpoint();
-    if (!asked) state.bindings = resolve_bindings(*state.graph, options);
+    for (const std::string& path : external_data) session.files.reads(path, "external data of the model");
+    replace_parameters(session, *state.graph);
+    if (!asked) state.bindings = resolve_bindings(*state.graph, options, &session.files);
     if (session.verify) require_well_formed("import", verify(*state.graph, GraphStage::imported));
   });
+  session.files.check_distinct();  // now that all inputs are known
   return state;
 }
 
@@ -72,44 +83,42 @@ void check_format(const Options& options) {
               "kinds are onnx, pt2 and fx");
 }
 
-/// A place where nothing can be written is said before the work, not after it.
-void check_output(const std::string& output) {
-  struct stat status;
-  if (output.empty() || ::stat(output.c_str(), &status) != 0) return;
-  if (S_ISDIR(status.st_mode))
-    throw Error(ExitCode::environment, "unwritable-file", output, "is a directory, a file was to be written here");
+/// What the command line alone says of the files that are read and written.
+void list_files(const Options& options, CommandFiles& files) {
+  if (options.model == "-") files.reads_stdin("the model on standard input");
+  else files.reads(options.model, "the model");
+  for (const std::string& text : options.bind) {
+    // With a single `=` there is one way to split it; others are known when the names of inputs are.
+    const size_t equals = text.find('=');
+    if (equals != std::string::npos && equals == text.rfind('=') && is_tensor_file(text.substr(equals + 1)))
+      files.reads(text.substr(equals + 1), "the value of input `" + text.substr(0, equals) + "`");
+  }
+  if (!options.parameters.empty()) files.reads(options.parameters, "the parameters");
+  if (options.output == "-") {
+    throw Error(ExitCode::usage, "invalid-argument", "", "-o -: a library doesn't go to standard output",
+                "name a file; ./- is one of that name");
+  }
+  if (!options.output.empty()) files.writes(options.output, "-o");
+  if (!options.output.empty() && options.weights == WeightsPlace::file) files.writes(weights_path_of(options.output), "--weights=file");
+  if (const std::string path = dependency_path(options); !path.empty() && path != "-") files.writes(path, "-MD");
 }
 
 void set_up(const Options& options) {
   check_form(options);
+  if (!options.parameters.empty() && (options.from == "loop" || options.from == "kernel"))
+    throw Error(ExitCode::usage, "invalid-argument", "", "--parameters says nothing with --from=" + options.from,
+                "it goes with models and graphs");
   check_format(options);
   check_pass_names(options);
-  check_output(options.output);
   if (options.threads > 0) set_num_threads(options.threads);
 }
 
-/// A file name as Makefiles take it.
-std::string makefile_word(const std::string& name) {
-  std::string text;
-  for (const char c : name) {
-    if (c == ' ' || c == '#' || c == '\\') text += '\\';
-    if (c == '$') text += '$';
-    text += c;
-  }
-  return text;
-}
-
-void write_dependencies(const Options& options, const std::vector<std::string>& files_read) {
-  if (!options.dependencies) return;
-  std::string path = options.dependency_file;
-  if (path.empty()) {
-    if (options.output.empty()) throw Error(ExitCode::usage, "invalid-argument", "", "-MD needs -o or -MF to know where to write");
-    path = options.output + ".d";
-  }
-  std::string text = makefile_word(options.output.empty() ? stem_of(options.model) : options.output) + ":";
-  if (options.model != "-") text += " " + makefile_word(options.model);
-  for (const std::string& file : files_read) text += " " + makefile_word(file);
-  write_file_atomically(path, text + "\n");
+void write_dependencies(Session& session, Emitter& emitter) {
+  const std::string path = dependency_path(session.options);
+  if (path.empty()) return;
+  const std::string text = dependencies(session.options, emitter.paths(), session.files.read_paths());
+  if (path == "-") write_stdout(text);
+  else emitter.outputs().write(path, text);
 }
 
 void finish(Session& session, const Graph* prims, const LibraryInterface* interface, std::vector<TargetBuild>& builds, Emitter& emitter) {
@@ -121,7 +130,7 @@ void finish(Session& session, const Graph* prims, const LibraryInterface* interf
     throw Error(ExitCode::usage, "invalid-argument", options.model, "a library is made of one unit or kernel, the text has several",
                 "leave -o out, or cut the text");
   }
-  build_library(session, prims, *interface, builds, options.output);
+  build_library(session, prims, *interface, builds, emitter.outputs(), options.output);
 }
 
 void finish(Session& session, UnitBuilds& units, Emitter& emitter) {
@@ -138,9 +147,9 @@ void compile_units(Session& session, const std::vector<TargetChoice>& choices, E
   finish(session, units, emitter);
 }
 
-void compile_graph(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter, std::vector<std::string>* files_read) {
+void compile_graph(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter) {
   const Options& options = session.options;
-  PassState state = import(session, files_read);
+  PassState state = import(session);
   if (!options.passes.empty()) {
     for (const std::string& name : options.passes) run_pass(session, state, name);
     emitter.write_graph("graph", *state.graph);
@@ -196,6 +205,11 @@ void compile(const Options& options, Diagnostics& diagnostics) {
     throw Error(ExitCode::usage, "invalid-argument", "", "nothing is asked for",
                 "name the library to write with -o, or what to print with --emit");
   }
+  Session session(options, diagnostics);
+  CommandFiles& files = session.files;
+  list_files(options, files);
+  files.check_distinct();
+  check_dependencies(options, files.read_paths());
   std::vector<TargetChoice> choices = choose_targets(options);
   std::vector<loop::Kernel> kernels;
   if (options.from == "kernel") {
@@ -203,17 +217,20 @@ void compile(const Options& options, Diagnostics& diagnostics) {
     choices = {target_of(kernels, choices, options.model)};
   }
   Emitter emitter(options, choices);
-  Session session(options, diagnostics);
-  std::vector<std::string> files_read;
+  emitter.list_files(files);
+  files.check_distinct();
+  emitter.make_folder();
+  files.check_writable();
   if (options.from == "kernel") {
     UnitBuilds units = plan_kernels(kernels, choices.front());
     finish(session, units, emitter);
   } else if (options.from == "loop") {
     compile_units(session, choices, emitter);
   } else {
-    compile_graph(session, choices, emitter, &files_read);
+    compile_graph(session, choices, emitter);
   }
-  write_dependencies(options, files_read);
+  write_dependencies(session, emitter);
+  emitter.outputs().commit(options.output);
   session.progress.clear();
   if (options.time_report) std::fputs(session.times.table().c_str(), stderr);
 }
@@ -231,7 +248,7 @@ std::unique_ptr<Graph> compile_to_prims(const Options& options, Diagnostics& dia
   Options quiet = without_products(options);
   Session session(quiet, diagnostics);
   Emitter emitter(quiet, choose_targets(quiet));
-  Functions functions = make_functions(session, import(session, nullptr), emitter, false);
+  Functions functions = make_functions(session, import(session), emitter, false);
   return std::move(functions.list[functions.main].prims);
 }
 
@@ -242,7 +259,8 @@ void compile_prims_to_library(std::unique_ptr<Graph> prims, const Options& optio
   Diagnostics diagnostics;
   Session session(quiet, diagnostics);
   Library library = plan_library(session, functions_of(std::move(prims), options.mode), choices, emitter);
-  build_library(session, library.reproducer(), library.interface, library.builds, output);
+  build_library(session, library.reproducer(), library.interface, library.builds, emitter.outputs(), output);
+  emitter.outputs().commit(output);
 }
 
 std::unique_ptr<Graph> check_model(const Options& options, Diagnostics& diagnostics) {
@@ -251,7 +269,7 @@ std::unique_ptr<Graph> check_model(const Options& options, Diagnostics& diagnost
   const std::vector<TargetChoice> choices = choose_targets(quiet);
   Emitter emitter(quiet, choices);
   Session session(quiet, diagnostics);
-  Functions functions = make_functions(session, import(session, nullptr), emitter, false);
+  Functions functions = make_functions(session, import(session), emitter, false);
   std::unique_ptr<Graph> prims = functions.list[functions.main].prims->clone();
   plan_library(session, std::move(functions), choices, emitter);
   return prims;

@@ -1,13 +1,12 @@
 #include "driver/session.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <map>
 #include <new>
 
-#include "tcc/support/files.h"
+#include "tcc/support/output_files.h"
 #include "tcc/support/safetensors.h"
+#include "tcc/support/temporary.h"
 
 namespace tcc::driver {
 
@@ -18,17 +17,20 @@ bool wants_verifier(const Options& options) {
   return options.verify_passes || (variable != nullptr && std::string_view(variable) == "1");
 }
 
-/// Writes the graph and its weights to the folder for temporary files; returns the path.
+/// Writes the graph and its weights to a new folder among the temporary files; returns the path. The name of a folder that nobody could guess:
+/// another user can't have put a link there.
 std::string write_reproducer(std::string_view stage, const Graph& graph, const std::string& arguments) {
-  const char* folder = std::getenv("TMPDIR");
-  const std::string name = "tcc-" + std::string(stage) + "-" + std::to_string(::getpid()) + ".graph";
-  const std::string path = (folder != nullptr && *folder != 0 ? std::string(folder) : std::string("/tmp")) + "/" + name;
+  TemporaryFolder folder;
+  const std::string name = std::string(stage) + ".graph", path = folder.file(name);
   std::map<std::string, Tensor> weights;
   for (const auto& weight : graph.weights()) weights[weight->name] = weight->tensor;
-  write_safetensors(path + ".safetensors", weights);
+  OutputFiles outputs;
+  write_safetensors(outputs, folder.file(name + ".safetensors"), weights);
   PrintOptions print_options;
   print_options.weights_file = name + ".safetensors";
-  write_file_atomically(path, "// tcc " + arguments + " " + path + "\n" + print(graph, print_options));
+  outputs.write(path, "// tcc " + arguments + " " + path + "\n" + print(graph, print_options));
+  outputs.commit();
+  folder.keep();
   return path;
 }
 

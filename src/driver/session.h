@@ -9,6 +9,7 @@
 #include "driver/time_report.h"
 #include "tcc/driver/options.h"
 #include "tcc/graph/graph.h"
+#include "tcc/support/command_files.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::driver {
@@ -18,6 +19,7 @@ struct Session {
 
   const Options& options;
   Diagnostics& diagnostics;
+  CommandFiles files;  ///< what the command reads and writes, as far as known
   TimeReport times;
   Progress progress;
   bool verify = false;  ///< run the verifier of its form on what each stage gives

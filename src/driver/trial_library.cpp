@@ -1,45 +1,19 @@
 #include "driver/trial_library.h"
 
-#include <unistd.h>
-
-#include <cstdlib>
-
-#include "tcc/support/diagnostics.h"
+#include "tcc/support/temporary.h"
 
 namespace tcc::driver {
 
-namespace {
-
-/// A library for a moment: once it is loaded the file is not needed.
-class TemporaryLibrary {
- public:
-  TemporaryLibrary() {
-    const char* folder = std::getenv("TMPDIR");
-    path_ = std::string(folder != nullptr && *folder != 0 ? folder : "/tmp") + "/tcc-verify-XXXXXX";
-    const int file = ::mkstemp(path_.data());
-    if (file < 0) throw Error(ExitCode::environment, "unwritable-file", path_, "a temporary file can't be made");
-    ::close(file);
-  }
-  ~TemporaryLibrary() { ::unlink(path_.c_str()); }
-  TemporaryLibrary(const TemporaryLibrary&) = delete;
-  TemporaryLibrary& operator=(const TemporaryLibrary&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-}  // namespace
-
 TrialLibrary::TrialLibrary(const Options& options, const VerifyOptions& verify,
                            const std::function<void(const Options&, const std::string& path)>& compile) {
-  const TemporaryLibrary file;
+  TemporaryFolder folder;  // once the library is loaded its file is not needed
+  const std::string file = folder.file("trial.so");
   Options only_used = options;
   only_used.weights = WeightsPlace::embed;
   if (verify.device == runtime::Device::cpu) only_used.cuda = false;
   if (verify.device == runtime::Device::cuda) only_used.cpu = false;
-  compile(only_used, file.path());
-  library_ = runtime::Library::open(file.path());
+  compile(only_used, file);
+  library_ = runtime::Library::open(file);
   runtime::InstanceOptions instance_options;
   instance_options.device = verify.device;
   instance_options.num_threads = verify.threads;

@@ -4,6 +4,8 @@
 //   JSON         `{` first; a program of torch.export or tcc.fx
 #include "tcc/frontend/import.h"
 
+#include <filesystem>
+
 #include "frontend/onnx/onnx.h"
 #include "tcc/support/files.h"
 
@@ -19,6 +21,17 @@ Kind kind_of(std::string_view bytes) {
   return Kind::onnx;  // protobuf has no mark of its own: the parser says whether it is a model
 }
 
+/// Where the model lies: the folder of its path, and when that is a symbolic link, also the folder of the file that it leads to.
+std::vector<std::string> folders_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  std::vector<std::string> folders = {slash == std::string::npos ? "." : path.substr(0, slash + 1)};
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return folders;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  if (!error) folders.push_back(real.parent_path().string());
+  return folders;
+}
+
 }  // namespace
 
 std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics) {
@@ -29,12 +42,11 @@ std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions
   if (path == "-") {
     text = read_stdin();
     file.bytes = text;
-    file.folder = ".";
+    file.folders = {"."};
   } else {
     mapped = MappedFile::open(path);
     file.bytes = mapped->text();
-    const size_t slash = path.rfind('/');
-    file.folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    file.folders = folders_of(path);
   }
   if (file.bytes.empty()) { throw Error(ExitCode::model, "malformed-file", file.name, "the file is empty, a model was expected"); }
   switch (kind_of(file.bytes)) {

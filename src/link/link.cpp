@@ -8,7 +8,6 @@
 #include "tcc/link/link.h"
 
 #include <elf.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -25,7 +24,7 @@
 #include "link/seal_library.h"
 #include "link/weights_layout.h"
 #include "runtime/embedded.h"
-#include "tcc/support/files.h"
+#include "tcc/support/output_files.h"
 
 LLD_HAS_DRIVER(elf)
 
@@ -143,59 +142,58 @@ void run_lld(const std::vector<std::string>& arguments, const std::vector<Memory
 
 }  // namespace
 
-void link_shared_object(const LinkInput& input, const std::string& output_path) {
+void link_shared_object(const LinkInput& input, OutputFiles& outputs, const std::string& output_path) {
   check_program(input);
-  const std::string temporary = temporary_name_beside(output_path);
-  PipeToFile output(temporary, output_path);
-  try {
-    const std::vector<Tensor> stored = stored_tensors(input);
-    const WeightsLayout weights = lay_out_weights(stored);
-    Payload payload;
-    fill_payload(input, weights, &payload);
-    std::vector<MemoryFile> files;
-    files.emplace_back("the launcher stub", runtime::launcher_stub());
-    files.emplace_back("the payload", payload.object.pieces());
-    for (const CpuObject& object : input.cpu_objects) files.emplace_back(object.name, object.bytes);
-    files.emplace_back("the names of libc", runtime::libc_interface());
-    const size_t num_inputs = files.size();
+  PipeToFile output(outputs.stage(output_path, 0777), output_path);
+  const std::vector<Tensor> stored = stored_tensors(input);
+  const WeightsLayout weights = lay_out_weights(stored);
+  Payload payload;
+  fill_payload(input, weights, &payload);
+  std::vector<MemoryFile> files;
+  files.emplace_back("the launcher stub", runtime::launcher_stub());
+  files.emplace_back("the payload", payload.object.pieces());
+  for (const CpuObject& object : input.cpu_objects) files.emplace_back(object.name, object.bytes);
+  files.emplace_back("the names of libc", runtime::libc_interface());
+  const size_t num_inputs = files.size();
 
-    // Two names for one function: one for every tool that opens libraries of tcc, one that may stand beside those of other models.
-    const std::string query = input.symbol_prefix + "_query";
-    files.emplace_back("the list of exports", "{ global: tcc_model_query; " + query + "; local: *; };");
+  // Two names for one function: one for every tool that opens libraries of tcc, one that may stand beside those of other models.
+  const std::string query = input.symbol_prefix + "_query";
+  files.emplace_back("the list of exports", "{ global: tcc_model_query; " + query + "; local: *; };");
 
-    std::vector<std::string> arguments = {"ld.lld",
-                                          "-shared",
-                                          "--hash-style=gnu",
-                                          "--build-id=none",
-                                          "--no-undefined",
-                                          "--gc-sections",
-                                          "-z",
-                                          "now",
-                                          "-z",
-                                          "relro",
-                                          "-z",
-                                          "noexecstack",
-                                          "--threads=1",
-                                          "--strip-debug",
-                                          "--discard-all",
-                                          "--no-color-diagnostics",
-                                          "--version-script=" + files.back().path(),
-                                          "-o",
-                                          output.path()};
-    if (!input.soname.empty()) arguments.push_back("--soname=" + input.soname);
-    if (query != "tcc_model_query") arguments.push_back("--defsym=" + query + "=tcc_model_query");
-    for (size_t i = 0; i < num_inputs; i++) arguments.push_back(files[i].path());
-    run_lld(arguments, files, output_path);
-    output.finish();
-    seal_library(temporary, output_path, input.embed_weights ? weights.size_bytes : 0);
-  } catch (...) {
-    unlink(temporary.c_str());
-    throw;
-  }
-  commit_file(temporary, output_path);
+  std::vector<std::string> arguments = {"ld.lld",
+                                        "-shared",
+                                        "--hash-style=gnu",
+                                        "--build-id=none",
+                                        "--no-undefined",
+                                        "--gc-sections",
+                                        "-z",
+                                        "now",
+                                        "-z",
+                                        "relro",
+                                        "-z",
+                                        "noexecstack",
+                                        "--threads=1",
+                                        "--strip-debug",
+                                        "--discard-all",
+                                        "--no-color-diagnostics",
+                                        "--version-script=" + files.back().path(),
+                                        "-o",
+                                        output.path()};
+  if (!input.soname.empty()) arguments.push_back("--soname=" + input.soname);
+  if (query != "tcc_model_query") arguments.push_back("--defsym=" + query + "=tcc_model_query");
+  for (size_t i = 0; i < num_inputs; i++) arguments.push_back(files[i].path());
+  run_lld(arguments, files, output_path);
+  output.finish();
+  seal_library(outputs.staged_path(output_path), output_path, input.embed_weights ? weights.size_bytes : 0);
 }
 
-void write_weights_file(const LinkInput& input, const std::string& output_path) {
+void link_shared_object(const LinkInput& input, const std::string& output_path) {
+  OutputFiles outputs;
+  link_shared_object(input, outputs, output_path);
+  outputs.commit();
+}
+
+void write_weights_file(const LinkInput& input, OutputFiles& outputs, const std::string& output_path) {
   check_program(input);
   const std::vector<Tensor> stored = stored_tensors(input);
   const WeightsLayout weights = lay_out_weights(stored);
@@ -208,7 +206,13 @@ void write_weights_file(const LinkInput& input, const std::string& output_path) 
   std::memcpy(head.data(), &header, sizeof header);
   std::vector<std::span<const std::byte>> pieces = {as_bytes(head)};
   pieces.insert(pieces.end(), weights.pieces.begin(), weights.pieces.end());
-  write_file_atomically(output_path, pieces);
+  outputs.write(output_path, pieces);
+}
+
+void write_weights_file(const LinkInput& input, const std::string& output_path) {
+  OutputFiles outputs;
+  write_weights_file(input, outputs, output_path);
+  outputs.commit();
 }
 
 }  // namespace tcc::link

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,14 +25,11 @@ void close_once(int* fd) {
 
 }  // namespace
 
-PipeToFile::PipeToFile(const std::string& path, std::string shown) : shown_(std::move(shown)) {
-  file_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0777);
-  if (file_ < 0) fail(shown_, errno);
+PipeToFile::PipeToFile(int file, std::string shown) : shown_(std::move(shown)), file_(file) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     const int error = errno;
     close_once(&file_);
-    unlink(path.c_str());
     fail(shown_, error);
   }
   read_end_ = ends[0];
@@ -41,7 +39,6 @@ PipeToFile::PipeToFile(const std::string& path, std::string shown) : shown_(std:
     thread_ = start_thread([this] { drain(); });
   } catch (...) {  // the system gives none; no destructor runs for what was not constructed
     close_and_join();
-    unlink(path.c_str());
     throw;
   }
 }

@@ -11,8 +11,8 @@ namespace tcc::link {
 
 class PipeToFile {
  public:
-  /// Creates `path`, which must not exist. `shown` is the path that errors name. Error (environment) when it cannot be created.
-  PipeToFile(const std::string& path, std::string shown);
+  /// Takes the descriptor of an empty file. `shown` is the path that errors name. Error (environment) when the system gives no pipe or thread.
+  PipeToFile(int file, std::string shown);
   ~PipeToFile();
   PipeToFile(const PipeToFile&) = delete;
   PipeToFile& operator=(const PipeToFile&) = delete;
@@ -26,7 +26,7 @@ class PipeToFile {
   void close_and_join();
   void drain();
   std::string shown_;
-  int file_ = -1, read_end_ = -1, write_end_ = -1;
+  int file_, read_end_ = -1, write_end_ = -1;
   int error_ = 0;  // of the first write that failed; read after the thread has ended
   std::thread thread_;
 };

@@ -175,7 +175,7 @@ TensorFile read_safetensors(const std::string& path) {
   return result;
 }
 
-void write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
+void write_safetensors(OutputFiles& outputs, const std::string& path, const std::map<std::string, Tensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
   // Wide elements first: then each tensor begins at a multiple of its element's size, and a reader need not copy it.
   std::vector<const std::pair<const std::string, Tensor>*> order;
@@ -220,7 +220,14 @@ void write_safetensors(const std::string& path, const std::map<std::string, Tens
   append_integer<uint64_t>(start, text.size());
   start += text;
   pieces[0] = std::as_bytes(std::span(start.data(), start.size()));
-  write_file_atomically(path, pieces);
+  outputs.write(path, pieces);
+}
+
+void write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  OutputFiles outputs;
+  write_safetensors(outputs, path, tensors, metadata);
+  outputs.commit();
 }
 
 }  // namespace tcc

@@ -175,6 +175,19 @@ TEST_F(CommandLine, OneProductGoesToStandardOutput) {
   EXPECT_EQ(new_files(), Files{});
 }
 
+TEST_F(CommandLine, OneProductOfBothTargetsGoesToStandardOutput) {
+  const std::string text = good("--from=graph small.graph --emit=plan");
+  EXPECT_TRUE(text.starts_with("// cuda\nplan @small target sm_80")) << text;
+  EXPECT_NE(text.find("\n// cpu\nplan @small target x86-64-v3"), std::string::npos) << text;
+  EXPECT_TRUE(good("--from=graph small.graph --emit=llvm").starts_with("; cuda\n"));
+  const Result object = tcc("--from=graph small.graph --emit=obj");
+  EXPECT_EQ(object.exit_code, 2);
+  EXPECT_EQ(object.err,
+            "tcc: error: --emit=obj: standard output takes the object of one target, there are two [invalid-argument]\n"
+            "tcc: help: name one with --target, or write --emit=obj=PATH\n");
+  EXPECT_EQ(new_files(), Files{});
+}
+
 TEST_F(CommandLine, SeveralProductsGoToFiles) {
   EXPECT_EQ(good("--from=graph small.graph --emit=groups,ptx,asm,manifest"), "");
   EXPECT_EQ(new_files(), (Files{"small.cpu.asm", "small.cpu.groups", "small.cuda.groups", "small.cuda.ptx", "small.manifest"}));
@@ -302,8 +315,38 @@ TEST_F(CommandLine, RowsAreOneKernel) {
 TEST_F(CommandLine, MakefileRules) {
   good("--from=graph small.graph -o small.so -MD");
   EXPECT_EQ(folder_.read("small.so.d"), "small.so: small.graph\n");
-  good("--from=graph small.graph -o small.so -MD -MF rule.d");
+  good("--from=graph small.graph -o small.so -MF rule.d");
   EXPECT_EQ(folder_.read("rule.d"), "small.so: small.graph\n");
+  EXPECT_EQ(good("--from=graph small.graph --emit=header=m.h,plan=m.plan --target=cpu -MF -"), "m.h m.plan: small.graph\n");
+}
+
+// Every file that is read is in the rule; one that changes or vanishes makes the library anew.
+TEST_F(CommandLine, MakeRebuilds) {
+  if (shell("make --version").exit_code != 0) GTEST_SKIP() << "there is no make";
+  write_npy(folder_ / "a value #1.npy", Tensor(DType::f32, {4, 3}));
+  good("--from=graph small.graph --emit=graph='g$(touch PWN).graph'");
+  folder_.write("Makefile",
+                "m.so:\n\t\"$$TCC\" --from=graph 'g$$(touch PWN).graph' --bind 'x=a value #1.npy' -MD -o $@\n-include m.so.d\n");
+  const auto make = [&] {
+    const Result result = shell("make -rR m.so");
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out.find("is up to date") == std::string::npos;
+  };
+  EXPECT_TRUE(make());
+  EXPECT_FALSE(make());
+  EXPECT_EQ(folder_.read("m.so.d"),
+            "m.so: g$$(touch\\ PWN).graph a\\ value\\ \\#1.npy g$$(touch\\ PWN).graph.safetensors\n\n"
+            "a\\ value\\ \\#1.npy:\n\ng$$(touch\\ PWN).graph.safetensors:\n");
+  for (const std::string name : {"g$(touch PWN).graph", "g$(touch PWN).graph.safetensors", "a value #1.npy"}) {
+    EXPECT_EQ(shell("touch -d '+1 hour' '" + name + "' && touch -d '+1 minute' m.so").exit_code, 0);
+    EXPECT_TRUE(make()) << name;
+    EXPECT_EQ(shell("touch -d '+2 hours' m.so").exit_code, 0);
+    EXPECT_FALSE(make()) << name;
+    EXPECT_EQ(shell("touch '" + name + "' m.so").exit_code, 0);
+  }
+  EXPECT_EQ(shell("rm 'a value #1.npy'; make -rR m.so").err.find("No rule to make target"), std::string::npos);
+  const Files files = folder_.files();
+  EXPECT_EQ(std::count(files.begin(), files.end(), "PWN"), 0);
 }
 
 TEST_F(CommandLine, StandardInput) {
@@ -323,6 +366,30 @@ TEST_F(CommandLine, WeightsInAFileOfTheirOwn) {
   };
   EXPECT_EQ(outputs("small.so"), outputs("whole.so"));
   EXPECT_EQ(outputs("small.so --weights small.so.weights"), outputs("whole.so"));
+}
+
+// What fails last takes back, or never shows, what was ready before: here the library, behind its weights and the products.
+TEST_F(CommandLine, ALibraryAndItsWeightsAppearTogether) {
+  const std::string all = " --weights=file --emit=header=m.h,graph=m.graph -MD";
+  good("--from=graph small.graph -o m.so" + all);
+  const Files before = folder_.files();
+  const auto contents = [&] { return shell("cat m.so m.so.weights m.h m.graph m.graph.safetensors m.so.d | cksum").out; };
+  const std::string old = contents();
+  folder_.write("other.graph", std::string(small_graph()).replace(small_graph().find("0.5"), 3, "7.5"));
+  // A limit on file sizes below the library's stops the last of the files, as a full disk does.
+  const Result full = shell("ulimit -f 40; \"$TCC\" --from=graph other.graph -o m.so" + all);
+  EXPECT_EQ(full.exit_code, 5) << full.err;
+  EXPECT_NE(full.err.find("ile too large"), std::string::npos) << full.err;
+  const Result device = tcc("--from=graph other.graph -o m.so" + all + " --emit=plan=/dev/full --target=cpu");
+  EXPECT_EQ(device.exit_code, 5);
+  EXPECT_EQ(contents(), old);
+  good("run m.so --device cpu --random");
+  Files files = folder_.files();
+  std::erase(files, "other.graph");
+  EXPECT_EQ(files, before);
+  good("--from=graph other.graph -o m.so" + all);
+  EXPECT_NE(contents(), old);
+  good("run m.so --device cpu --random");
 }
 
 TEST_F(CommandLine, HelpAndVersion) {

@@ -1,8 +1,13 @@
 // What only shows when something inside goes wrong, and what documents promise.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <set>
+
 #include "cli/program.h"
 #include "driver/bindings.h"
+#include "driver/dependencies.h"
 #include "driver/passes.h"
 #include "driver/session.h"
 #include "tcc/graph/passes.h"
@@ -76,6 +81,58 @@ TEST(Bindings, NamesHoldAnyCharacter) {
   EXPECT_EQ(bindings.inputs.at("a").as_int64(0), 7);
   EXPECT_EQ(bindings.inputs.at("a").shape(), Shape{1});
   EXPECT_EQ(bindings.symbols.at("batch"), 3);
+}
+
+// What make itself makes of the rules: its data base prints the names as it understood them.
+TEST(Dependencies, MakeReadsTheNamesBack) {
+  if (test::run_shell("make --version", ".").exit_code != 0) GTEST_SKIP() << "there is no make";
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const std::string characters = "ab  ##$$::|\\\\%%&~()'\"`!@^{}<>,+-._/é;=*?[]\n\t";
+  size_t refused = 0;
+  const auto name = [&](int number, bool target) {
+    while (true) {
+      std::string text;
+      const auto some = [&] {
+        for (uint64_t n = random() % 4; n > 0; --n) text += characters[random() % characters.size()];
+      };
+      some();
+      text += "n" + std::to_string(number);
+      some();
+      // Of the same file make drops a leading ./, and doubled slashes.
+      if (text.find("//") != std::string::npos || text.starts_with('/') || text.starts_with("./") || text.find("é") == 0) continue;
+      if (!unfit_for_make(text, target)) return text;
+      ++refused;
+    }
+  };
+  const test::Folder folder;
+  std::string rules;
+  std::vector<std::string> expected;
+  int number = 0;
+  for (int i = 0; i < 150; ++i) {
+    const std::string target = name(number++, true);
+    std::vector<std::string> inputs;
+    for (int n = 0; n < 3; ++n) inputs.push_back(name(number++, false));
+    rules += makefile_rules({target}, inputs);
+    expected.push_back(target + ": " + inputs[0] + " " + inputs[1] + " " + inputs[2]);
+    for (size_t n = 1; n < inputs.size(); ++n) {
+      if (!unfit_for_make(inputs[n], true)) expected.push_back(inputs[n] + ":");
+    }
+  }
+  EXPECT_GT(refused, 100U);
+  folder.write("rules", rules);
+  const test::Result result = test::run_shell("LC_ALL=C make -rRpq -f rules", folder.path());
+  std::set<std::string> lines;
+  for (size_t at = 0; at < result.out.size();) {
+    const size_t end = std::min(result.out.find('\n', at), result.out.size());
+    lines.insert(result.out.substr(at, end - at));
+    at = end + 1;
+  }
+  for (const std::string& line : expected) EXPECT_TRUE(lines.contains(line)) << line;
+  EXPECT_EQ(result.out.find("recipe to execute (from"), std::string::npos);
+  EXPECT_EQ(result.err.find("rules:"), std::string::npos) << result.err;  // a line that is none of make's
+  EXPECT_EQ(folder.files(), std::vector<std::string>{"rules"});
 }
 
 TEST(Documents, EveryKindOfDiagnosticIsExplained) {

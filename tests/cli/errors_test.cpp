@@ -1,6 +1,7 @@
 // What the command line and a library refuse, each with its exit code and whole message. Models that are refused are in tests/errors.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/program.h"
 #include "tcc/support/npy.h"
@@ -103,16 +104,81 @@ TEST_F(Errors, FilesThatCantBeReadOrWritten) {
   expect("missing.onnx -o n.so", 5, "missing.onnx: error: file can't be read: no such file or directory [unreadable-file]");
   ::mkdir((folder_ / "folder").c_str(), 0777);
   expect("folder -o n.so", 5, "folder: error: file can't be read: is a directory [unreadable-file]");
-  expect("--from=graph small.graph -o folder", 5, "folder: error: is a directory, a file was to be written here [unwritable-file]");
+  expect("--from=graph small.graph -o folder", 5, "folder: error: file can't be written: is a directory [unwritable-file]");
   expect("--from=graph small.graph -o no/such/folder.so", 5,
-         "no/such/folder.so: error: file can't be written: No such file or directory [unwritable-file]");
+         "no/such/folder.so: error: file can't be written: no such file or directory [unwritable-file]");
   expect("--from=graph small.graph -o /dev/full", 5, "/dev/full: error: file can't be written: no space left on device [unwritable-file]");
   expect("--from=graph small.graph --emit=graph > /dev/full", 5,
          "<stdout>: error: can't be written: No space left on device [unwritable-file]");
   expect("--from=graph small.graph --emit=graph=/dev/full", 5,
          "/dev/full: error: file can't be written: no space left on device [unwritable-file]");
   expect("--from=graph small.graph --dump-dir=small.graph/x", 5,
-         "small.graph/x: error: the folder can't be made: Not a directory [unwritable-file]");
+         "small.graph/x: error: the folder can't be made: not a directory [unwritable-file]");
+}
+
+// Nothing is read or worked on before an output has a place: the model is not even a model here.
+TEST_F(Errors, OutputsAreCheckedBeforeTheWork) {
+  for (const char* arguments : {"-o no/m.so", "--emit=ptx=no/m.so", "-o m.so --emit=plan=p,ptx=no/m.so", "-o m.so -MF no/m.so",
+                                "--emit=header=no/m.so", "--emit=graph --emit-weights=no/m.so"}) {
+    expect(std::string("net.onnx ") + arguments, 5, "no/m.so: error: file can't be written: no such file or directory [unwritable-file]");
+  }
+  expect("net.onnx -o m.so --weights=file --emit=ptx=no/x", 5,
+         "no/x: error: file can't be written: no such file or directory [unwritable-file]");
+  ::mkdir((folder_ / "m.so.weights").c_str(), 0777);
+  expect("net.onnx -o m.so --weights=file", 5, "m.so.weights: error: file can't be written: is a directory [unwritable-file]");
+  expect("net.onnx -o " + std::string(300, 'n'), 5,
+         std::string(300, 'n') + ": error: file can't be written: file name too long [unwritable-file]");
+  expect("net.onnx -o -", 2,
+         "tcc: error: -o -: a library doesn't go to standard output [invalid-argument]\ntcc: help: name a file; ./- is one of that name");
+}
+
+TEST_F(Errors, OutputsThatAreInputs) {
+  write_npy(folder_ / "x.npy", Tensor(DType::f32, {4, 3}));
+  ::symlink("net.onnx", (folder_ / "soft").c_str());
+  ::link((folder_ / "net.onnx").c_str(), (folder_ / "hard").c_str());
+  const auto replaces = [&](const std::string& arguments, const std::string& path, const std::string& what) {
+    expect(arguments, 2, path + ": error: " + what + " [overwritten-file]\n" + path + ": help: give it another name");
+  };
+  for (const std::string path : {"net.onnx", "./net.onnx", "soft", "hard"}) {
+    replaces("net.onnx -o " + path, path, "-o would replace the model `net.onnx`");
+    replaces("net.onnx --emit=graph=" + path, path, "--emit=graph would replace the model `net.onnx`");
+    replaces("net.onnx -o m.so -MF " + path, path, "-MD would replace the model `net.onnx`");
+    replaces("- -o " + path + " < net.onnx", path, "-o would replace the model on standard input `<stdin>`");
+  }
+  replaces("net.onnx --bind y=x.npy -o x.npy", "x.npy", "-o would replace the value of input `y` `x.npy`");
+  replaces("net.onnx --emit=graph --emit-weights=soft", "soft", "the weights of --emit=graph would replace the model `net.onnx`");
+  // Known when the text has been read.
+  good("--from=graph small.graph --emit=graph=g.graph");
+  replaces("--from=graph g.graph -o g.graph.safetensors", "g.graph.safetensors",
+           "-o would replace the weights of the text `g.graph.safetensors`");
+  replaces("--from=graph g.graph --emit=graph=h --dump-dir=. --emit=prims=g.graph", "g.graph",
+           "--emit=prims would replace the model `g.graph`");
+}
+
+TEST_F(Errors, ProductsWithOneName) {
+  const auto one = [&](const std::string& arguments, const std::string& path, const std::string& what) {
+    expect("net.onnx " + arguments, 2,
+           path + ": error: " + what + " are one file [overwritten-file]\n" + path + ": help: give one of them another name");
+  };
+  one("-o m.so --emit=header=m.so", "m.so", "--emit=header and -o (`m.so`)");
+  one("-o m.so -MF ./m.so", "./m.so", "-MD and -o (`m.so`)");
+  one("-o m.so --weights=file --emit=plan=m.so.weights --target=cpu", "m.so.weights",
+      "--emit=plan for cpu and --weights=file (`m.so.weights`)");
+  one("--emit=plan=p,header=p --target=cpu", "p", "--emit=header and --emit=plan for cpu (`p`)");
+  one("--emit=graph=p,header=p.safetensors", "p.safetensors", "--emit=header and the weights of --emit=graph (`p.safetensors`)");
+}
+
+TEST_F(Errors, InputsThatAreNoFiles) {
+  ::mkfifo((folder_ / "pipe").c_str(), 0600);
+  const std::string refused = ": error: file can't be read: is a pipe, a regular file was expected [unreadable-file]";
+  expect("pipe -o m.so", 5, "pipe" + refused);
+  expect("--from=graph pipe -o m.so", 5, "pipe" + refused);
+  folder_.write("w.graph", "weights \"pipe\"\n" + small_graph());
+  expect("--from=graph w.graph -o m.so", 5, "pipe" + refused);
+  ::mkfifo((folder_ / "pipe.npy").c_str(), 0600);
+  expect("--from=graph small.graph --bind x=pipe.npy -o m.so", 5, "pipe.npy" + refused);
+  expect("verify --from=graph small.graph --input pipe.npy", 5, "pipe.npy" + refused);
+  expect("/dev/zero -o m.so", 5, "/dev/zero: error: file can't be read: is a device, a regular file was expected [unreadable-file]");
 }
 
 TEST_F(Errors, Text) {

@@ -460,6 +460,88 @@ TEST_F(Training, ConstantStatisticsAreNotLearned) {
   }
 }
 
+/// x f32[2, 3, 4] through a batch norm and a product with w f32[4, 5]; the initializers are scale, bias, mean, variance and w.
+void save_norm_model(const std::string& path) {
+  onnx::ModelBuilder model;
+  model.input("x", kFloat, {2, 3, 4});
+  for (const std::string name : {"scale", "bias", "mean"}) add_initializer(model, name);
+  model.floats("variance", {3}, {0.5F, 1, 2});
+  std::vector<float> w;
+  for (int i = 0; i < 20; ++i) w.push_back(0.1F * static_cast<float>(i % 7) - 0.25F);
+  model.floats("w", {4, 5}, w);
+  model.node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"}, {"n"});
+  model.node("MatMul", {"n", "w"}, {"y"});
+  model.output("y", kFloat);
+  model.save(path);
+}
+
+// From trained to deployed: the parameters and running statistics of a training, in a library for inference.
+TEST_F(Training, ParametersOfATrainingAreDeployed) {
+  save_norm_model(folder_ / "m.onnx");
+  good("m.onnx --mode=train --loss=mse --optimizer=adam --batch-norm=train --target=cpu -o train.so");
+  good("run train.so --random --steps 9 --lr 0.1 --device cpu --save-state s.safetensors");
+  std::map<std::string, Tensor> state = read_safetensors(folder_ / "s.safetensors").tensors;
+  EXPECT_TRUE(state.contains("mean") && state.contains("w") && state.size() > 5);
+  EXPECT_NE(state.at("mean").as_double(0), 0.5);
+  const std::string random = " --random --seed 3 --save ";
+  run("train.so --load-state s.safetensors" + random + "trained");
+  good("m.onnx --target=cpu -o model.so");
+  good("m.onnx --target=cpu --parameters=s.safetensors -MD -o infer.so");
+  EXPECT_EQ(folder_.read("infer.so.d"), "infer.so: m.onnx s.safetensors\n\ns.safetensors:\n");
+  good("m.onnx --emit=graph=m.graph");
+  good("--from=graph m.graph --target=cpu --parameters s.safetensors -o text.so");
+  run("model.so" + random + "model");
+  run("infer.so" + random + "infer");
+  run("text.so" + random + "text");
+  EXPECT_EQ(folder_.read("infer/0.npy"), folder_.read("text/0.npy"));
+  EXPECT_NE(folder_.read("infer/0.npy"), folder_.read("model/0.npy"));
+  const Tensor trained = read_npy(folder_ / "trained/0.npy"), infer = read_npy(folder_ / "infer/0.npy");
+  for (int64_t i = 0; i < trained.count(); ++i) EXPECT_NEAR(trained.as_double(i), infer.as_double(i), 1e-5);
+  EXPECT_EQ(tcc("verify m.onnx --parameters=s.safetensors --device cpu").exit_code, 0);
+
+  // What the file lacks is the model's; the optimizer's state alone is nothing.
+  write_safetensors(folder_ / "w.safetensors", {{"w", state.at("w")}, {"scale", state.at("scale")}});
+  const Result some = tcc("m.onnx --parameters=w.safetensors --target=cpu -o some.so");
+  EXPECT_EQ(some.exit_code, 0);
+  EXPECT_EQ(some.err, "w.safetensors: note: 2 parameters taken, 3 parameters of the model's own: `bias`, `mean`, `variance`\n");
+  state.erase("w");
+  std::erase_if(state, [](const auto& entry) { return !entry.first.starts_with("optimizer."); });
+  write_safetensors(folder_ / "none.safetensors", state);
+  refused("m.onnx --parameters=none.safetensors -o n.so", 2, "none.safetensors: error: the file has no parameters [invalid-argument]");
+}
+
+// The kernels of both are the same: the sums of a library that infers and of one that trains are in one order.
+TEST_F(Training, DeployedParametersGiveTheSameBits) {
+  good("--from=graph small.graph --mode=train --loss=mse --optimizer=sgd:momentum=0.9 --target=cpu -o train.so");
+  good("run train.so --random --steps 5 --lr 0.01 --device cpu --save-state s.safetensors");
+  good("--from=graph small.graph --parameters=s.safetensors --target=cpu -o infer.so");
+  run("train.so --load-state s.safetensors --random --seed 3 --save trained");
+  run("infer.so --random --seed 3 --save infer");
+  EXPECT_EQ(folder_.read("infer/0.npy"), folder_.read("trained/0.npy"));
+}
+
+TEST_F(Training, ParametersThatDoNotFit) {
+  save_norm_model(folder_ / "m.onnx");
+  write_safetensors(folder_ / "s.safetensors",
+                    {{"w", Tensor(DType::f32, {5, 4})}, {"scale", Tensor(DType::f64, {3})}, {"variants", Tensor(DType::f32, {3})}});
+  const Result result = tcc("m.onnx --parameters=s.safetensors -o n.so");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "s.safetensors: error: `scale` is f64[3], the model has f32[3] [invalid-argument]\n"
+            "s.safetensors: error: `variants` is no parameter of the model `m.onnx` [unknown-parameter]\n"
+            "s.safetensors: help: did you mean `variance`?\n"
+            "s.safetensors: error: `w` is f32[5, 4], the model has f32[4, 5] [invalid-argument]\n");
+  write_safetensors(folder_ / "w.safetensors", {{"w", Tensor(DType::f32, {4, 5})}});
+  refused("m.onnx --parameters=w.safetensors -o w.safetensors", 2,
+          "w.safetensors: error: -o would replace the parameters `w.safetensors` [overwritten-file]", "give it another name");
+  // In a text of prims, what was computed from the statistics would keep the old ones.
+  good("m.onnx --emit=prims=m.prims");
+  const Result prims = tcc("--from=prims m.prims --parameters=w.safetensors -o n.so");
+  EXPECT_EQ(prims.exit_code, 2);
+  EXPECT_NE(prims.err.find("of the text may be computed from parameters, with their old values [invalid-argument]"), std::string::npos)
+      << prims.err;
+}
+
 TEST_F(Training, CheckListsEveryNodeWithoutAGradient) {
   folder_.write("refused.graph", R"(graph @refused(%x: f16[2]) -> (%y: f16[2]) {
   weight @a: f16[2] = [1, 2]

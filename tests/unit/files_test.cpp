@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <thread>
 
 #include "scratch.h"
+#include "tcc/support/command_files.h"
+#include "tcc/support/output_files.h"
 
 namespace tcc {
 namespace {
@@ -44,14 +49,43 @@ TEST(Files, ReadingWhatIsNotThere) {
   check(folder / ".", "is a directory");
 }
 
-TEST(Files, MapsPipesAndFilesOfUnknownSize) {
+TEST(Files, MapsFilesOfUnknownSize) { EXPECT_FALSE(MappedFile::open("/proc/self/status")->text().empty()); }
+
+TEST(Files, ReadsRegularFilesAlone) {
   ScratchFolder folder;
-  EXPECT_FALSE(MappedFile::open("/proc/self/status")->text().empty());
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  struct sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::snprintf(address.sun_path, sizeof address.sun_path, "%s", (folder / "socket").c_str());
+  ASSERT_EQ(bind(socket, reinterpret_cast<struct sockaddr*>(&address), sizeof address), 0);
+  const auto check = [](const std::string& path, const std::string& reason) {
+    const std::string expected = "file can't be read: " + reason + " [unreadable-file]";
+    EXPECT_NE(error_of(ExitCode::environment, [&] { MappedFile::open(path); }).find(expected), std::string::npos);
+    EXPECT_NE(error_of(ExitCode::environment, [&] { read_text_file(path); }).find(expected), std::string::npos);
+  };
+  check(folder / "pipe", "is a pipe, a regular file was expected");
+  check(folder / "socket", "is a socket, a regular file was expected");
+  check("/dev/zero", "is a device, a regular file was expected");
+  check(std::string("a\0b", 3), "its name goes on after a NUL");
+  close(socket);
+}
+
+TEST(Files, APipeIsWrittenDirectly) {
+  ScratchFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   const std::string text(200000, 'x');
-  std::thread writer([&] { write_file_atomically(folder / "pipe", text); });  // directly: a pipe isn't replaced
-  EXPECT_EQ(MappedFile::open(folder / "pipe")->text(), text);
+  std::thread writer([&] { write_file_atomically(folder / "pipe", text); });
+  std::string got(text.size(), 0);
+  const int fd = open((folder / "pipe").c_str(), O_RDONLY);
+  for (size_t at = 0; at < got.size();) {
+    const ssize_t bytes = read(fd, got.data() + at, got.size() - at);
+    ASSERT_GT(bytes, 0);
+    at += static_cast<size_t>(bytes);
+  }
+  close(fd);
   writer.join();
+  EXPECT_EQ(got, text);
   EXPECT_EQ(folder.names(), Names{"pipe"});
 }
 
@@ -107,24 +141,89 @@ TEST(Files, NamesAsLongAsTheFileSystemAllows) {
   EXPECT_EQ(folder.names(), Names{name});
 }
 
-TEST(Files, CommitFile) {
+TEST(OutputFiles, AppearTogetherOrNotAtAll) {
   ScratchFolder folder;
-  const std::string temporary = temporary_name_beside(folder / "out");
-  EXPECT_NE(temporary, temporary_name_beside(folder / "out"));
-  write_file_atomically(temporary, "x");
-  commit_file(temporary, folder / "out");
-  EXPECT_EQ(folder.names(), Names{"out"});
+  write_file_atomically(folder / "a", "old");
+  {
+    OutputFiles files;
+    files.make_folder(folder / "new");
+    files.write(folder / "a", "new");
+    files.write(folder / "new/b", "new");
+    EXPECT_EQ(read_text_file(folder / "a"), "old");
+    EXPECT_EQ(error_of(ExitCode::environment, [&] { files.write(folder / "none/c", "x"); }),
+              (folder / "none/c") + ": error: file can't be written: no such file or directory [unwritable-file]");
+  }
+  EXPECT_EQ(folder.names(), Names{"a"});
+  OutputFiles files;
+  files.make_folder(folder / "new");
+  files.write(folder / "a", "new");
+  files.write(folder / "new/b", "new");
+  files.commit();
+  EXPECT_EQ(read_text_file(folder / "a"), "new");
+  EXPECT_EQ(read_text_file(folder / "new/b"), "new");
+  EXPECT_EQ(folder.names().size(), 2u);
+}
 
+// What only a rename finds out: by then other files have their new contents.
+TEST(OutputFiles, AFailedRenameTakesTheOthersBack) {
+  ScratchFolder folder;
+  write_file_atomically(folder / "a", "old");
+  OutputFiles files;
+  files.write(folder / "a", "new");
+  files.write(folder / "b", "new");
+  files.write(folder / "c", "new");
+  std::filesystem::create_directories(folder / "c/d");
+  EXPECT_EQ(error_of(ExitCode::environment, [&] { files.commit(); }),
+            (folder / "c") + ": error: file can't be written: is a directory [unwritable-file]");
+  EXPECT_EQ(read_text_file(folder / "a"), "old");
+  EXPECT_FALSE(std::filesystem::exists(folder / "b"));
+}
+
+TEST(OutputFiles, ADeviceIsWrittenBeforeAnyFileAppears) {
+  ScratchFolder folder;
+  OutputFiles files;
+  files.write(folder / "a", "new");
+  files.write("/dev/full", "new");
+  error_of(ExitCode::environment, [&] { files.commit(); });
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+TEST(CommandFiles, OneFileUnderSeveralNames) {
+  ScratchFolder folder;
+  write_file_atomically(folder / "in", "x");
   std::filesystem::create_directory(folder / "d");
-  write_file_atomically(temporary, "x");
-  error_of(ExitCode::environment, [&] { commit_file(temporary, folder / "d"); });
-  EXPECT_FALSE(std::filesystem::exists(temporary));
-
-  const std::string beside_device = temporary_name_beside("/dev/full");
-  EXPECT_FALSE(beside_device.starts_with("/dev/"));
-  write_file_atomically(beside_device, "x");
-  error_of(ExitCode::environment, [&] { commit_file(beside_device, "/dev/full"); });
-  EXPECT_FALSE(std::filesystem::exists(beside_device));
+  std::filesystem::create_directory_symlink("d", folder / "e");
+  std::filesystem::create_hard_link(folder / "in", folder / "hard");
+  std::filesystem::create_symlink("in", folder / "soft");
+  for (const char* name : {"in", "hard", "soft", "d/../in", "./in", "e/../in"}) {
+    CommandFiles files;
+    files.reads(folder / "in", "the model");
+    files.writes(folder / name, "-o");
+    EXPECT_EQ(error_of(ExitCode::usage, [&] { files.check_distinct(); }), (folder / name) + ": error: -o would replace the model `" +
+                                                                              (folder / "in") + "` [overwritten-file]\n" + (folder / name) +
+                                                                              ": help: give it another name");
+  }
+  // Files that are not there yet.
+  for (const char* name : {"d/out", "e/out", "d/./out", "d//out", "d/../e/out"}) {
+    CommandFiles files;
+    files.writes(folder / "d/out", "-o");
+    files.writes(folder / name, "-MD");
+    EXPECT_NE(error_of(ExitCode::usage, [&] { files.check_distinct(); }).find("-MD and -o"), std::string::npos);
+  }
+  CommandFiles others;
+  others.reads(folder / "in", "the model");
+  for (const char* name : {"in2", "d/in", "d/i", "new"}) others.writes(folder / name, name);
+  others.writes("/dev/null", "a device");
+  others.writes("/dev/null", "the same");
+  others.check_distinct();
+  others.check_writable();
+  others.writes(folder / "d", "-o");
+  EXPECT_EQ(error_of(ExitCode::environment, [&] { others.check_writable(); }),
+            (folder / "d") + ": error: file can't be written: is a directory [unwritable-file]");
+  CommandFiles long_name;
+  long_name.writes(folder / std::string(300, 'n'), "-o");
+  EXPECT_NE(error_of(ExitCode::environment, [&] { long_name.check_writable(); }).find("file name too long"), std::string::npos);
 }
 
 }  // namespace

@@ -33,7 +33,11 @@ Products emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& opti
 
 /// Finds ptxas ($TCC_PTXAS, PATH, /usr/local/cuda/bin); empty when there is none.
 std::string find_ptxas();
-/// Assembles PTX to a cubin for `arch`; Error (internal) with ptxas's message on failure. `report` receives the -v text (registers, spills).
+/// Assembles PTX to a cubin for `arch`. Error: internal with ptxas's message when it refuses the PTX; environment (failed-tool) when it lacks
+/// memory, a disk or a library, or is killed. `report` receives the -v text (registers, spills).
 std::string assemble_ptx(const std::string& ptx, const std::string& arch, std::string* report = nullptr);
+
+/// Makes LLVM end the process as handle_faults() of tcc/support/process.h does. For programs.
+void handle_faults_of_llvm();
 
 }  // namespace tcc::codegen

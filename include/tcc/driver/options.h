@@ -35,6 +35,7 @@ struct Options {
 
   std::vector<std::string> shapes;  ///< --shapes, as written
   std::vector<std::string> bind;    ///< --bind, as written
+  std::string parameters;           ///< --parameters: a safetensors file
   Bindings bindings;                ///< the same by programs; joined with the two above
 
   Mode mode = Mode::infer;

@@ -19,6 +19,7 @@
 #include "tcc/runtime/program.h"
 #include "tcc/support/dtype.h"
 #include "tcc/support/int_range.h"
+#include "tcc/support/output_files.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc::link {
@@ -144,14 +145,16 @@ struct LinkInput {
   std::string soname;  ///< what a program linked with the library asks the loader for; empty: the path it was linked with
 };
 
-/// Links the library. Writes a temporary file beside `output_path` and renames it, so nothing half-written is ever seen under that name;
-/// an output that is no regular file (a pipe, /dev/null) is written in place.
+/// Links the library, staged among `outputs`: it appears at `output_path` when those are committed.
 /// Errors: environment (unwritable, a directory in its place, disk full); internal when the parts do not fit together (a launch names
 /// a buffer that is not there, an object lacks a kernel or calls a function that is not in libc), each fault named.
 /// One link at a time runs in a process; others wait.
+void link_shared_object(const LinkInput& input, OutputFiles& outputs, const std::string& output_path);
+/// The same for a library alone, committed.
 void link_shared_object(const LinkInput& input, const std::string& output_path);
 
-/// The weights as a file of their own, for LinkInput::embed_weights = false.
+/// The weights as a file of their own, for LinkInput::embed_weights = false. Staged before the library (Note [Order] in output_files.cpp).
+void write_weights_file(const LinkInput& input, OutputFiles& outputs, const std::string& output_path);
 void write_weights_file(const LinkInput& input, const std::string& output_path);
 
 /// The program's bytes, as the library embeds them (tests, --emit). The checks of link_shared_object() on the description included.

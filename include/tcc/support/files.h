@@ -9,7 +9,8 @@
 
 namespace tcc {
 
-/// A file mapped read-only. Errors (missing, directory, unreadable): tcc::Error with ExitCode::environment, naming the path.
+/// A regular file mapped read-only. Errors (missing, unreadable, a directory, pipe, device or socket): tcc::Error with ExitCode::environment,
+/// naming the path.
 class MappedFile {
  public:
   static std::shared_ptr<const MappedFile> open(const std::string& path);
@@ -27,21 +28,17 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-/// Reads all of stdin or of a path.
+/// Reads all of a regular file; errors as above.
 std::string read_text_file(const std::string& path);
+/// Reads all of standard input, whatever it is.
 std::string read_stdin();
 
 /// Writes a temporary file beside `path`, then renames it; on any failure (full disk, no permission, a directory in its place)
 /// removes the temporary and throws tcc::Error with ExitCode::environment. `mode` is the final permission, less the umask.
-/// A symbolic link at `path` is followed; a device or pipe there is written directly.
+/// A symbolic link at `path` is followed; a device or pipe there is written directly. Several files together: output_files.h.
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes, unsigned mode = 0666);
 void write_file_atomically(const std::string& path, std::string_view text, unsigned mode = 0666);
 /// The same for contents that lie in several places, one after the other.
 void write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> pieces, unsigned mode = 0666);
-
-/// The temporary name beside `path` that those above use, for writers that need a name (lld): unique in this process.
-std::string temporary_name_beside(const std::string& path);
-/// Renames temporary to path; on failure removes the temporary and throws as above.
-void commit_file(const std::string& temporary, const std::string& path);
 
 }  // namespace tcc

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include "tcc/support/output_files.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc {
@@ -23,6 +24,9 @@ TensorFile read_safetensors(const std::string& path);
 
 /// Writes atomically. The same tensors give the same bytes: names are sorted in the header, data is sorted by alignment, then by name.
 void write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+/// The same, staged among other outputs.
+void write_safetensors(OutputFiles& outputs, const std::string& path, const std::map<std::string, Tensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace tcc

@@ -5,12 +5,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "tcc/codegen/codegen.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
+#include "tcc/support/process.h"
+#include "tcc/support/temporary.h"
 
 extern char** environ;
 
@@ -22,19 +27,45 @@ bool is_program(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-// A private folder that goes with its files.
-struct TemporaryFolder {
-  std::string path;
-  TemporaryFolder() {
-    const char* base = std::getenv("TMPDIR");
-    path = std::string(base && *base ? base : "/tmp") + "/tcc-XXXXXX";
-    if (!mkdtemp(path.data())) throw Error(ExitCode::environment, "unwritable-file", path, "cannot make a temporary folder");
+/// The status of waitpid. The child ends with this process, should a signal end that.
+int run_to_end(const std::string& program, char* const* argv, const posix_spawn_file_actions_t& actions) {
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t defaults;  // ignored here, which a child would inherit
+  sigemptyset(&defaults);
+  sigaddset(&defaults, SIGXFSZ);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  pid_t child = 0;
+  int failed;
+  {
+    const Uninterrupted section;
+    failed = posix_spawn(&child, program.c_str(), &actions, &attributes, argv, environ);
+    if (failed == 0) add_child(child);
   }
-  ~TemporaryFolder() {
-    for (const char* name : {"/in.ptx", "/out.cubin", "/log"}) unlink((path + name).c_str());
-    rmdir(path.c_str());
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0) {
+    throw Error(ExitCode::environment, "failed-tool", program, std::string("can't be started: ") + std::strerror(failed));
   }
-};
+  // Ended, but still there: its id is its own until it is off the list.
+  siginfo_t info;
+  while (waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {}
+  const Uninterrupted section;
+  remove_child(child);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  return status;
+}
+
+/// Whether ptxas found fault with the PTX, which is ours, and did not lack memory, a disk or a library.
+bool refuses_ptx(int status, const std::string& log) {
+  if (!WIFEXITED(status)) return false;
+  for (const char* reason :
+       {"emory allocation failure", "ould not open", "ould not write", "o space left", "annot open", "loading shared libraries"}) {
+    if (log.find(reason) != std::string::npos) return false;
+  }
+  return !log.empty();
+}
 
 }  // namespace
 
@@ -56,7 +87,7 @@ std::string assemble_ptx(const std::string& ptx, const std::string& arch, std::s
   std::string program = find_ptxas();
   if (program.empty()) throw Error(ExitCode::environment, "missing-tool", "", "ptxas is not found", "set TCC_PTXAS to its path");
   TemporaryFolder folder;
-  std::string input = folder.path + "/in.ptx", output = folder.path + "/out.cubin", log = folder.path + "/log";
+  std::string input = folder.file("in.ptx"), output = folder.file("out.cubin"), log = folder.file("log");
   write_file_atomically(input, ptx);
   std::string arch_flag = "-arch=" + arch;
   std::vector<std::string> words{program, "-v", arch_flag, "-O3", input, "-o", output};
@@ -67,15 +98,22 @@ std::string assemble_ptx(const std::string& ptx, const std::string& arch, std::s
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  pid_t child = 0;
-  int failed = posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  int status = 0;
-  if (!failed) {
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  int status;
+  try {
+    status = run_to_end(program, argv.data(), actions);
+  } catch (...) {
+    posix_spawn_file_actions_destroy(&actions);
+    throw;
   }
-  std::string text = failed ? "cannot start it" : read_text_file(log);
-  if (failed || !WIFEXITED(status) || WEXITSTATUS(status) != 0) internal_error("ptxas refuses a kernel for " + arch + ": " + text);
+  posix_spawn_file_actions_destroy(&actions);
+  std::string text = read_text_file(log);
+  if (status != 0 && refuses_ptx(status, text)) internal_error("ptxas refuses a kernel for " + arch + ": " + text);
+  if (status != 0) {
+    const std::string how = WIFSIGNALED(status) ? "was ended by signal " + std::to_string(WTERMSIG(status)) : "failed";
+    throw Error(ExitCode::environment, "failed-tool", program,
+                how + (text.empty() ? "" : ": " + text.substr(0, text.find_last_not_of('\n') + 1)),
+                "-march=ptx does without it: the driver compiles the PTX when the library is loaded");
+  }
   if (report) *report = text;
   return read_text_file(output);
 }

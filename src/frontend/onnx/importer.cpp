@@ -119,7 +119,7 @@ bool Scope::is_faulty(const std::string& name) const {
 Importer::Importer(const ModelFile& file, std::shared_ptr<const pb::ModelProto> model, const ImportOptions& options,
                    Diagnostics& diagnostics)
     : file_(file), model_(std::move(model)), options_(options), known_(options.known), diagnostics_(diagnostics) {
-  source_ = {std::make_shared<ExternalFiles>(file.folder, options.files_read), model_};
+  source_ = {std::make_shared<ExternalFiles>(file.folders, options.files_read), model_};
 }
 
 std::unique_ptr<Graph> Importer::run() {
