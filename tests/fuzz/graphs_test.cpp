@@ -2,6 +2,7 @@
 // guard pages; planned for CUDA and run by the interpreter of kernels.
 //
 //   test_fuzz_graphs --seed=1 --count=1000        prints the seed of what fails; --seed=N --count=1 shows it again
+//   test_fuzz_graphs --device=cuda                compiled for CUDA and run on a device
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "cli/program.h"
 #include "codegen/guarded.h"
 #include "fuzz/wide_graph.h"
+#include "models/exported.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/plan/plan.h"
 #include "tcc/runtime/library.h"
@@ -135,10 +137,19 @@ std::unique_ptr<Graph> joint_of(const Graph& graph, const std::string& folder) {
   }
 }
 
+void check_on_cuda(const Graph& prims, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected, const std::string& path) {
+  driver::Options options;
+  options.cpu = false;
+  driver::compile_prims_to_library(prims.clone(), options, path);
+  runtime::Instance instance(runtime::Library::open(path), {.device = runtime::Device::cuda});
+  compare(instance.run(inputs), expected, prims, "on the CUDA device");
+}
+
 void check(const Graph& prims, uint32_t seed, bool exact, const std::string& folder) {
   const std::vector<Tensor> inputs = inputs_for(prims, seed, exact);
   const std::vector<Tensor> expected = interpret(prims, inputs, true);
   std::snprintf(current, sizeof current, "seed %u: compiling\n", seed);
+  if (test::device() == runtime::Device::cuda) return check_on_cuda(prims, inputs, expected, folder + "/random.so");
   driver::Options options;
   options.cuda = false;
   options.optimization = 1;
@@ -184,14 +195,15 @@ void on_signal(int number) {
 }  // namespace tcc::fuzz
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument.starts_with("--seed=")) tcc::fuzz::first_seed = static_cast<uint32_t>(std::atoll(argument.c_str() + 7));
     else if (argument.starts_with("--count=")) tcc::fuzz::count = std::atoi(argument.c_str() + 8);
     else if (argument == "--print") tcc::fuzz::shows_graphs = true;
-    else return std::fprintf(stderr, "flags are --seed=N, --count=N and --print\n"), 2;
+    else if (argument.starts_with("--device=")) continue;  // run_tests takes it
+    else if (argument.starts_with("--gtest_")) continue;
+    else return std::fprintf(stderr, "flags are --seed=N, --count=N, --device=cuda and --print\n"), 2;
   }
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(number, tcc::fuzz::on_signal);
-  return RUN_ALL_TESTS();
+  return tcc::test::run_tests(argc, argv);
 }
