@@ -2,6 +2,7 @@
 # check.sh [--tidy]: what CI runs: the formatter, then a build in which warnings are errors, then the tests.
 #   --tidy   also clang-tidy, over the files that differ from the main branch's last state on the server; slow, so CI leaves it out
 set -euo pipefail
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then sed -n '2,3p' "$0" | cut -c3-; exit; fi
 cd "$(dirname "$0")/.."
 export CI=${CI:-true}
 

@@ -2,6 +2,7 @@
 # demo.sh [MODEL.onnx]: sets up, builds tcc, compiles a model, runs it on the best device here, and checks the result.
 # Without an argument the model is models/bert_tiny, with the inputs beside it; another model gets random inputs.
 set -euo pipefail
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then sed -n '2,3p' "$0" | cut -c3-; exit; fi
 cd "$(dirname "$0")/.."
 
 model=${1:-models/bert_tiny/dynamo.onnx}

@@ -2,6 +2,7 @@
 # test.sh [dev|release|asan|tsan] [ctest option...]: sets up, builds, and runs the tests that need no GPU and no quiet machine.
 # The others: ctest --test-dir build/dev -L gpu, and -L performance.
 set -euo pipefail
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then sed -n '2,3p' "$0" | cut -c3-; exit; fi
 cd "$(dirname "$0")/.."
 
 kind=dev

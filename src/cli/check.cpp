@@ -4,6 +4,8 @@
 #include "cli/command_line.h"
 #include "driver/emit.h"
 #include "tcc/driver/pipeline.h"
+#include "tcc/frontend/import.h"
+#include "tcc/support/printable.h"
 
 namespace tcc::cli {
 
@@ -11,26 +13,34 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// By domain, several in a line.
+std::string list_of_ops() {
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const KnownOp& op : known_ops()) {
+    const std::string domain = op.domain.empty() ? "ai.onnx" : op.domain;
+    if (rows.empty() || rows.back().first != domain) rows.emplace_back(domain, "");
+    rows.back().second += (rows.back().second.empty() ? "" : " ") + op.name;
+  }
+  return table_text(rows);
+}
+
 /// One object, also for a model that can't be compiled; the exit code says the same.
 int check_to_json(driver::Options options) {
   options.json_diagnostics = true;  // every node of an unknown op
   Json report = {{"model", options.model}, {"supported", true}};
-  const auto add = [&](const std::vector<Diagnostic>& diagnostics) {
-    for (const Diagnostic& diagnostic : diagnostics) report["diagnostics"].push_back(json_of(diagnostic));
-  };
   int exit_code = 0;
   Diagnostics diagnostics;
   try {
     const std::unique_ptr<Graph> prims = driver::check_model(options, diagnostics);
     report["prims"] = prims->body.nodes.size();
-    add(diagnostics.all());
+    report["diagnostics"] = json_of(diagnostics.all());
   } catch (const Error& error) {
     if (error.code() != ExitCode::model) throw;
     report["supported"] = false;
-    add(error.diagnostics());
+    report["diagnostics"] = json_of(error.diagnostics());
     exit_code = static_cast<int>(error.code());
   }
-  driver::write_stdout(report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  driver::write_stdout(report.dump(2, ' ', true, Json::error_handler_t::replace) + "\n");
   return exit_code;
 }
 
@@ -39,12 +49,22 @@ int check_to_json(driver::Options options) {
 int check(const Arguments& arguments) {
   driver::Options options;
   CompileFlags flags(&options);
-  bool json = false;
+  bool json = false, ops = false;
   CLI::App app("Says whether a model can be compiled, and lists all that is in the way: every unknown op with its nodes, every fault.",
                "tcc check");
-  flags.add_to(app);
+  flags.add_to(app, false);
+  app.get_option("model")->required(false);
   app.add_flag("--json", json, "prints one JSON object, with every node of an unknown op")->group("Output");
-  if (!parse(app, arguments)) return 0;
+  app.add_flag("--ops", ops, "lists the ops that can be imported; takes no model")->group("Output");
+  Help help;
+  help.usage = {"check [flags] MODEL", "check --ops"};
+  if (!parse(app, arguments, help)) return 0;
+  if (ops) {
+    driver::write_stdout(list_of_ops());
+    return 0;
+  }
+  if (options.model.empty())
+    throw Error(ExitCode::usage, "invalid-argument", "", "no model is given", "`tcc check --help` lists what it takes");
   flags.apply();
   if (options.from == "loop" || options.from == "kernel") {
     throw Error(ExitCode::usage, "invalid-argument", "", "--from=" + options.from + ": loops and kernels have no nodes to check",
@@ -54,7 +74,7 @@ int check(const Arguments& arguments) {
   Diagnostics diagnostics;
   const std::unique_ptr<Graph> prims = driver::check_model(options, diagnostics);
   print_diagnostics(diagnostics, options);
-  driver::write_stdout(options.model + ": every node is supported, " + std::to_string(prims->body.nodes.size()) + " prims\n");
+  driver::write_stdout(printable(options.model) + ": every node is supported, " + std::to_string(prims->body.nodes.size()) + " prims\n");
   return 0;
 }
 

@@ -1,44 +1,17 @@
 #include "cli/command_line.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
-#include "driver/emit.h"
+#include "tcc/support/suggest.h"
 
 namespace tcc::cli {
 
 namespace {
 
-// Names with a single dash, as compilers have them; CLI11 knows only --long and -s.
-constexpr const char* kSingleDash[] = {"march", "MD", "MF"};
-
-std::string with_double_dash(const std::string& argument) {
-  for (const std::string name : kSingleDash) {
-    if (argument == "-" + name || argument.starts_with("-" + name + "=")) return "-" + argument;
-  }
-  return argument;
-}
-
-std::string with_single_dash(std::string help) {
-  for (const std::string name : kSingleDash) {
-    for (size_t at = 0; (at = help.find("--" + name, at)) != std::string::npos;) help.replace(at, 2, "-");
-  }
-  return help;
-}
-
 [[noreturn]] void usage(const std::string& message, const std::string& help = "") {
   throw Error(ExitCode::usage, "invalid-argument", "", message, help);
-}
-
-void require_one_of(const std::string& flag, const std::string& value, const std::vector<std::string>& choices) {
-  std::string list;
-  for (const std::string& choice : choices) {
-    if (choice == value) return;
-    list += (list.empty() ? "" : ", ") + choice;
-  }
-  usage(flag + "=" + value + ": there is no such choice", "choices are " + list);
 }
 
 /// "800M", "6GiB", "1.5e9": bytes. K, M, G and T count in thousands with B or alone, in 1024 with iB.
@@ -68,107 +41,121 @@ int64_t parse_size(const std::string& flag, const std::string& text) {
   std::abort();  // the checkpoint has thrown
 }
 
-std::string_view severity_name(Diagnostic::Severity severity) {
-  switch (severity) {
-    case Diagnostic::Severity::error: return "error";
-    case Diagnostic::Severity::not_supported: return "not supported yet";
-    case Diagnostic::Severity::internal_error: return "internal error";
-    case Diagnostic::Severity::warning: return "warning";
-    case Diagnostic::Severity::note: return "note";
-    case Diagnostic::Severity::help: return "help";
-  }
-  return "error";
-}
-
-void print_json(const Diagnostic& diagnostic) {
-  std::fprintf(stderr, "%s\n", json_of(diagnostic).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-}
-
 }  // namespace
 
-nlohmann::ordered_json json_of(const Diagnostic& diagnostic) {
-  nlohmann::ordered_json object;
-  object["severity"] = severity_name(diagnostic.severity);
-  if (!diagnostic.kind.empty()) object["kind"] = diagnostic.kind;
-  object["where"] = diagnostic.where;
-  object["message"] = diagnostic.message;
-  if (!diagnostic.snippet.empty()) object["snippet"] = diagnostic.snippet;
-  return object;
-}
-
-bool parse(CLI::App& app, const Arguments& arguments) {
-  std::vector<std::string> reversed;  // the order that CLI11 wants
-  for (auto at = arguments.rbegin(); at != arguments.rend(); ++at) reversed.push_back(with_double_dash(*at));
-  try {
-    app.parse(reversed);
-  } catch (const CLI::CallForHelp&) {
-    driver::write_stdout(with_single_dash(app.help()));
-    return false;
-  } catch (const CLI::ParseError& error) {
-    const std::string name = app.get_name();
-    usage(with_single_dash(error.what()), "`" + name + " --help` lists what it takes");
-  }
-  return true;
+void require_one_of(const std::string& flag, const std::string& value, const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  usage(flag + "=" + value + ": there is no such choice", suggest(value, "choices", choices));
 }
 
 CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::string>& values, const std::string& description) {
   return app.add_option(name, values, description)->allow_extra_args(false);
 }
 
-void CompileFlags::add_to(CLI::App& app) {
+void CompileFlags::add_to(CLI::App& app, bool generates_code) {
   driver::Options& o = *options;
-  app.add_option("model", o.model, "the model, an .onnx file; - reads standard input")->required()->type_name("");
+  app_ = &app;
+  app.get_help_ptr()->group("Common flags");
+  app.add_option("model", o.model, "an .onnx file, or with --from a printed form; - reads standard input")->required()->type_name("");
   const auto group = [](CLI::Option* option, const char* name) { return option->group(name); };
-  group(app.add_option("-x", o.format, "kind of the model, found by content otherwise: onnx, pt2, fx")->type_name("KIND"), "Input");
-  group(add_list(app, "--shapes", o.shapes, "sizes of inputs: x:8x3x224x224,mask:8x77")->type_name("NAME:SIZES,..."), "Input");
-  group(add_list(app, "--bind", o.bind, "makes an input a constant, or gives a symbolic size")->type_name("NAME=FILE|VALUE"), "Input");
+  const char* common = "Common flags";
+  group(add_list(app, "--target", targets, "devices that the library has code for: cuda, cpu (both)")
+            ->delimiter(',')
+            ->type_name("DEVICE,..."),
+        common);
+  group(add_list(app, "--shapes", o.shapes, "sizes of inputs, needed where the model has symbolic ones: x:8x3x224x224,mask:8x77")
+            ->type_name("NAME:SIZES,..."),
+        common);
+  group(add_list(app, "--bind", o.bind,
+                 "gives a symbolic size, or makes an input a constant (a number, true, false, or a .npy, .npz or .pb file): "
+                 "batch=8,training=false")
+            ->type_name("NAME=VALUE,..."),
+        common);
+  group(app.add_option("--mode", mode, "what the library computes: infer, grad: gradients too, train: whole training steps (infer)")
+            ->type_name("MODE"),
+        common);
+  if (generates_code) group(app.add_option("-O", o.optimization, "effort of code generation, 0 to 3 (2)")->type_name("N"), common);
+  group(app.add_flag("-q,--quiet", o.quiet, "no warnings, no progress"), common);
+
+  group(app.add_option("-x", o.format, "kind of the model: onnx (found by content)")->type_name("KIND"), "Input");
   group(app.add_option("--parameters", o.parameters, "values of parameters: what a training saved (safetensors); the rest is the model's")
             ->type_name("FILE"),
         "Input");
-  group(app.add_option("--from", o.from, "the input is printed IR: graph, prims, loop, kernel")->type_name("FORM"), "Input");
+  group(app.add_option("--from", o.from, "the input is what --emit printed: graph, prims, loop, kernel")->type_name("FORM"), "Input");
 
-  group(app.add_option("-O", o.optimization, "effort, 0 to 3 (2)")->type_name("N"), "Code");
-  group(add_list(app, "--target", targets, "devices that the library has code for (cuda,cpu)")->delimiter(',')->type_name("DEVICE,..."),
-        "Code");
-  group(add_list(app, "--march", o.march, "CUDA code: chips for cubins (sm_80, sm_90a), and ptx")->delimiter(',')->type_name("CHIP,..."),
-        "Code");
-  group(add_list(app, "--cpu", o.cpu_levels, "CPU code: x86-64-v3 (the default), x86-64-v4; the best is taken at load")
+  if (generates_code) {
+    group(add_list(app, "--march", o.march,
+                   "CUDA: chips that get code of their own (sm_80, sm_90a), and the word ptx (ptx, and sm_90 where "
+                   "ptxas is found)")
+              ->delimiter(',')
+              ->type_name("CHIP,..."),
+          "Code");
+    group(
+        add_list(app, "--cpu", o.cpu_levels, "CPU: levels x86-64-v3, x86-64-v4; the best that the machine has is taken at load (x86-64-v3)")
             ->delimiter(',')
             ->type_name("LEVEL,..."),
         "Code");
-  group(app.add_option("--mode", mode, "infer, grad: gradients too, train: whole training steps (infer)")->type_name("MODE"), "Code");
-  group(app.add_option("--matmul-precision", matmul_precision, "of f32 products: highest")->type_name("P"), "Code");
-  group(app.add_option("--precision", precision, "of everything else: keep")->type_name("P"), "Code");
+    group(app.add_option("--matmul-precision", matmul_precision, "of f32 products: highest, the only choice so far")->type_name("P"),
+          "Code");
+    group(app.add_option("--precision", precision, "of everything else: keep, the only choice so far")->type_name("P"), "Code");
+  }
 
   const char* training = "Gradients and training";
   group(
       app.add_option("--loss", o.loss, "cross_entropy, nll, mse, l1, huber, bce, output:NAME; options follow a colon: cross_entropy:axis=1")
           ->type_name("LOSS"),
       training);
-  group(add_list(app, "--wrt", o.wrt, "what to differentiate by: globs over inputs and parameters")->delimiter(',')->type_name("GLOB,..."),
+  group(add_list(app, "--wrt", o.wrt, "grad: what to differentiate by, globs over inputs and parameters (what would train)")
+            ->delimiter(',')
+            ->type_name("GLOB,..."),
         training);
-  group(
-      app.add_option("--optimizer", o.optimizer, "sgd, adam, adamw, adagrad; options follow a colon: sgd:momentum=0.9")->type_name("NAME"),
-      training);
+  group(app.add_option("--optimizer", o.optimizer, "train: sgd, adam, adamw, adagrad; options follow a colon: sgd:momentum=0.9,lr=0.1")
+            ->type_name("NAME"),
+        training);
   group(add_list(app, "--train", o.train, "trains these parameters alone")->delimiter(',')->type_name("GLOB,..."), training);
   group(add_list(app, "--freeze", o.freeze, "does not train these parameters")->delimiter(',')->type_name("GLOB,..."), training);
-  group(app.add_option("--batch-norm", batch_norm, "keep, train: batch norms as exported, or in training form (keep)")->type_name("FORM"),
+  group(app.add_option("--batch-norm", batch_norm, "keep: batch norms as exported, train: in training form (keep)")->type_name("FORM"),
         training);
-  group(app.add_option("--clip-norm", o.clip_norm, "bound on the norm of all gradients together")->type_name("X"), training);
-  group(app.add_option("--clip-value", o.clip_value, "bound on each element of a gradient")->type_name("X"), training);
-  group(app.add_option("--accumulate", o.accumulate, "micro-batches whose gradients one update takes (1)")->type_name("K"), training);
-  group(app.add_option("--loss-scale", o.loss_scale, "factor that keeps gradients in the range of f16, or dynamic")->type_name("S"),
+  group(app.add_option("--clip-norm", o.clip_norm, "train: bound on the norm of all gradients together (none)")->type_name("X"), training);
+  group(app.add_option("--clip-value", o.clip_value, "train: bound on each element of a gradient (none)")->type_name("X"), training);
+  group(app.add_option("--accumulate", o.accumulate, "train: micro-batches whose gradients one update takes (1)")->type_name("N"),
         training);
-  group(app.add_option("--remat", remat, "auto, none, full: what is recomputed in place of kept (auto)")->type_name("CHOICE"), training);
-  group(app.add_option("--mem-budget", memory_budget, "bound on the planned peak: 800M, 6GiB")->type_name("SIZE"), training);
+  group(app.add_option("--loss-scale", o.loss_scale, "train: a factor that keeps gradients in the range of f16, or dynamic (1)")
+            ->type_name("S"),
+        training);
+  group(app.add_option("--remat", remat, "auto, none, full: what is computed again in place of kept (auto)")->type_name("CHOICE"),
+        training);
+  group(app.add_option("--mem-budget", memory_budget, "bound on the planned peak: 800M, 6GiB (none)")->type_name("SIZE"), training);
 
   group(app.add_option("-j", o.threads, "threads of the compiler (the cores of this machine)")->type_name("N"), "Manners");
-  group(app.add_flag("-v,--verbose", o.verbose, "say more"), "Manners");
-  group(app.add_flag("-q,--quiet", o.quiet, "no warnings, no progress"), "Manners");
-  group(app.add_option("--progress", progress, "auto, plain, json, off")->type_name("STYLE"), "Manners");
-  group(app.add_flag("--time-report", o.time_report, "how long each stage took"), "Manners");
-  group(app.add_option("--diagnostics", diagnostics, "text, json")->type_name("FORM"), "Manners");
+  group(app.add_option("--progress", progress, "auto, plain, json, off; auto: a line on a terminal, once it takes a second (auto)")
+            ->type_name("STYLE"),
+        "Manners");
+  group(app.add_option("--diagnostics", diagnostics, "messages as text or json (text)")->type_name("FORM"), "Manners");
   group(app.add_flag("--verify-passes", o.verify_passes, "run the verifiers after every stage"), "Manners");
+}
+
+bool CompileFlags::given(const char* flag) const {
+  const CLI::Option* option = app_->get_option_no_throw(flag);
+  return option != nullptr && option->count() > 0;
+}
+
+/// Flags that other flags leave without effect: whoever gives them expects one.
+void CompileFlags::refuse_idle_flags() const {
+  const driver::Options& o = *options;
+  const auto refuse = [&](bool idle, const char* flag, const std::string& beside, const std::string& help) {
+    if (idle && given(flag)) usage(written_name(flag) + " says nothing with " + beside, help);
+  };
+  refuse(!o.cuda, "--march", "--target=cpu", "it goes with --target=cuda; --cpu chooses the levels of the CPU");
+  refuse(!o.cpu, "--cpu", "--target=cuda", "it goes with --target=cpu; -march chooses the chips of CUDA");
+  if (o.from.empty()) return;
+  const std::string from = "--from=" + o.from;
+  refuse(true, "-x", from, "the form of the text is that of --from");
+  if (o.from == "graph") return;
+  refuse(true, "--shapes", from, "sizes are fixed before that form; give it to the model or with --from=graph");
+  refuse(true, "--bind", from, "inputs are fixed before that form; give it to the model or with --from=graph");
+  if (o.from == "prims") return;
+  refuse(o.mode != driver::Mode::infer, "--mode", from, "gradients are taken of a model, or with --from=graph");
 }
 
 void CompileFlags::apply_training() {
@@ -229,27 +216,12 @@ void CompileFlags::apply() {
       (target == "cpu" ? o.cpu : o.cuda) = true;
     }
   }
+  refuse_idle_flags();
 }
 
 runtime::Device parse_device(const std::string& text) {
   require_one_of("--device", text, {"auto", "cpu", "cuda"});
   return text == "cpu" ? runtime::Device::cpu : text == "cuda" ? runtime::Device::cuda : runtime::Device::automatic;
-}
-
-void print_diagnostics(const Diagnostics& diagnostics, const driver::Options& options) {
-  if (options.quiet) return;
-  for (const Diagnostic& diagnostic : diagnostics.all()) {
-    if (options.json_diagnostics) print_json(diagnostic);
-    else std::fprintf(stderr, "%s\n", to_string(diagnostic).c_str());
-  }
-}
-
-void print_error(const Error& error, bool json) {
-  if (!json) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return;
-  }
-  for (const Diagnostic& diagnostic : error.diagnostics()) print_json(diagnostic);
 }
 
 }  // namespace tcc::cli

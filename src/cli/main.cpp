@@ -1,29 +1,52 @@
 // tcc: finds the verb, runs it, and turns what goes wrong into a message and an exit code.
-#include <cstdio>
-#include <cstring>
-#include <map>
 #include <new>
 
 #include "cli/command_line.h"
-#include "driver/emit.h"
 #include "tcc/codegen/codegen.h"
 #include "tcc/support/process.h"
+#include "tcc/support/suggest.h"
+
+namespace tcc::cli {
+
+const std::vector<Verb>& verbs() {
+  static const std::vector<Verb> list = {
+      {"run", run, "run a library on given or random inputs, or train with it"},
+      {"bench", bench, "time a library"},
+      {"verify", verify, "compile a model, run it and compare every output and gradient with the interpreter in f64"},
+      {"check", check, "list everything in a model that is not supported"},
+      {"inspect", inspect, "say what a model, a library, a printed form or a state file holds"},
+      {"explain", explain, "say more about a kind of message, such as unsupported-op"},
+      {"help", help, "the help of tcc or of a verb"}};
+  return list;
+}
+
+std::vector<std::string> verb_names() {
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs()) names.emplace_back(verb.name);
+  return names;
+}
+
+int help(const Arguments& arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") return compile({"--help"});
+  for (const Verb& verb : verbs()) {
+    if (arguments[0] == verb.name && verb.run != help) return verb.run({"--help"});
+  }
+  if (arguments[0] == "help" || arguments[0] == "compile") return compile({"--help"});
+  throw Error(ExitCode::usage, "invalid-argument", "", "there is no verb `" + arguments[0] + "`",
+              suggest(arguments[0], "verbs", verb_names()));
+}
+
+}  // namespace tcc::cli
 
 namespace {
 
-using Verb = int (*)(const tcc::cli::Arguments&);
-
 int dispatch(const tcc::cli::Arguments& arguments) {
-  static const std::map<std::string, Verb> verbs = {
-      {"run", tcc::cli::run}, {"bench", tcc::cli::bench}, {"verify", tcc::cli::verify}, {"check", tcc::cli::check}};
-  if (!arguments.empty()) {
-    if (arguments[0] == "--version") {
-      tcc::driver::write_stdout("tcc " TCC_VERSION "\n");
-      return 0;
-    }
-    const auto verb = verbs.find(arguments[0]);
-    if (verb != verbs.end()) return verb->second({arguments.begin() + 1, arguments.end()});
+  if (arguments.empty()) return tcc::cli::compile(arguments);
+  for (const tcc::cli::Verb& verb : tcc::cli::verbs()) {
+    if (arguments[0] == verb.name) return verb.run({arguments.begin() + 1, arguments.end()});
   }
+  // tcc --help run
+  if ((arguments[0] == "--help" || arguments[0] == "-h") && arguments.size() == 2) return tcc::cli::help({arguments[1]});
   return tcc::cli::compile(arguments);
 }
 

@@ -76,6 +76,9 @@ bool read_flags(const Arguments& arguments, VerifyFlags& flags) {
     refuse("--mode=grad says nothing with --from=" + options.from, "loops have no gradients");
   if (!options.passes.empty() && options.from != "loop")
     refuse("--pass says nothing without --from=loop", "a model is verified as it is compiled");
+  if (no_differences && options.mode != driver::Mode::grad)
+    refuse("--no-finite-differences says nothing with --mode=infer", "it goes with --mode=grad");
+  if (flags.input.random && no_random) refuse("--random says nothing with --no-random", "leave one of them out");
   flags.input.random = !no_random;
   flags.differences = !no_differences && options.mode == driver::Mode::grad;
   flags.verify.device = parse_device(device);

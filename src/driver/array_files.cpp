@@ -10,6 +10,7 @@
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/npy.h"
 #include "tcc/support/random.h"
+#include "tcc/support/suggest.h"
 
 namespace tcc::driver {
 
@@ -41,7 +42,7 @@ std::vector<std::optional<Range>> parse_ranges(const std::vector<ExpectedTensor>
       const size_t equals = text.rfind('=');
       if (equals == std::string::npos) usage("invalid-argument", "", "--range=" + text + ": NAME=LOW:HIGH was expected");
       usage("unknown-input", where, "--range: `" + text.substr(0, equals) + "` is no input of the model",
-            "inputs are " + list_of(expected));
+            suggest(text.substr(0, equals), "inputs", names));
     }
     const size_t i = static_cast<size_t>(std::find(names.begin(), names.end(), named.name) - names.begin());
     const auto low = number_of(std::string_view(named.rest).substr(0, colon));

@@ -8,6 +8,7 @@
 #include "driver/array_files.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
+#include "tcc/support/suggest.h"
 
 namespace tcc::driver {
 
@@ -64,6 +65,36 @@ std::vector<std::string> symbols_of(const Graph& graph) {
   return {symbols.begin(), symbols.end()};
 }
 
+[[noreturn]] void refuse_unknown(const std::string& text, const std::vector<std::string>& names, const std::vector<std::string>& symbols) {
+  if (text.find('=') == std::string::npos)
+    usage("invalid-argument", "--bind: `" + text + "` is no NAME=VALUE", "write --bind batch=8, or --bind mask=mask.npy");
+  const std::string name = text.substr(0, text.rfind('='));
+  std::vector<std::string> both = names;
+  both.insert(both.end(), symbols.begin(), symbols.end());
+  const std::string meant = did_you_mean(name, both);
+  std::string help = suggest("", "inputs", names);
+  if (!symbols.empty()) help += (help.empty() ? "" : "; ") + suggest("", "sizes", symbols);
+  usage("unknown-input", "--bind: `" + name + "` is no input and no size of the model", meant.empty() ? help : meant + " " + help);
+}
+
+/// "batch=2,seq=4" -> two pieces: a comma ends one when a name of the model follows, or when what stands before is a whole value. Names and
+/// files may have commas of their own.
+std::vector<std::string> split_bindings(const std::string& text, const std::vector<std::string>& names) {
+  std::vector<std::string> pieces;
+  size_t begin = 0;
+  for (size_t comma = text.find(','); comma != std::string::npos; comma = text.find(',', comma + 1)) {
+    const std::string piece = text.substr(begin, comma - begin), rest = text.substr(comma + 1);
+    const size_t equals = piece.rfind('=');
+    const std::string value = equals == std::string::npos ? "" : piece.substr(equals + 1);
+    const bool whole = value == "true" || value == "false" || parse_number<double>(value).has_value();
+    if (split_name(rest, names).name.empty() && !(whole && rest.find('=') != std::string::npos)) continue;
+    pieces.push_back(piece);
+    begin = comma + 1;
+  }
+  pieces.push_back(text.substr(begin));
+  return pieces;
+}
+
 }  // namespace
 
 std::map<std::string, Shape> parse_shapes(const std::vector<std::string>& texts) {
@@ -95,15 +126,18 @@ Bindings resolve_bindings(const Graph& signature, const Options& options, Comman
   for (auto& [name, shape] : parse_shapes(options.shapes)) bindings.shapes[name] = shape;
   std::vector<std::string> names;
   for (const Value* input : signature.body.args) names.push_back(input->name);
+  const std::vector<std::string> symbols = symbols_of(signature);
+  std::vector<std::string> both = names;
+  both.insert(both.end(), symbols.begin(), symbols.end());
+  std::vector<std::string> texts;
   for (const std::string& text : options.bind) {
+    for (std::string& piece : split_bindings(text, both)) texts.push_back(std::move(piece));
+  }
+  for (const std::string& text : texts) {
     const NamedText named = split_name(text, names);
     if (named.name.empty()) {
-      const NamedText symbol = split_name(text, symbols_of(signature));
-      if (symbol.name.empty()) {
-        std::string list;
-        for (const std::string& name : names) list += (list.empty() ? "`" : ", `") + name + "`";
-        usage("unknown-input", "--bind: `" + text.substr(0, text.rfind('=')) + "` is no input of the model", "inputs are " + list);
-      }
+      const NamedText symbol = split_name(text, symbols);
+      if (symbol.name.empty()) refuse_unknown(text, names, symbols);
       const auto size = parse_number<int64_t>(symbol.rest);
       if (!size || *size < 0)
         usage("invalid-argument", "--bind: size `" + symbol.name + "` is `" + symbol.rest + "`, a number of 0 or more was expected");

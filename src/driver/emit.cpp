@@ -9,29 +9,31 @@
 
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/safetensors.h"
+#include "tcc/support/suggest.h"
 
 namespace tcc::driver {
 
 namespace {
 
 constexpr auto kKinds = std::to_array<EmitKind>({
-    {"graph", Stage::imported, false},
-    {"joint", Stage::joint, false, true, true, true},
-    {"prims", Stage::prims, false},
-    {"remat", Stage::planned, true, true, true, true},
-    {"forward", Stage::planned, true, true, true, true},
-    {"backward", Stage::planned, true, true, true, true},
-    {"groups", Stage::planned, true},
-    {"loop", Stage::planned, true},
-    {"schedule", Stage::planned, true},
-    {"kernel", Stage::planned, true},
-    {"plan", Stage::planned, true},
-    {"llvm", Stage::planned, true},
-    {"ptx", Stage::planned, true, false, true},
-    {"asm", Stage::planned, true, true, false},
-    {"obj", Stage::planned, true, true, true},
-    {"header", Stage::planned, false},
-    {"manifest", Stage::planned, false},
+    {"graph", Stage::imported, false, true, true, false, "the model as imported"},
+    {"joint", Stage::joint, false, true, true, true, "the model with its gradients (--mode=grad, train)"},
+    {"prims", Stage::prims, false, true, true, false, "primitive operations, after all passes on graphs"},
+    {"remat", Stage::planned, true, true, true, true, "what is kept for the backward half and what is computed again (grad, train)"},
+    {"forward", Stage::planned, true, true, true, true, "the forward half (grad, train)"},
+    {"backward", Stage::planned, true, true, true, true, "the backward half (grad, train)"},
+    {"groups", Stage::planned, true, true, true, false, "units of work: what is fused"},
+    {"loop", Stage::planned, true, true, true, false, "each distinct unit as loops"},
+    {"schedule", Stage::planned, true, true, true, false, "what is done to the loops, a line per kernel"},
+    {"kernel", Stage::planned, true, true, true, false, "the loops after that"},
+    {"plan", Stage::planned, true, true, true, false, "launches and buffers"},
+    {"llvm", Stage::planned, true, true, true, false, "LLVM IR, optimised", "ll", "ll"},
+    {"ptx", Stage::planned, true, false, true, false, "of cuda"},
+    {"asm", Stage::planned, true, true, false, false, "of cpu", "s", "s"},
+    {"obj", Stage::planned, true, true, true, false, "of cpu an ELF object, of cuda a cubin (needs ptxas)", "o", "cubin"},
+    {"header", Stage::planned, false, true, true, false, "C header of the library", "h", "h"},
+    {"manifest", Stage::planned, false, true, true, false, "inputs, outputs, weights, kernels, launches and memory as JSON", "json",
+     "json"},
 });
 
 // What is left to emit when the input is a later form than a model.
@@ -52,9 +54,16 @@ const EmitKind& kind_named(const std::string& name, Mode mode) {
                   "it goes with --mode=grad and --mode=train");
     return kind;
   }
-  std::string names;
-  for (const EmitKind& kind : kKinds) names += (names.empty() ? "" : ", ") + std::string(kind.name);
-  throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + name + ": there is no such product", "products are " + names);
+  std::vector<std::string> names;
+  for (const EmitKind& kind : kKinds) names.emplace_back(kind.name);
+  throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + name + ": there is no such product", suggest(name, "products", names));
+}
+
+/// Editors and tools tell files by their endings.
+std::string ending_of(std::string_view kind, std::string_view target) {
+  const auto row = std::find_if(kKinds.begin(), kKinds.end(), [&](const EmitKind& k) { return k.name == kind; });
+  const std::string_view ending = target == "cuda" ? row->cuda_ending : row->ending;
+  return std::string(ending.empty() ? kind : ending);
 }
 
 bool has(const EmitKind& kind, const TargetChoice& target) {
@@ -77,6 +86,8 @@ bool is_graph(std::string_view kind) {
 }
 
 }  // namespace
+
+std::span<const EmitKind> emit_kinds() { return kKinds; }
 
 std::string stem_of(const std::string& model) {
   if (model == "-") return "model";
@@ -141,7 +152,8 @@ Emitter::Emitter(const Options& options, const std::vector<TargetChoice>& target
       continue;
     }
     if (!options.dump_dir.empty()) product.path = options.dump_dir + "/";
-    product.path += stem_of(options.model) + (product.target.empty() ? "" : "." + product.target) + "." + product.kind;
+    product.path +=
+        stem_of(options.model) + (product.target.empty() ? "" : "." + product.target) + "." + ending_of(product.kind, product.target);
   }
 }
 

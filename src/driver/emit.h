@@ -2,13 +2,14 @@
 //
 //   one product, no path            standard output; of several targets one after the other, each below a comment with its name
 //   --emit=ptx=out.ptx              that file ("-" is standard output); per target out.cuda.ptx, when the product exists for several
-//   several products                the current folder, or --dump-dir: <stem>.<kind>, per target <stem>.<target>.<kind>
+//   several products                the current folder, or --dump-dir: <stem>.<ending>, per target <stem>.<target>.<ending>
 //
 // What goes to standard output is printed as soon as its stage is done. Files are staged and appear together, with the library, when the whole
 // command has succeeded (output_files.h).
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +31,11 @@ struct EmitKind {
   bool per_target;
   bool on_cpu = true, on_cuda = true;
   bool of_gradients = false;  ///< an inference has no such thing
+  std::string_view description;
+  std::string_view ending, cuda_ending;  ///< of its files, where that is not the kind's name; the second: of those of CUDA
 };
+/// In the order in which they are made.
+std::span<const EmitKind> emit_kinds();
 
 class Emitter {
  public:

@@ -82,6 +82,20 @@ void refuse(const std::string& where, const std::vector<std::string>& faults, co
   diagnostics.checkpoint();
 }
 
+/// A text without its weights can't be built; the message names a weight, the remedy is about the file.
+Error with_help_for_weights(const Error& error, const std::string& shown) {
+  std::vector<Diagnostic> all = error.diagnostics();
+  const bool of_weights = std::any_of(all.begin(), all.end(),
+                                      [](const Diagnostic& d) { return d.message.find("among the weights given") != std::string::npos; });
+  if (of_weights) {
+    all.push_back(
+        {Diagnostic::Severity::help, "", shown,
+         "name the file of the weights in a first line `weights \"<file>\"`; --emit-weights=FILE writes it for a graph on standard output",
+         ""});
+  }
+  return Error(error.code(), std::move(all));
+}
+
 }  // namespace
 
 GraphText read_graph(const Options& options, CommandFiles& files) {
@@ -96,14 +110,14 @@ GraphText read_graph(const Options& options, CommandFiles& files) {
   } else {
     try {
       result.graph = parse_graph(text, shown, {});
-    } catch (const Error&) {
-      if (!options.output.empty()) throw;
+    } catch (const Error& error) {
+      if (!options.output.empty()) throw with_help_for_weights(error, shown);
       result.graph = parse_graph(text, shown, {}, true);  // faults other than a missing weight come again
       result.has_weights = false;
     }
   }
   const GraphStage stage = options.from == "prims" ? GraphStage::prims : GraphStage::imported;
-  refuse(shown, verify(*result.graph, stage), "graph");
+  refuse(shown, verify(*result.graph, stage), "graph", text);
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tcc/support/npy.h"
+#include "tcc/support/suggest.h"
 
 namespace tcc::driver {
 
@@ -31,12 +32,6 @@ std::string remedy(const Tensor& tensor, const ExpectedTensor& wanted) {
 
 }  // namespace
 
-std::string list_of(const std::vector<ExpectedTensor>& expected) {
-  std::string text;
-  for (const ExpectedTensor& tensor : expected) text += (text.empty() ? "`" : ", `") + tensor.name + "`";
-  return text;
-}
-
 GivenInputs::GivenInputs(const std::vector<ExpectedTensor>& expected, const std::string& where) : expected_(expected), where_(where) {
   for (const ExpectedTensor& tensor : expected) names_.push_back(tensor.name);
   values_.resize(expected.size());
@@ -63,7 +58,7 @@ bool GivenInputs::give_by_name(const std::string& text, const std::set<std::stri
     const bool several = unknown.find("`, `") != std::string::npos;
     usage("unknown-input", named.rest,
           (several ? "arrays " : "array ") + unknown + (several ? " are no inputs" : " is no input") + " of the model",
-          "inputs are " + list_of(expected_));
+          suggest(several ? "" : unknown.substr(1, unknown.size() - 2), "inputs", names_));
   }
   return true;
 }
@@ -74,7 +69,7 @@ void GivenInputs::give_next(const std::string& path) {
   const bool looks_named = equals != std::string::npos && path.find('/') > equals;
   if (looks_named)
     usage("unknown-input", where_, "`" + path.substr(0, path.rfind('=')) + "` is no input of the model",
-          "inputs are " + list_of(expected_));
+          suggest(path.substr(0, path.rfind('=')), "inputs", names_));
   const auto free = std::find_if(values_.begin(), values_.end(), [](const auto& value) { return !value.has_value(); });
   if (free == values_.end())
     usage("invalid-argument", where_, "`" + path + "` is one input too many, the model has " + std::to_string(names_.size()));

@@ -37,7 +37,4 @@ class GivenInputs {
   std::vector<Diagnostic> misfits_;
 };
 
-/// "`x`, `y`"
-std::string list_of(const std::vector<ExpectedTensor>& expected);
-
 }  // namespace tcc::driver

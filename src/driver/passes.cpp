@@ -8,6 +8,7 @@
 #include "tcc/autograd/autograd.h"
 #include "tcc/autograd/optimizer.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/suggest.h"
 
 namespace tcc::driver {
 
@@ -80,9 +81,9 @@ const Pass* find_pass(std::string_view name) {
 }
 
 [[noreturn]] void unknown_pass(const std::string& flag, const std::string& name) {
-  std::string names;
-  for (const Pass& pass : kPasses) names += (names.empty() ? "" : ", ") + std::string(pass.info.name);
-  throw Error(ExitCode::usage, "unknown-pass", "", flag + ": there is no pass `" + name + "`", "passes are " + names);
+  std::vector<std::string> names;
+  for (const Pass& pass : kPasses) names.emplace_back(pass.info.name);
+  throw Error(ExitCode::usage, "unknown-pass", "", flag + ": there is no pass `" + name + "`", suggest(name, "passes", names));
 }
 
 /// A pass that is asked for by name may come before the types are known. The stages of a graph that was read as text are not.

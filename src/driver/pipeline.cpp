@@ -15,6 +15,7 @@
 #include "driver/units.h"
 #include "tcc/frontend/import.h"
 #include "tcc/support/parallel.h"
+#include "tcc/support/suggest.h"
 
 namespace tcc::driver {
 
@@ -65,10 +66,10 @@ PassState import(Session& session) {
 }
 
 void check_form(const Options& options) {
-  if (options.from.empty() || options.from == "graph" || options.from == "prims" || options.from == "loop" || options.from == "kernel")
-    return;
+  const std::vector<std::string> forms = {"graph", "prims", "loop", "kernel"};
+  if (options.from.empty() || std::find(forms.begin(), forms.end(), options.from) != forms.end()) return;
   throw Error(ExitCode::usage, "invalid-argument", "", "--from=" + options.from + ": there is no such form",
-              "forms that can be read back are graph, prims, loop and kernel");
+              suggest(options.from, "forms that can be read back", forms));
 }
 
 void check_format(const Options& options) {

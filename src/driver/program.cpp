@@ -4,8 +4,10 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "driver/count_operations.h"
 #include "tcc/graph/ranges.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/text.h"
 
 namespace tcc::driver {
 
@@ -186,6 +188,46 @@ link::FunctionDesc describe(const FunctionInterface& function, const LibraryInte
 
 }  // namespace
 
+namespace {
+
+/// The flags that decide what the library computes. Paths and the form of the input are left out: the same model gives the same bytes wherever it
+/// lies, and when it is read back from a printed stage.
+std::string flags_text(const Options& options) {
+  std::string text = "-O" + std::to_string(options.optimization);
+  const auto add = [&](const char* flag, const std::string& value) { text += value.empty() ? "" : std::string(" ") + flag + "=" + value; };
+  const auto add_all = [&](const char* flag, const std::vector<std::string>& values) {
+    for (const std::string& value : values) add(flag, value);
+  };
+  add_all("--shapes", options.shapes);
+  if (options.mode == Mode::infer) return text;
+  add("--mode", options.mode == Mode::grad ? "grad" : "train");
+  add("--loss", options.loss);
+  add("--optimizer", options.optimizer);
+  add_all("--wrt", options.wrt);
+  add_all("--train", options.train);
+  add_all("--freeze", options.freeze);
+  add("--batch-norm", options.train_batch_norms ? "train" : "");
+  add("--clip-norm", options.clip_norm != 0 ? print_float(options.clip_norm) : "");
+  add("--clip-value", options.clip_value != 0 ? print_float(options.clip_value) : "");
+  add("--accumulate", options.accumulate != 1 ? std::to_string(options.accumulate) : "");
+  add("--loss-scale", options.loss_scale);
+  add("--remat", options.remat == Remat::none ? "none" : options.remat == Remat::full ? "full" : "");
+  add("--mem-budget", options.memory_budget > 0 ? std::to_string(options.memory_budget) : "");
+  return text;
+}
+
+std::vector<std::pair<std::string, std::string>> about(const LibraryInterface& library, const Options& options) {
+  std::vector<std::pair<std::string, std::string>> about;
+  std::string flags = flags_text(options);
+  std::replace(flags.begin(), flags.end(), '\n', ' ');
+  about.emplace_back("flags", flags);
+  for (size_t f = 0; f < library.functions.size(); ++f)
+    about.emplace_back("operations." + std::to_string(f), print_float(count_operations(*library.functions[f].graph)));
+  return about;
+}
+
+}  // namespace
+
 link::LinkInput make_link_input(const LibraryInterface& library, std::vector<TargetBuild>& builds, const Options& options) {
   link::LinkInput input;
   input.symbol_prefix = options.symbol_prefix;
@@ -194,6 +236,7 @@ link::LinkInput make_link_input(const LibraryInterface& library, std::vector<Tar
   if (library.state) input.program.state = *library.state;
   input.program.scalars = library.scalars;
   input.program.accumulate = library.accumulate;
+  input.program.about = about(library, options);
   const int64_t packed = packed_bytes(builds);
   for (size_t f = 0; f < library.functions.size(); ++f)
     input.program.functions.push_back(describe(library.functions[f], library, builds.front().plans.at(f), packed));

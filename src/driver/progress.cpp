@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <exception>
 
 #include "tcc/support/text.h"
 
@@ -20,11 +21,24 @@ Progress::Progress(ProgressStyle style) : style_(style) {
   if (style_ == ProgressStyle::automatic && !isatty(STDERR_FILENO)) style_ = ProgressStyle::off;
 }
 
-Progress::~Progress() { clear(); }
+Progress::~Progress() {
+  clear();
+  if (std::uncaught_exceptions() == 0) finish();  // a step that failed is not done
+}
+
+/// Of tools that follow a compilation: a step is over, and how long it took.
+void Progress::finish() {
+  if (style_ != ProgressStyle::json || name_.empty()) return;
+  const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - step_start_;
+  std::fprintf(stderr, "{\"step\": %s, \"parts\": %lld, \"done\": true, \"ms\": %.1f}\n", print_quoted(name_).c_str(),
+               static_cast<long long>(done_), passed.count());
+}
 
 void Progress::step(const std::string& name, int64_t total) {
   const std::lock_guard lock(mutex_);
+  finish();
   name_ = name;
+  step_start_ = std::chrono::steady_clock::now();
   done_ = 0;
   total_ = total;
   if (style_ == ProgressStyle::plain) std::fprintf(stderr, "%s\n", name_.c_str());

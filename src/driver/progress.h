@@ -1,7 +1,8 @@
 // What a long compilation is doing, on stderr.
 //
 // automatic: one line that is rewritten, only on a terminal and only once a second has passed, so that a quick compilation stays silent.
-// plain: a line per step, for logs. json: an object per step, for tools.
+// plain: a line per step, for logs. json, for tools: an object when a step begins, {"step": "import", "parts": 0}, and one when it is over, with
+// "done": true and "ms".
 #pragma once
 
 #include <chrono>
@@ -28,13 +29,14 @@ class Progress {
 
  private:
   void show();
+  void finish();
 
   std::mutex mutex_;
   ProgressStyle style_;
   std::string name_;
   int64_t done_ = 0, total_ = 0;
   bool shown_ = false;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), last_ = start_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), last_ = start_, step_start_ = start_;
 };
 
 }  // namespace tcc::driver

@@ -1,25 +1,24 @@
-// Finds the kind of a model file by its content, never by its name.
-//   onnx         a protobuf message whose first bytes are a field of ModelProto
-//   pt2          a zip archive
-//   JSON         `{` first; a program of torch.export or tcc.fx
+// Finds the kind of a model file by its content, never by its name. Protobuf has no mark of its own: what has no other mark is for the ONNX
+// parser to judge.
 #include "tcc/frontend/import.h"
 
 #include <filesystem>
 
 #include "frontend/onnx/onnx.h"
+#include "frontend/onnx/summary.h"
+#include "tcc/frontend/file_kind.h"
 #include "tcc/support/files.h"
 
 namespace tcc {
+
 namespace {
 
-enum class Kind { onnx, archive, json };
-
-Kind kind_of(std::string_view bytes) {
-  if (bytes.starts_with("PK\x03\x04")) return Kind::archive;
-  const size_t first = bytes.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && bytes[first] == '{') return Kind::json;
-  return Kind::onnx;  // protobuf has no mark of its own: the parser says whether it is a model
-}
+/// The bytes of a model, and what holds them.
+struct Input {
+  onnx::ModelFile file;
+  std::shared_ptr<const MappedFile> mapped;
+  std::string text;
+};
 
 /// Where the model lies: the folder of its path, and when that is a symbolic link, also the folder of the file that it leads to.
 std::vector<std::string> folders_of(const std::string& path) {
@@ -32,36 +31,38 @@ std::vector<std::string> folders_of(const std::string& path) {
   return folders;
 }
 
+std::unique_ptr<Input> open_model(const std::string& path) {
+  auto input = std::make_unique<Input>();
+  onnx::ModelFile& file = input->file;
+  file.name = path == "-" ? "<stdin>" : path;
+  if (path == "-") {
+    input->text = read_stdin();
+    file.bytes = input->text;
+    file.folders = {"."};
+  } else {
+    input->mapped = MappedFile::open(path);
+    file.bytes = input->mapped->text();
+    file.folders = folders_of(path);
+  }
+  if (file.bytes.empty()) throw Error(ExitCode::model, "malformed-file", file.name, "the file is empty, a model was expected");
+  if (const auto kind = foreign_kind(file.bytes)) {
+    if (kind->format == FileFormat::other_model) {
+      Diagnostics diagnostics;
+      diagnostics.not_supported("unsupported-format", file.name, "this is " + kind->what);
+      diagnostics.help(file.name, kind->remedy);
+      diagnostics.checkpoint(ExitCode::model);
+    }
+    throw Error(ExitCode::model, "malformed-file", file.name, "this is " + kind->what, kind->remedy);
+  }
+  return input;
+}
+
 }  // namespace
 
 std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics) {
-  onnx::ModelFile file;
-  file.name = path == "-" ? "<stdin>" : path;
-  std::shared_ptr<const MappedFile> mapped;
-  std::string text;
-  if (path == "-") {
-    text = read_stdin();
-    file.bytes = text;
-    file.folders = {"."};
-  } else {
-    mapped = MappedFile::open(path);
-    file.bytes = mapped->text();
-    file.folders = folders_of(path);
-  }
-  if (file.bytes.empty()) { throw Error(ExitCode::model, "malformed-file", file.name, "the file is empty, a model was expected"); }
-  switch (kind_of(file.bytes)) {
-    case Kind::onnx: return onnx::import(file, options, diagnostics);
-    case Kind::archive:
-      diagnostics.not_supported("unsupported-format", file.name, "this is a torch.export archive (.pt2)");
-      diagnostics.help(file.name, "export the model with torch.onnx.export");
-      break;
-    case Kind::json:
-      diagnostics.not_supported("unsupported-format", file.name, "this is JSON (a torch.export program or tcc.fx)");
-      diagnostics.help(file.name, "export the model with torch.onnx.export");
-      break;
-  }
-  diagnostics.checkpoint(ExitCode::model);
-  internal_error("a model kind without an importer was accepted");
+  return onnx::import(open_model(path)->file, options, diagnostics);
 }
+
+ModelSummary summarize_model(const std::string& path) { return onnx::summarize(open_model(path)->file); }
 
 }  // namespace tcc

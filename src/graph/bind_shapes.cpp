@@ -11,6 +11,7 @@
 
 #include "size_expression.h"
 #include "tcc/graph/passes.h"
+#include "tcc/support/suggest.h"
 
 namespace tcc {
 namespace {
@@ -22,13 +23,13 @@ class ShapeBinder {
   explicit ShapeBinder(Graph& graph) : graph_(graph) {}
 
   Value& input(const std::string& name, const char* flag) {
-    std::string known;
+    std::vector<std::string> known;
     for (Value* value : graph_.body.args) {
       if (value->name == name) return *value;
-      known += (known.empty() ? "`" : ", `") + value->name + "`";
+      known.push_back(value->name);
     }
-    throw Error(ExitCode::usage, "invalid-argument", graph_.file,
-                "no input `" + name + "` to bind with " + flag + ", inputs are " + (known.empty() ? "none" : known));
+    throw Error(ExitCode::usage, "unknown-input", graph_.file, std::string(flag) + ": `" + name + "` is no input of the model",
+                known.empty() ? "the model has no inputs" : suggest(name, "inputs", known));
   }
 
   void bind_symbol(const std::string& symbol, int64_t extent, const std::string& where) {

@@ -45,7 +45,7 @@ class Parser {
     if (lexer_.accept("return")) {
       return_line();
     } else {
-      for (const std::string& name : graph_->output_names) outputs.push_back(value_named(name));
+      for (const std::string& name : graph_->output_names) outputs.push_back(value_named(name, lexer_.peek()));
     }
     lexer_.expect("}");
     if (outputs.size() != output_types.size()) {
@@ -132,25 +132,28 @@ class Parser {
     if (!values_.emplace(name, value).second) lexer_.fail("`" + print_value_name(name) + "` is defined twice");
   }
 
-  Value* value_named(const std::string& name) {
+  /// The token before is the name.
+  Value* value_named(const std::string& name, const Token& token) {
     const auto found = values_.find(name);
-    if (found == values_.end()) lexer_.fail("`" + print_value_name(name) + "` is not defined above");
+    if (found == values_.end()) lexer_.fail_at(token, "`" + print_value_name(name) + "` is not defined above");
     return found->second;
   }
 
-  Value* weight_named(const std::string& name) {
+  Value* weight_named(const std::string& name, const Token& token) {
     if (Value* value = graph_->find_weight(name)) return value;
     const auto found = weights_.find(name);
-    if (found == weights_.end()) lexer_.fail("`" + print_global_name(name) + "` is neither declared nor among the weights given");
+    if (found == weights_.end()) lexer_.fail_at(token, "`" + print_global_name(name) + "` is neither declared nor among the weights given");
     return graph_->add_weight(name, found->second);
   }
 
   void declare_weight() {
+    const Token token = lexer_.peek();
     const std::string name = lexer_.expect_global();
-    if (graph_->find_weight(name) != nullptr) lexer_.fail("`" + print_global_name(name) + "` is declared twice");
+    if (graph_->find_weight(name) != nullptr) lexer_.fail_at(token, "`" + print_global_name(name) + "` is declared twice");
     lexer_.expect(":");
     const Type declared = type();
-    if (!declared.is_static()) lexer_.fail("`" + print_global_name(name) + "` is " + to_string(declared) + ", expected constant extents");
+    if (!declared.is_static())
+      lexer_.fail_at(token, "`" + print_global_name(name) + "` is " + to_string(declared) + ", expected constant extents");
     const bool made = lexer_.accept("made");
     Tensor tensor;
     if (lexer_.accept("=")) {
@@ -158,12 +161,13 @@ class Parser {
     } else if (const auto found = weights_.find(name); found != weights_.end()) {
       tensor = found->second;
       if (const Type given(tensor.dtype(), tensor.shape()); given != declared) {
-        lexer_.fail("`" + print_global_name(name) + "` is declared " + to_string(declared) + ", the weight given is " + to_string(given));
+        lexer_.fail_at(
+            token, "`" + print_global_name(name) + "` is declared " + to_string(declared) + ", the weight given is " + to_string(given));
       }
     } else if (types_only_) {
       tensor = Tensor(declared.dtype, declared.shape());
     } else {
-      lexer_.fail("`" + print_global_name(name) + "` is not among the weights given");
+      lexer_.fail_at(token, "`" + print_global_name(name) + "` is not among the weights given");
     }
     graph_->add_weight(name, std::move(tensor), !made);
   }
@@ -185,7 +189,8 @@ class Parser {
 
   Value* operand() {
     if (lexer_.accept("none")) return nullptr;
-    return lexer_.peek().kind == TokenKind::global ? weight_named(lexer_.expect_global()) : value_named(lexer_.expect_value());
+    const Token token = lexer_.peek();
+    return token.kind == TokenKind::global ? weight_named(lexer_.expect_global(), token) : value_named(lexer_.expect_value(), token);
   }
 
   Value* present_operand() {
@@ -200,7 +205,8 @@ class Parser {
       if (lexer_.accept("state")) {
         lexer_.expect("(");
         list(")", [&] {
-          Weight* weight = weight_named(lexer_.expect_global())->weight;
+          const Token token = lexer_.peek();
+          Weight* weight = weight_named(lexer_.expect_global(), token)->weight;
           lexer_.expect("=");
           graph_->state_updates.push_back({weight, present_operand()});
         });

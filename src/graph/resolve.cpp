@@ -13,6 +13,7 @@
 #include "resolve.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "check_indices.h"
@@ -260,11 +261,26 @@ class Resolver final : public ResolveContext {
   KnownValues known_;
 };
 
+/// A plain name, as --bind takes it; an expression of others or an unnamed size is none.
+bool is_size_name(const std::string& symbol) {
+  return !symbol.empty() && symbol != "?" && symbol.find_first_of(" +-*/%(),") == std::string::npos;
+}
+
 /// One error that lists every size that is not bound.
 bool report_unbound(const Graph& graph, Diagnostics& diagnostics) {
-  std::string list, example;
+  std::string list, example, symbols;
+  std::set<std::string> named;
+  bool all_named = true;
   for (const Value* input : graph.body.args) {
     if (input->type.is_static()) continue;
+    all_named &= input->type.ranked;
+    for (const Dim& dim : input->type.dims) {
+      if (dim.is_constant()) continue;
+      all_named &= is_size_name(dim.symbol);
+      // Of `2*n` the size `n` stands in another input, or can't be named alone.
+      if (is_size_name(dim.symbol) && named.insert(dim.symbol).second)
+        symbols += (symbols.empty() ? "" : ",") + dim.symbol + "=<" + dim.symbol + ">";
+    }
     list += (list.empty() ? "`" : "; `") + input->name + "` ";
     example += (example.empty() ? "" : ",") + input->name + ":";
     if (!input->type.ranked) {
@@ -283,8 +299,9 @@ bool report_unbound(const Graph& graph, Diagnostics& diagnostics) {
     }
   }
   if (list.empty()) return false;
+  if (!all_named) symbols.clear();
   diagnostics.error("unbound-size", graph.file, "sizes of inputs are not bound: " + list);
-  diagnostics.help(graph.file, "give the sizes with --shapes=" + example);
+  diagnostics.help(graph.file, "give the sizes with " + (symbols.empty() ? "" : "--bind " + symbols + " or ") + "--shapes=" + example);
   return true;
 }
 

@@ -224,7 +224,9 @@ std::string write_program(const LinkInput& input, const WeightsLayout& weights) 
   header.version = kVersion;
   header.header_bytes = sizeof(Header);
   header.model_name = writer.text(desc.model_name);
-  header.compiler = writer.text("tcc " TCC_VERSION);
+  std::string compiler = "tcc " TCC_VERSION;
+  for (const auto& [key, value] : desc.about) compiler += "\n" + key + " " + value;
+  header.compiler = writer.text(compiler);
   header.weights_bytes = weights.size_bytes;
   header.weights_hash = weights.hash;
   header.weights_embedded = input.embed_weights || weights.size_bytes == 0;

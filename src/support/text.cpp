@@ -154,10 +154,12 @@ double Lexer::expect_number() {
   return next().floating;
 }
 
-void Lexer::fail(const std::string& message) const {
+void Lexer::fail(const std::string& message) const { fail_at(token_, message); }
+
+void Lexer::fail_at(const Token& token, const std::string& message) const {
   // The line itself, and a caret under the token. Tabs stay tabs in the caret line, so that it stands where it should.
   size_t begin = 0;
-  for (int line = 1; line < token_.line && begin < text_.size(); ++line) {
+  for (int line = 1; line < token.line && begin < text_.size(); ++line) {
     const size_t end = text_.find('\n', begin);
     begin = end == std::string_view::npos ? text_.size() : end + 1;
   }
@@ -168,13 +170,13 @@ void Lexer::fail(const std::string& message) const {
   int column = 1;
   for (char c : line) {
     if ((c & 0xc0) == 0x80) continue;
-    if (column++ >= token_.column) break;
+    if (column++ >= token.column) break;
     snippet += c == '\t' ? '\t' : ' ';
   }
   snippet += '^';
   std::vector<Diagnostic> diagnostics;
   diagnostics.push_back({Diagnostic::Severity::error, "syntax",
-                         file_ + ":" + std::to_string(token_.line) + ":" + std::to_string(token_.column), message,
+                         file_ + ":" + std::to_string(token.line) + ":" + std::to_string(token.column), message,
                          line.empty() ? std::string() : snippet});
   throw Error(ExitCode::model, std::move(diagnostics));
 }

@@ -30,7 +30,7 @@ TEST(Chain, EveryStageGrowsLinearly) {
     folder.write(name + ".graph", chain(nodes));
     const Result result = run_tcc("--from=graph --target=cpu " + name + ".graph -o " + name + ".so --dump-dir=" + name, folder.path());
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    for (const char* kind : {"prims", "cpu.groups", "cpu.loop", "cpu.kernel", "cpu.plan", "cpu.llvm", "cpu.asm", "manifest"}) {
+    for (const char* kind : {"prims", "cpu.groups", "cpu.loop", "cpu.kernel", "cpu.plan", "cpu.ll", "cpu.s", "json"}) {
       const auto size = static_cast<double>(folder.read(name + "/" + name + "." + kind).size());
       (nodes == 500 ? sizes[kind].first : sizes[kind].second) = size;
     }

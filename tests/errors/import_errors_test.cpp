@@ -159,15 +159,52 @@ TEST_F(ImportErrors, DamagedModels) {
   }
 }
 
+// What is no ONNX model is called what it is, and the way to one is named.
 TEST_F(ImportErrors, OtherKinds) {
-  write("net.pt2", std::string("PK\x03\x04") + "rest");
-  expect_error("net.pt2", ExitCode::model,
-               "DIR/net.pt2: error: not supported yet: this is a torch.export archive (.pt2) [unsupported-format]\n"
-               "DIR/net.pt2: help: export the model with torch.onnx.export");
-  write("net.json", "{\"format\":\"tcc.fx\"}");
-  expect_error("net.json", ExitCode::model,
-               "DIR/net.json: error: not supported yet: this is JSON (a torch.export program or tcc.fx) [unsupported-format]\n"
-               "DIR/net.json: help: export the model with torch.onnx.export");
+  const auto zip_of = [](const std::string& name) { return std::string("PK\x03\x04") + std::string(26, '\0') + name + "rest"; };
+  const std::string torch = "export the model: torch.onnx.export(model, args, 'net.onnx', dynamo=True)";
+  struct Case {
+    std::string bytes, what, remedy;
+    bool is_model;
+  };
+  const std::vector<Case> cases = {
+      {zip_of("net/data.pkl"), "what torch.save wrote (.pt, .pth): weights or a pickled module, not a program",
+       "load it into the Python model, then " + torch, true},
+      {zip_of("net/archive_format"), "a torch.export archive (.pt2)", torch, true},
+      {zip_of("net/data.pkl net/constants.pkl"), "a TorchScript archive", "load the Python model and " + torch, true},
+      {zip_of("weights.npy"), "an archive of arrays (.npz)", "pass the model here, arrays with --bind or --input", false},
+      {zip_of("notes.txt"), "a zip archive", "unpack it and pass the .onnx file in it", false},
+      {std::string("\x1c\0\0\0TFL3", 8), "a TensorFlow Lite model (.tflite)",
+       "convert it with tf2onnx: python -m tf2onnx.convert --tflite net.tflite --output net.onnx", true},
+      {"GGUF....", "a GGUF file, weights for llama.cpp", "export the model that it was made from to ONNX", true},
+      {"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras saves models",
+       "convert it with tf2onnx: python -m tf2onnx.convert --keras net.h5 --output net.onnx", true},
+      {"\x1f\x8b\b", "a gzip archive", "unpack it and pass the .onnx file in it", false},
+      {std::string("\xfd") + std::string("7zXZ\0", 5) + "..", "an xz archive", "unpack it and pass the .onnx file in it", false},
+      {std::string("\x02\0\0\0\0\0\0\0{}", 10), "a safetensors file: weights, not a program",
+       "load it into the Python model, then " + torch, false},
+      {"\x80\x02}q\x01.", "a pickle, as torch.save wrote it: weights or a module, not a program",
+       "load it into the Python model, then " + torch, true},
+      {"\x7f"
+       "ELF\x02\x01",
+       "an ELF file: a compiled library or program", "a library that tcc made is run with `tcc run`, timed with `tcc bench`", false},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a git-lfs pointer, not the model itself", "run `git lfs pull`",
+       false},
+      {"<!DOCTYPE html><html>", "a web page", "the download brought a page in place of the model: check its address", false},
+      {"  {\"format\":\"tcc.fx\"}", "JSON (a torch.export program or a configuration)", torch, true},
+      {"// printed\ngraph @g() {}", "a graph that tcc printed", "name its form: --from=graph or --from=prims", false},
+      {"unit (%a: f32[2]) -> () {", "loops that tcc printed", "name their form: --from=loop", false},
+      {"kernel #k0 target sm_80", "kernels that tcc printed", "name their form: --from=kernel", false},
+      {"ir_version: 8\ngraph {", "an ONNX model as text", "write it as bytes: onnx.save(onnx.load('net.txt'), 'net.onnx')", true},
+      {"module @jit {\n", "MLIR text", "pass the .onnx file that it was made from", true},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.what);
+    write("net.bin", c.bytes);
+    expect_error("net.bin", ExitCode::model,
+                 "DIR/net.bin: error: " + std::string(c.is_model ? "not supported yet: " : "") + "this is " + c.what +
+                     (c.is_model ? " [unsupported-format]" : " [malformed-file]") + "\nDIR/net.bin: help: " + c.remedy);
+  }
 }
 
 TEST_F(ImportErrors, UnknownOpsAllAtOnce) {
@@ -175,9 +212,55 @@ TEST_F(ImportErrors, UnknownOpsAllAtOnce) {
   model.import_domain("com.acme", 3);
   model.node("Sparkle", {"y"}, {"a"}, {}, "head/sparkle", "com.acme");
   model.node("NoSuchOp", {"a"}, {"b"});
+  model.node("SofMax", {"b"}, {"c"});
+  model.node("Loop", {"c"}, {"d"}, {}, "steps/0");
+  model.node("Loop", {"d"}, {"e"}, {}, "steps/1");
+  model.node("Loop", {"e"}, {"f"}, {}, "steps/2");
+  model.node("NonZero", {"f"}, {"g"}, {}, "where");
   expect_error(model, ExitCode::model,
                "DIR/net.onnx:head/sparkle: error: not supported yet: op `Sparkle` of domain `com.acme`, opset 3 [unsupported-op]\n"
-               "DIR/net.onnx:NoSuchOp(b): error: not supported yet: op `NoSuchOp` of domain `ai.onnx`, opset 18 [unsupported-op]");
+               "DIR/net.onnx:head/sparkle: help: give the model a function of that name made of ONNX's ops (torch.onnx.export writes "
+               "them), or export "
+               "without the op\n"
+               "DIR/net.onnx:NoSuchOp(b): error: not supported yet: op `NoSuchOp` of domain `ai.onnx`, opset 18 [unsupported-op]\n"
+               "DIR/net.onnx:NoSuchOp(b): help: `tcc check --ops` lists what is known; export the model without the op, or as a function "
+               "of known ops\n"
+               "DIR/net.onnx:SofMax(c): error: not supported yet: op `SofMax` of domain `ai.onnx`, opset 18 [unsupported-op]\n"
+               "DIR/net.onnx:SofMax(c): help: ONNX has no such op, did you mean `Softmax`?\n"
+               "DIR/net.onnx:steps/0: error: not supported yet: op `Loop` of domain `ai.onnx`, opset 18, 3 nodes: `steps/0`, `steps/1`, "
+               "`steps/2` [unsupported-op]\n"
+               "DIR/net.onnx:steps/0: help: a loop whose length is known when exporting is unrolled by torch.export; one that depends on "
+               "data has no "
+               "static form\n"
+               "DIR/net.onnx:where: error: not supported yet: op `NonZero` of domain `ai.onnx`, opset 18 [data-dependent-size]\n"
+               "DIR/net.onnx:where: help: how many elements come out depends on data: compute on all of them with a mask (torch.where), or "
+               "leave this "
+               "to the program around the model");
+}
+
+// The example of docs/diagnostics.md.
+TEST_F(ImportErrors, AttributesThatAreNotLowered) {
+  ModelBuilder model(28);
+  model.input("x", kFloat, {1, 4, 8, 8});
+  model.node("SpaceToDepth", {"x"}, {"y"}, {onnx::int_attribute("blocksize", 2), onnx::text_attribute("mode", "CRD")},
+             "upscale/SpaceToDepth");
+  model.output("y", kFloat);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:upscale/SpaceToDepth: error: not supported yet: `mode` is `CRD`, lowered is DCR [unsupported-attribute]\n"
+               "  %y = SpaceToDepth(%x: f32[1, 4, 8, 8])\n"
+               "DIR/net.onnx:upscale/SpaceToDepth: help: export the model without the attribute, or with a value that the message names");
+}
+
+// A name can't begin a line or move the cursor.
+TEST_F(ImportErrors, NamesOfTheModelAreEscaped) {
+  ModelBuilder model;
+  model.input("x", kFloat, {2});
+  model.node("Relu", {"\x1b[2Jnet.onnx: error: forged\r\nline"}, {"y\u202e"}, {}, "a\nb");
+  model.output("y\u202e", kFloat);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:a\\nb: error: operand `\\x1b[2Jnet.onnx: error: forged\\r\\nline` is made by no node, input or initializer "
+               "[malformed-file]\n"
+               "  %y\\u202e = Relu(%\\x1b[2Jnet.onnx: error: forged\\r\\nline)");
 }
 
 /// A model whose twelve nodes `n0` to `n11` are of one unknown op; `n3` reads what `n2` makes, and a Relu reads `n11`.
@@ -195,7 +278,8 @@ TEST_F(ImportErrors, AnUnknownOpIsSaidOnce) {
   expect_error(
       model_of_one_unknown_op(), ExitCode::model,
       "DIR/net.onnx:n0: error: not supported yet: op `NoSuchOp` of domain `ai.onnx`, opset 18, 12 nodes: `n0`, `n1`, `n2` and 9 more "
-      "[unsupported-op]");
+      "[unsupported-op]\n"
+      "DIR/net.onnx:n0: help: `tcc check --ops` lists what is known; export the model without the op, or as a function of known ops");
 }
 
 TEST_F(ImportErrors, ProgramsGetEveryNodeOfAnUnknownOp) {
@@ -207,9 +291,9 @@ TEST_F(ImportErrors, ProgramsGetEveryNodeOfAnUnknownOp) {
     import_model(path(), options, diagnostics);
     FAIL();
   } catch (const Error& error) {
-    ASSERT_EQ(error.diagnostics().size(), 12U);
-    EXPECT_EQ(error.diagnostics()[11].where, path() + ":n11");
-    EXPECT_EQ(error.diagnostics()[11].message, "op `NoSuchOp` of domain `ai.onnx`, opset 18");
+    ASSERT_EQ(error.diagnostics().size(), 13U);  // the remedy stands behind the first
+    EXPECT_EQ(error.diagnostics()[12].where, path() + ":n11");
+    EXPECT_EQ(error.diagnostics()[12].message, "op `NoSuchOp` of domain `ai.onnx`, opset 18");
   }
 }
 
@@ -232,16 +316,19 @@ ModelBuilder branch_of(const std::vector<pb::NodeProto>& nodes) {
 
 // What depends on a fault brings no message of its own, neither inside the branch nor behind it.
 TEST_F(ImportErrors, FaultsInABranchBringNoOthers) {
-  expect_error(branch_of({onnx::make_node("NoSuchOp", {"x"}, {"a"}, {}, "first"), onnx::make_node("NoSuchOp", {"a"}, {"b"}, {}, "second"),
-                          onnx::make_node("NoSuchOp", {"x"}, {"c"}, {}, "third"), onnx::make_node("Add", {"b", "c"}, {"t"}, {}, "sum")}),
-               ExitCode::model,
-               "DIR/net.onnx:first: error: not supported yet: op `NoSuchOp` of domain `ai.onnx`, opset 18, 2 nodes: `first`, `third` "
-               "[unsupported-op]");
+  expect_error(
+      branch_of({onnx::make_node("NoSuchOp", {"x"}, {"a"}, {}, "first"), onnx::make_node("NoSuchOp", {"a"}, {"b"}, {}, "second"),
+                 onnx::make_node("NoSuchOp", {"x"}, {"c"}, {}, "third"), onnx::make_node("Add", {"b", "c"}, {"t"}, {}, "sum")}),
+      ExitCode::model,
+      "DIR/net.onnx:first: error: not supported yet: op `NoSuchOp` of domain `ai.onnx`, opset 18, 2 nodes: `first`, `third` "
+      "[unsupported-op]\n"
+      "DIR/net.onnx:first: help: `tcc check --ops` lists what is known; export the model without the op, or as a function of known ops");
   expect_error(branch_of({onnx::make_node("Softmax", {"x"}, {"a"}, {onnx::int_attribute("sharpness", 1)}, "first"),
                           onnx::make_node("Relu", {"a"}, {"t"}, {}, "second")}),
                ExitCode::model,
                "DIR/net.onnx:first: error: not supported yet: `sharpness` is no attribute of Softmax in opset 18 [unsupported-attribute]\n"
-               "  %a = Softmax(%x: f32[2, 3])");
+               "  %a = Softmax(%x: f32[2, 3])\n"
+               "DIR/net.onnx:first: help: export the model without the attribute, or with a value that the message names");
   expect_error(branch_of({onnx::make_node("Relu", {"x"}, {"a"}, {}, "first")}), ExitCode::model,
                "DIR/net.onnx:if: error: output `t` of a subgraph is made by no node, input or initializer [malformed-file]\n"
                "  %made = If(@yes: bool[])");
@@ -309,6 +396,7 @@ TEST_F(ImportErrors, UnknownAttributeAndName) {
   expect_error(model, ExitCode::model,
                "DIR/net.onnx:act: error: not supported yet: `slope` is no attribute of Relu in opset 18 [unsupported-attribute]\n"
                "  %a = Relu(%x: f32[2])\n"
+               "DIR/net.onnx:act: help: export the model without the attribute, or with a value that the message names\n"
                "DIR/net.onnx:neg: error: operand `nowhere` is made by no node, input or initializer [malformed-file]\n"
                "  %b = Neg(%nowhere)\n"
                "DIR/net.onnx:sm: error: attribute `axis` is a float, an integer was expected [malformed-file]\n"
@@ -443,7 +531,9 @@ TEST_F(ImportErrors, BranchOnData) {
   expect_error(model, ExitCode::model,
                "DIR/net.onnx:choice: error: not supported yet: the condition of this If depends on the inputs of the model "
                "[unsupported-control-flow]\n"
-               "  %y = If(%c: bool[])");
+               "  %y = If(%c: bool[])\n"
+               "DIR/net.onnx:choice: help: compute both sides and choose between them with torch.where, or fix the condition with "
+               "--bind=NAME=VALUE");
 }
 
 TEST_F(ImportErrors, RandomOpsAndDerivatives) {

@@ -32,6 +32,14 @@ inline pb::AttributeProto float_attribute(const std::string& name, float value) 
   return attribute;
 }
 
+inline pb::AttributeProto text_attribute(const std::string& name, const std::string& value) {
+  pb::AttributeProto attribute;
+  attribute.set_name(name);
+  attribute.set_type(pb::AttributeProto::STRING);
+  attribute.set_s(value);
+  return attribute;
+}
+
 inline pb::AttributeProto ints_attribute(const std::string& name, std::initializer_list<int64_t> values) {
   pb::AttributeProto attribute;
   attribute.set_name(name);

@@ -48,7 +48,7 @@ TEST(BindShapes, AnInputBecomesAConstant) {
 TEST(BindShapes, Refusals) {
   const char* text = "graph @g(%x: f32[n, 3], %y: f32[n]) -> (%o: f32[n]) { return %y }";
   EXPECT_EQ(message_of(*parse(text), {.shapes = {{"z", {1}}}}, ExitCode::usage),
-            "net.onnx: error: no input `z` to bind with --shapes, inputs are `x`, `y` [invalid-argument]");
+            "net.onnx: error: --shapes: `z` is no input of the model [unknown-input]\nnet.onnx: help: inputs are `x`, `y`");
   EXPECT_EQ(message_of(*parse(text), {.shapes = {{"x", {2, 4}}}}, ExitCode::model),
             "net.onnx:x: error: axis 1 is given as 4, the model declares f32[n, 3] [type-error]");
   EXPECT_EQ(message_of(*parse(text), {.shapes = {{"x", {2}}}}, ExitCode::model),

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <regex>
 #include <set>
 
 #include "scratch.h"
@@ -47,32 +49,35 @@ TEST(Diagnostics, KindsAreSortedAndUnique) {
 }
 
 /// The kinds in a source text: the quoted word that follows one of the ways to report a fault.
-std::set<std::string> kinds_in(std::string_view text) {
+std::set<std::string> kinds_in(const std::string& text) {
+  static const std::regex call(
+      R"re((?:\.error|\.not_supported|\.warning|refuse|usage|fail|RuleError|ExitCode::\w+,|Severity::\w+,|case TCC_\w+: return)[({]?\s*"([a-z0-9-]+)")re");
   std::set<std::string> kinds;
-  for (const std::string_view call :
-       {".error(\"", ".not_supported(\"", ".warning(\"", ".refuse(\"", "RuleError{\"", "ExitCode::model, \"", "ExitCode::usage, \"",
-        "ExitCode::environment, \"", "ExitCode::verification, \"", "ExitCode::internal, \""}) {
-    for (size_t at = text.find(call); at != std::string_view::npos; at = text.find(call, at + 1)) {
-      const std::string_view rest = text.substr(at + call.size());
-      const std::string_view kind = rest.substr(0, rest.find('"'));
-      // A line that only looks alike, such as the name of a file, is not in kebab-case.
-      if (!kind.empty() && kind.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos) kinds.emplace(kind);
-    }
-  }
+  for (std::sregex_iterator match(text.begin(), text.end(), call), end; match != end; ++match) kinds.insert((*match)[1]);
   return kinds;
 }
 
-TEST(Diagnostics, EveryKindInTheSourcesIsARow) {
-  const std::string source_dir = TCC_SOURCE_DIR;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(source_dir + "/src")) {
+std::string all_sources() {
+  std::string text;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(std::string(TCC_SOURCE_DIR) + "/src")) {
     const std::string path = entry.path();
-    if (!path.ends_with(".cpp") && !path.ends_with(".h")) continue;
-    for (const std::string& kind : kinds_in(read_text_file(path))) {
-      const auto kinds = diagnostic_kinds();
-      EXPECT_TRUE(std::any_of(kinds.begin(), kinds.end(), [&](const auto& row) { return row.name == kind; }))
-          << path << ": add a row `" << kind << "` to src/support/diagnostics.def";
-    }
+    if (path.ends_with(".cpp") || path.ends_with(".h")) text += read_text_file(path);
   }
+  return text;
+}
+
+// The list of kinds is the list of what can be printed, and of what docs/diagnostics.md (and so `tcc explain`) has a section on.
+TEST(Diagnostics, KindsAreThoseOfTheSourcesAndThoseOfThePage) {
+  std::set<std::string> rows, sections;
+  for (const DiagnosticKind& kind : diagnostic_kinds()) rows.emplace(kind.name);
+  const std::string sources = all_sources(), page = read_text_file(std::string(TCC_SOURCE_DIR) + "/docs/diagnostics.md");
+  const std::set<std::string> used = kinds_in(sources);
+  EXPECT_GT(used.size(), 20U);
+  for (const std::string& kind : used) EXPECT_TRUE(rows.contains(kind)) << "add a row `" << kind << "` to src/support/diagnostics.def";
+  for (const std::string& row : rows) EXPECT_NE(sources.find('"' + row + '"'), std::string::npos) << row << " is never reported";
+  for (size_t at = page.find("\n## "); at != std::string::npos; at = page.find("\n## ", at + 1))
+    sections.insert(page.substr(at + 4, page.find('\n', at + 1) - at - 4));
+  EXPECT_EQ(rows, sections);
 }
 
 }  // namespace

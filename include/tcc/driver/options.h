@@ -63,7 +63,7 @@ struct Options {
   bool dependencies = false;    ///< -MD
   std::string dependency_file;  ///< -MF
   int threads = 0;              ///< -j; 0: the cores of this machine
-  bool verbose = false, quiet = false;
+  bool quiet = false;
   ProgressStyle progress = ProgressStyle::automatic;
   bool time_report = false;
   bool json_diagnostics = false;

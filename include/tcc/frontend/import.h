@@ -18,6 +18,9 @@
 
 namespace tcc {
 
+/// The ONNX operator sets whose models are read.
+inline constexpr int kOldestOpset = 6, kNewestOpset = 28;
+
 struct ImportOptions {
   /// What is already known of the inputs. The importer never changes the signature (that is bind_shapes); it only uses this where the model
   /// must be decided while it is read: the condition of an If, the training flag of a Dropout.
@@ -36,5 +39,13 @@ struct ImportOptions {
 /// Warnings go to `diagnostics`. Throws Error: `environment` for a file that can't be read, `model` for everything wrong in the model;
 /// all unknown ops, then all faulty nodes, are reported together; what depends on a faulty node is passed over.
 std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics);
+
+/// An op that models may have, of the versions that its domain has in kOldestOpset to kNewestOpset.
+struct KnownOp {
+  std::string domain;  ///< empty: ONNX's own
+  std::string name;
+};
+/// Sorted by domain and name.
+std::vector<KnownOp> known_ops();
 
 }  // namespace tcc

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tcc/graph/state.h"
@@ -109,13 +110,14 @@ struct TargetDesc {
 
 /// All that the launcher and the manifest know of a model.
 struct ProgramDesc {
-  std::string model_name;               ///< of the graph
-  std::vector<FunctionDesc> functions;  ///< at least one; the first is what api->run runs
-  std::vector<TensorDesc> weights;      ///< what never changes, constants too; bytes in LinkInput::weights, same order
-  std::vector<TargetDesc> targets;      ///< at most one of each kind, at least one
-  StateLayout state;                    ///< what an instance keeps between calls; first contents included
-  std::vector<ScalarDesc> scalars;      ///< such as `lr`
-  int accumulate = 1;                   ///< micro-batches of a step; above 1 there is a function `accumulate`
+  std::string model_name;                                  ///< of the graph
+  std::vector<FunctionDesc> functions;                     ///< at least one; the first is what api->run runs
+  std::vector<TensorDesc> weights;                         ///< what never changes, constants too; bytes in LinkInput::weights, same order
+  std::vector<TargetDesc> targets;                         ///< at most one of each kind, at least one
+  StateLayout state;                                       ///< what an instance keeps between calls; first contents included
+  std::vector<ScalarDesc> scalars;                         ///< such as `lr`
+  int accumulate = 1;                                      ///< micro-batches of a step; above 1 there is a function `accumulate`
+  std::vector<std::pair<std::string, std::string>> about;  ///< for who looks at the library: keys are words, values are lines
 };
 
 /// The symbol that a CPU object must define for kernel `name` at `level`: "tcc_v3_<name>" with characters outside [A-Za-z0-9_] escaped.

@@ -40,6 +40,8 @@ class Lexer {
   int64_t expect_integer();
   double expect_number();  ///< also inf, -inf, nan, and bits as 0x... for NaN payloads: 8 digits f32, 16 f64
   [[noreturn]] void fail(const std::string& message) const;  ///< Error(model, "syntax", "file:line:column", message), with the line
+  /// The same at a token that was taken before.
+  [[noreturn]] void fail_at(const Token& token, const std::string& message) const;
   int line() const { return token_.line; }
 
  private:

@@ -3,13 +3,18 @@
 
 #include <map>
 
+#include "tcc/frontend/import.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::onnx {
 
-const Handler* find_handler(std::string_view domain, std::string_view op) {
-  static const auto table = [] {
-    std::map<std::pair<std::string_view, std::string_view>, const Handler*> all;
+namespace {
+
+using Table = std::map<std::pair<std::string_view, std::string_view>, const Handler*>;
+
+const Table& table() {
+  static const Table table = [] {
+    Table all;
     for (const auto family :
          {activation_handlers(), attention_handlers(),   constant_handlers(), contraction_handlers(), contrib_handlers(),
           control_handlers(),    convolution_handlers(), index_handlers(),    loss_handlers(),        norm_handlers(),
@@ -23,8 +28,30 @@ const Handler* find_handler(std::string_view domain, std::string_view op) {
     }
     return all;
   }();
-  const auto found = table.find({domain, op});
-  return found == table.end() ? nullptr : found->second;
+  return table;
+}
+
+}  // namespace
+
+const Handler* find_handler(std::string_view domain, std::string_view op) {
+  const auto found = table().find({domain, op});
+  return found == table().end() ? nullptr : found->second;
+}
+
+std::vector<const Handler*> all_handlers() {
+  std::vector<const Handler*> all;
+  for (const auto& [name, handler] : table()) all.push_back(handler);
+  return all;
 }
 
 }  // namespace tcc::onnx
+
+namespace tcc {
+
+std::vector<KnownOp> known_ops() {
+  std::vector<KnownOp> ops;
+  for (const onnx::Handler* handler : onnx::all_handlers()) ops.push_back({std::string(handler->domain), std::string(handler->op)});
+  return ops;
+}
+
+}  // namespace tcc

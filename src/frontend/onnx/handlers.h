@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "frontend/onnx/context.h"
 
@@ -28,5 +29,8 @@ std::span<const Handler> shape_handlers();
 std::span<const Handler> structure_handlers();
 std::span<const Handler> training_handlers();
 std::span<const Handler> window_handlers();
+
+/// All of them, sorted by domain and op.
+std::vector<const Handler*> all_handlers();
 
 }  // namespace tcc::onnx

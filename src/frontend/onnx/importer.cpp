@@ -13,11 +13,11 @@
 #include "frontend/onnx/inlining.h"
 #include "frontend/onnx/order.h"
 #include "frontend/onnx/parse.h"
+#include "tcc/frontend/import.h"
+#include "tcc/support/printable.h"
 
 namespace tcc::onnx {
 namespace {
-
-constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
 
 /// Whether opsets 1 to 5 have the op in the form that opset 6 has: a model of those alone is read, too.
 bool is_same_since_opset_1(const std::string& op) {
@@ -96,6 +96,9 @@ std::string help_for(const std::string& kind, const std::string& message) {
   if (kind == "type-error" && is_about_dtypes(message))
     return "ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew";
   if (kind == "unknown-value") return "give the input behind it a value with --bind=NAME=VALUE, or export the model with it as a constant";
+  if (kind == "unsupported-control-flow")
+    return "compute both sides and choose between them with torch.where, or fix the condition with --bind=NAME=VALUE";
+  if (kind == "unsupported-attribute") return "export the model without the attribute, or with a value that the message names";
   if (kind == "cyclic-graph") return "no order of these nodes exists: export the model anew";
   return "";
 }
@@ -189,8 +192,7 @@ void Importer::check_ops(const Nodes& nodes, const Scope& scope, std::set<const 
     const auto opset = scope.opsets.find(domain);
     const std::string version = opset == scope.opsets.end() ? "none imported" : std::to_string(opset->second);
     if (find_handler(domain, node.op_type()) == nullptr) {
-      missing_ops_.add("op `" + node.op_type() + "` of domain `" + domain_text(domain) + "`, opset " + version, where(scope, node),
-                       scope.prefix + name_of_node(node));
+      missing_ops_.add(domain, node.op_type(), version, where(scope, node), scope.prefix + name_of_node(node));
     } else if (opset == scope.opsets.end()) {
       diagnostics_.error("malformed-file", where(scope, node),
                          "op `" + node.op_type() + "` is of domain `" + domain_text(domain) + "`, which the model does not import");
@@ -326,8 +328,7 @@ void Importer::import_node(const pb::NodeProto& node, Scope& scope) {
   // Only subgraphs come here unchecked: a branch that is not taken may hold anything.
   if (handler == nullptr || opset == scope.opsets.end()) {
     const std::string version = opset == scope.opsets.end() ? "none imported" : std::to_string(opset->second);
-    missing_ops_.add("op `" + node.op_type() + "` of domain `" + domain_text(domain) + "`, opset " + version, where(scope, node),
-                     scope.prefix + name_of_node(node));
+    missing_ops_.add(domain, node.op_type(), version, where(scope, node), scope.prefix + name_of_node(node));
     throw Poisoned();
   }
   const int first_new = graph_->num_values();
@@ -518,7 +519,7 @@ std::string Importer::snippet(const Scope& scope, const pb::NodeProto& node) con
     text += (value != nullptr && value->weight != nullptr ? "@" : "%") + node.input(i);
     if (value != nullptr) text += ": " + to_string(value->type);
   }
-  return text + ")";
+  return printable(text + ")");
 }
 
 void Importer::report(const RuleError& error, const std::string& where, const std::string& snippet) {

@@ -11,13 +11,13 @@ namespace tcc::onnx {
 class MissingOps {
  public:
   /// `where` is the node's place for a message, `node` its name.
-  void add(const std::string& op, const std::string& where, const std::string& node);
+  void add(const std::string& domain, const std::string& op, const std::string& opset, const std::string& where, const std::string& node);
   /// Says all of them, in the order of their first nodes, and forgets them.
   void report(Diagnostics& diagnostics, bool every_node);
 
  private:
   struct Op {
-    std::string text;
+    std::string text, kind, remedy;
     std::vector<std::string> places, nodes;
   };
   std::vector<Op> ops_;

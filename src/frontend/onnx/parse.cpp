@@ -15,15 +15,9 @@ namespace {
   throw Error(ExitCode::model, "malformed-file", file.name, message, "pass an .onnx file; if it was downloaded, check that it is complete");
 }
 
-/// A file kept by git-lfs is a short text that points to the real one: worth a message of its own, as this is how most models are stored.
-bool is_lfs_pointer(std::string_view bytes) { return bytes.starts_with("version https://git-lfs"); }
-
 }  // namespace
 
 std::shared_ptr<const pb::ModelProto> parse_model(const ModelFile& file) {
-  if (is_lfs_pointer(file.bytes)) {
-    throw Error(ExitCode::model, "malformed-file", file.name, "this is a git-lfs pointer, not the model itself", "run `git lfs pull`");
-  }
   if (file.bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
     malformed(file, "the file has " + std::to_string(file.bytes.size()) +
                         " bytes, an ONNX file has less than 2 GiB (larger weights are external data)");
