@@ -264,7 +264,8 @@ class Scheduled : public Verifier {
     if (dim.bind == Bind::tile) tiles_.insert(dim.var.get());
   }
 
-  void on_access(const BufferRef& buffer, const std::vector<Index>& indices, bool) override {
+  void on_access(const BufferRef& buffer, const std::vector<Index>& indices, bool write) override {
+    if (write) check_own(*buffer, indices);
     if (buffer->tile) {
       for (const Index& index : indices) {
         std::vector<VarRef> vars;
@@ -277,6 +278,25 @@ class Scheduled : public Verifier {
     }
     for (int axis : buffer->distributed) {
       if (static_cast<size_t>(axis) < indices.size()) check_distributed(*buffer, axis, indices[static_cast<size_t>(axis)]);
+    }
+  }
+
+  /// What each thread or item has for itself is filled by each of them as a whole, but for the axes that are spread over threads.
+  void check_own(const Buffer& buffer, const std::vector<Index>& indices) {
+    if ((buffer.space != Space::registers && buffer.space != Space::scratch) || buffer.tile) return;
+    for (const Around& a : around()) {
+      const auto* dims = dims_of(*a.stmt);
+      for (size_t d = 0; dims && d < dims->size() && a.buffers_before.count(&buffer); ++d) {
+        const Dim& dim = (*dims)[d];
+        if (!digits_.count(dim.var.get()) || dim.var->extent <= 1) continue;
+        for (size_t axis = 0; axis < indices.size(); ++axis) {
+          const bool spread =
+              std::find(buffer.distributed.begin(), buffer.distributed.end(), static_cast<int>(axis)) != buffer.distributed.end();
+          if (!spread && indices[axis].uses(dim.var.get()))
+            fault("%" + buffer.name + " is not shared, each would fill a part of its own along %" + dim.var->name + ", bound to " +
+                  std::string(name_of(dim.bind)));
+        }
+      }
     }
   }
 

@@ -164,6 +164,10 @@ TEST(VerifyKernel, WhatTheEmittersCanNotDo) {
   expect_fault(cuda("alloc %d: f32[4] registers distributed(0) map %i in 4 bind(lane), %e in 8 bind(lane) { store 0.0, %d[%i] } "
                     "map %j in 4 bind(lane) { store load %d[%j], %y[0, %j] }"),
                "is held by other threads than where it is named before");
+  expect_fault(cpu("alloc %b: f32[4] registers map %i in 4 bind(threads) { store 0.0, %b[%i] } map %j in 4 bind(serial) { store load "
+                   "%b[%j], %t[%j] }",
+                   4),
+               "%b is not shared, each would fill a part of its own along %i, bound to threads");
   expect_fault(cuda("alloc %s: f16[64, 64] strides(65, 1) shared copy %h[0, 0] -> %s[0, 0] extents(64, 64) bytes 16 barrier"),
                "%s is not aligned so far");
   expect_fault(cuda("alloc %s: f16[64, 64] shared copy %h[0, 1] -> %s[0, 0] extents(64, 32) bytes 16 barrier"), "%h is not aligned so far");
