@@ -29,11 +29,11 @@ class Arguments {
     if (!word) refuse("argument " + std::to_string(argument ? position_ : position_ + 1) + " must name " + what);
     return *word;
   }
-  int64_t number(const char* what) {
+  int64_t number(const char* what, int64_t most = kMost) {
     const Argument* argument = next();
     const auto* value = argument ? std::get_if<int64_t>(&argument->value) : nullptr;
     if (!value) refuse("argument " + std::to_string(argument ? position_ : position_ + 1) + " must be " + what);
-    return within(*value, 1, what);
+    return within(*value, 1, what, most);
   }
   /// The rest of the names that stand without a key.
   std::vector<std::string> names() {
@@ -53,7 +53,7 @@ class Arguments {
     if (!argument) return otherwise;
     const auto* value = std::get_if<int64_t>(&argument->value);
     if (!value) refuse("`" + std::string(key) + "` must be a number");
-    return within(*value, low, "`" + std::string(key) + "`");
+    return within(*value, low, "`" + std::string(key) + "`", kMost);
   }
   /// A word of a list.
   template <class Value>
@@ -85,9 +85,9 @@ class Arguments {
     }
     return found;
   }
-  int64_t within(int64_t value, int64_t low, const std::string& what) const {
-    if (value < low || value > kMost)
-      refuse(what + " is " + std::to_string(value) + ", expected " + std::to_string(low) + " or more, up to " + std::to_string(kMost));
+  int64_t within(int64_t value, int64_t low, const std::string& what, int64_t most) const {
+    if (value < low || value > most)
+      refuse(what + " is " + std::to_string(value) + ", expected " + std::to_string(low) + " or more, up to " + std::to_string(most));
     return value;
   }
 
@@ -132,7 +132,7 @@ constexpr std::array kPrimitives = {
     Row{"split", "split(LOOP, FACTOR, tail=mask|peel|pad)",
         [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");
-          const int64_t factor = a.number("the factor");
+          const int64_t factor = a.number("the factor", loop::kMostIterations);  // of a loop that long
           const std::string tail = a.word("tail", "mask");
           if (tail != "mask" && tail != "peel" && tail != "pad") a.refuse("`tail` is `" + tail + "`");
           Unit result = loop::split(unit, dim, factor, tail == "pad");
