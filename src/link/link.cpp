@@ -10,6 +10,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <mutex>
 
@@ -137,6 +138,12 @@ void run_lld(const std::vector<std::string>& arguments, const std::vector<Memory
   const std::lock_guard lock(lld_mutex);
   const lld::Result result = lld::lldMain(pointers, stream, stream, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode == 0 && result.canRunAgain) return;
+  // What the system did not give is no fault of the parts. lld says it in the system's words, and goes on to miss what it could not read.
+  for (const int error : {EMFILE, ENFILE, ENOMEM, ENOSPC, EAGAIN}) {
+    if (messages.find(std::strerror(error)) == std::string::npos) continue;
+    throw Error(ExitCode::environment, "failed-tool", output_path, std::string("the library can't be linked: ") + std::strerror(error),
+                "raise the limits of the system (`ulimit -a` lists them)");
+  }
   throw Error(ExitCode::internal, "internal-error", output_path, "the parts of the library do not link:\n" + with_names(messages, files));
 }
 
