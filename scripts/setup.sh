@@ -9,7 +9,7 @@ set -euo pipefail
 packages=(
   cmake ninja-build ccache g++ xz-utils
   llvm-22-dev liblld-22-dev libpolly-22-dev        # polly: LLVM's CMake files name its library, tcc does not
-  libzstd-dev zlib1g-dev
+  libzstd-dev zlib1g-dev libminizip-dev
   protobuf-compiler libprotobuf-dev
   libcli11-dev nlohmann-json3-dev libboost-dev     # boost: headers only, max-flow of Boost.Graph
   ca-certificates python3 python3-pip              # for the one file that comes from PyPI: the ONNX schema

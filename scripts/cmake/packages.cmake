@@ -14,6 +14,11 @@ target_link_libraries(tcc_zlib INTERFACE ${TCC_ZLIB})
 add_library(tcc_zstd INTERFACE)
 target_link_libraries(tcc_zstd INTERFACE ${TCC_ZSTD})
 
+# tcc_minizip: archives of torch.export are zips.
+find_library(TCC_MINIZIP libminizip.a REQUIRED)
+add_library(tcc_minizip INTERFACE)
+target_link_libraries(tcc_minizip INTERFACE ${TCC_MINIZIP} tcc_zlib)
+
 option(TCC_TESTS "build the tests" ON)
 if(TCC_TESTS)
   find_package(GTest REQUIRED)               # GTest::gtest and GTest::gtest_main, static libraries

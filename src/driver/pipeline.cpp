@@ -49,7 +49,9 @@ PassState import(Session& session) {
     std::vector<std::string> external_data;
     import_options.files_read = &external_data;
     import_options.report_every_node = options.json_diagnostics;
-    bool asked = false;
+    import_options.format = options.format;
+    bool asked = false, is_bound = false;
+    import_options.is_bound = &is_bound;
     import_options.bindings = [&](const Graph& signature) {
       asked = true;
       return state.bindings = resolve_bindings(signature, options, &session.files);
@@ -59,6 +61,7 @@ PassState import(Session& session) {
     for (const std::string& path : external_data) session.files.reads(path, "external data of the model");
     replace_parameters(session, *state.graph);
     if (!asked) state.bindings = resolve_bindings(*state.graph, options, &session.files);
+    if (is_bound) state.bindings = {};
     if (session.verify) require_well_formed("import", verify(*state.graph, GraphStage::imported));
   });
   session.files.check_distinct();  // now that all inputs are known
@@ -73,13 +76,7 @@ void check_form(const Options& options) {
 }
 
 void check_format(const Options& options) {
-  if (options.format.empty() || options.format == "onnx") return;
-  Diagnostics diagnostics;
-  if (options.format == "pt2" || options.format == "fx") {
-    diagnostics.not_supported("unsupported-format", options.model, "-x " + options.format + ": such models can't be imported yet");
-    diagnostics.help(options.model, "export the model with torch.onnx.export");
-    diagnostics.checkpoint(ExitCode::model);
-  }
+  if (options.format.empty() || options.format == "onnx" || options.format == "pt2" || options.format == "fx") return;
   throw Error(ExitCode::usage, "invalid-argument", "", "-x " + options.format + ": there is no such kind of model",
               "kinds are onnx, pt2 and fx");
 }

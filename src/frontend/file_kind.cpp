@@ -74,8 +74,8 @@ bool archive_names(std::string_view bytes, std::string_view text) {
 
 FileKind archive_kind(std::string_view bytes) {
   if (archive_names(bytes, "serialized_exported_program") || archive_names(bytes, "archive_format") ||
-      archive_names(bytes, "models/model.json"))
-    return {"a torch.export archive (.pt2)", kFromTorch, kModel};
+      archive_names(bytes, "models/model.json") || archive_names(bytes, "data/aotinductor/"))
+    return {"a torch.export archive (.pt2)", kFromTorch, FileFormat::torch_archive};
   if (archive_names(bytes, "constants.pkl"))
     return {"a TorchScript archive", std::string("load the Python model and ") + kFromTorch, kModel};
   if (archive_names(bytes, "data.pkl"))
@@ -110,7 +110,7 @@ std::string_view first_word_on(std::string_view text) {
 std::optional<FileKind> text_kind(std::string_view bytes) {
   const std::string_view text = first_word_on(bytes);
   if (text.starts_with('{') || text.starts_with("[{"))
-    return FileKind{"JSON (a torch.export program or a configuration)", kFromTorch, kModel};
+    return FileKind{"JSON (a torch.export program or a configuration)", kFromTorch, FileFormat::torch_json};
   if (text.starts_with("graph @") || text.starts_with("weights \""))
     return FileKind{"a graph that tcc printed", "name its form: --from=graph or --from=prims", FileFormat::graph_text};
   if (text.starts_with("unit ") || text.starts_with("unit("))

@@ -95,9 +95,6 @@ TEST_F(Errors, NotSupportedYet) {
   expect("net.onnx -o n.so --matmul-precision=high", 1,
          "net.onnx: error: not supported yet: --matmul-precision=high [unsupported-option]\nnet.onnx: help: leave it out: f32 products are "
          "exact to f32");
-  expect("net.pt2 -x pt2 -o n.so", 1,
-         "net.pt2: error: not supported yet: -x pt2: such models can't be imported yet [unsupported-format]\nnet.pt2: help: export the "
-         "model with torch.onnx.export");
 }
 
 TEST_F(Errors, FilesThatCantBeReadOrWritten) {

@@ -22,7 +22,8 @@ std::vector<ModelFile> model_files() {
     const std::string name = folder.path().filename().string();
     if (!folder.is_directory() || std::find(kLeftOut.begin(), kLeftOut.end(), name) != kLeftOut.end()) continue;
     for (const auto& entry : fs::directory_iterator(folder.path())) {
-      if (entry.path().extension() == ".onnx") files.push_back({name + "/" + entry.path().filename().string(), entry.path().string()});
+      const std::string extension = entry.path().extension().string();
+      if (extension == ".onnx" || extension == ".pt2") files.push_back({name + "/" + entry.path().filename().string(), entry.path().string()});
     }
   }
   std::sort(files.begin(), files.end(), [](const ModelFile& a, const ModelFile& b) { return a.name < b.name; });

@@ -13,7 +13,7 @@ struct ModelFile {
   std::string path;
 };
 
-/// Every .onnx file, sorted, but those of models with control flow or recurrent ops.
+/// Every .onnx and .pt2 file, sorted, but those of models with control flow or recurrent ops.
 std::vector<ModelFile> model_files();
 
 /// in0, in1, ... of the model's ref.npz, in the model's order, and its first output in f64.

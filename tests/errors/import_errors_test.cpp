@@ -170,7 +170,6 @@ TEST_F(ImportErrors, OtherKinds) {
   const std::vector<Case> cases = {
       {zip_of("net/data.pkl"), "what torch.save wrote (.pt, .pth): weights or a pickled module, not a program",
        "load it into the Python model, then " + torch, true},
-      {zip_of("net/archive_format"), "a torch.export archive (.pt2)", torch, true},
       {zip_of("net/data.pkl net/constants.pkl"), "a TorchScript archive", "load the Python model and " + torch, true},
       {zip_of("weights.npy"), "an archive of arrays (.npz)", "pass the model here, arrays with --bind or --input", false},
       {zip_of("notes.txt"), "a zip archive", "unpack it and pass the .onnx file in it", false},
@@ -191,7 +190,6 @@ TEST_F(ImportErrors, OtherKinds) {
       {"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a git-lfs pointer, not the model itself", "run `git lfs pull`",
        false},
       {"<!DOCTYPE html><html>", "a web page", "the download brought a page in place of the model: check its address", false},
-      {"  {\"format\":\"tcc.fx\"}", "JSON (a torch.export program or a configuration)", torch, true},
       {"// printed\ngraph @g() {}", "a graph that tcc printed", "name its form: --from=graph or --from=prims", false},
       {"unit (%a: f32[2]) -> () {", "loops that tcc printed", "name their form: --from=loop", false},
       {"kernel #k0 target sm_80", "kernels that tcc printed", "name their form: --from=kernel", false},

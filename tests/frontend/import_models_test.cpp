@@ -18,7 +18,7 @@ std::vector<std::string> model_files() {
   std::vector<std::string> files;
   if (!fs::exists(TCC_MODELS_DIR)) return files;
   for (const auto& entry : fs::recursive_directory_iterator(TCC_MODELS_DIR)) {
-    if (entry.path().extension() != ".onnx") continue;
+    if (entry.path().extension() != ".onnx" && entry.path().extension() != ".pt2") continue;
     const std::string model = entry.path().parent_path().filename().string();
     if (model == "cond_branch" || model == "lstm_tagger" || model == "gru_classifier") continue;  // control flow and recurrent ops
     files.push_back(model + "/" + entry.path().filename().string());

@@ -9,8 +9,10 @@ namespace tcc {
 
 /// What else tcc has to do with a file of a kind.
 enum class FileFormat {
-  other_model,  ///< a model of another format
-  graph_text,   ///< what --from takes
+  other_model,    ///< a model of another format
+  torch_archive,  ///< of torch.export
+  torch_json,     ///< a program of torch.export, maybe; or tcc.fx
+  graph_text,     ///< what --from takes
   loop_text,
   kernel_text,
   safetensors,  ///< weights or state

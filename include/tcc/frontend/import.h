@@ -22,6 +22,7 @@ namespace tcc {
 inline constexpr int kOldestOpset = 6, kNewestOpset = 28;
 
 struct ImportOptions {
+  std::string format;  ///< "onnx", "pt2" or "fx": taken as that kind whatever the content looks like; empty: found by content
   /// What is already known of the inputs. The importer never changes the signature (that is bind_shapes); it only uses this where the model
   /// must be decided while it is read: the condition of an If, the training flag of a Dropout.
   Bindings known;
@@ -30,6 +31,9 @@ struct ImportOptions {
   std::function<Bindings(const Graph& signature)> bindings;
   /// An op that is unknown is reported for each of its nodes, not once with the first nodes and their number (what reads the reports is a program).
   bool report_every_node = false;
+  /// Set where the importer has applied the bindings itself: sizes of the graph are bound, and inputs with values are gone. Captured programs
+  /// compute with sizes as numbers, so theirs must be known while they are read. May be null.
+  bool* is_bound = nullptr;
   /// Receives the path of every other file that was read (external data), once each, in order of first use. May be null.
   std::vector<std::string>* files_read = nullptr;
 };

@@ -1,0 +1,26 @@
+// The tables of all operator families. A new family: its file, its line here, its line in handlers.cpp.
+#pragma once
+
+#include <span>
+
+#include "frontend/fx/call.h"
+#include "frontend/fx/promote.h"
+
+namespace tcc::fx {
+
+/// `base` with base[start:end:step] along `axis` replaced by `part`. 0 <= start <= end <= extent.
+Value* put_slice(Builder& b, Value* base, Value* part, int64_t axis, int64_t start, int64_t end, int64_t step);
+
+std::span<const Handler> activation_handlers();
+std::span<const Handler> contraction_handlers();
+std::span<const Handler> creation_handlers();
+std::span<const Handler> index_handlers();
+std::span<const Handler> norm_handlers();
+std::span<const Handler> pointwise_handlers();
+std::span<const Handler> pool_handlers();
+std::span<const Handler> reduce_handlers();
+std::span<const Handler> resize_handlers();
+std::span<const Handler> structure_handlers();
+std::span<const Handler> view_handlers();
+
+}  // namespace tcc::fx

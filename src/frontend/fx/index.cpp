@@ -1,0 +1,271 @@
+// Elements by index: embeddings, gathers, scatters, and Python's x[i, j] with tensors.
+#include <algorithm>
+#include <array>
+
+#include "frontend/fx/handlers.h"
+#include "frontend/fx/stop_gradient.h"
+
+namespace tcc::fx {
+
+namespace {
+
+size_t at(int64_t axis) { return static_cast<size_t>(axis); }
+
+/// Indices are i32 or i64 in the graph.
+Value* as_index(Builder& b, Value* index) {
+  const DType dtype = index->type.dtype;
+  if (dtype == DType::boolean) Call::refuse("data-dependent-size", "a mask chooses elements: how many depends on its values");
+  return dtype == DType::i32 || dtype == DType::i64 ? index : b.cast(index, DType::i64);
+}
+
+/// Rows by index. No gradient goes to the row `padding_idx`.
+void import_embedding(Call& call) {
+  Builder& b = call.build();
+  Value *weight = call.in("weight"), *index = as_index(b, call.in("indices"));
+  Value* y = call.emit(Op::gather_, {weight, index}, {{"axis", int64_t{0}}});
+  const int64_t padding = call.integer("padding_idx");
+  if (padding < 0) return call.result(y);
+  Shape spread = shape_of(index);
+  spread.push_back(1);
+  Value* is_padding = b.reshape(b.binary(Op::eq_, index, b.full_int(index->type.dtype, {}, padding)), spread);
+  call.result(b.select(is_padding, stop_gradient(b, y), y));
+}
+
+void import_index_select(Call& call) {
+  Value *x = call.in("self"), *index = as_index(call.build(), call.in("index"));
+  if (x->type.rank() == 0) return call.result(x);
+  if (index->type.rank() == 0) index = call.build().reshape(index, {1});
+  call.result(call.emit(Op::gather_, {x, index}, {{"axis", call.axis("dim", x)}}));
+}
+
+/// The part of `x` that an index of smaller extents reaches, along all axes but one.
+Value* reached(Builder& b, Value* x, const Shape& index, int64_t axis) {
+  const Shape shape = shape_of(x);
+  std::vector<int64_t> limits = shape;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i != at(axis)) limits[i] = std::min(limits[i], index[i]);
+  }
+  return limits == shape ? x : b.slice(x, std::vector<int64_t>(shape.size(), 0), limits);
+}
+
+void check_rank(const Value* x, const Value* index) {
+  if (x->type.rank() != index->type.rank())
+    Call::refuse("type-error", "`index` is " + to_string(index->type) + ", the tensor is " + to_string(x->type));
+}
+
+void import_gather(Call& call) {
+  Builder& b = call.build();
+  Value *x = call.in("self"), *index = as_index(b, call.in("index"));
+  check_rank(x, index);
+  if (x->type.rank() == 0) return call.result(x);
+  const int64_t axis = call.axis("dim", x);
+  call.result(call.emit(Op::gather_elements_, {reached(b, x, shape_of(index), axis), index}, {{"axis", axis}}));
+}
+
+// ---- x[i, j, ...]: tensors in the places of some axes
+
+struct Indexing {
+  std::vector<int64_t> axes;    ///< that are indexed
+  std::vector<Value*> indices;  ///< of one shape
+  Shape shape;                  ///< of each index
+};
+
+Indexing read_indices(Call& call, const Value* x) {
+  Indexing indexing;
+  const std::vector<Value*> given = call.tensors("indices");
+  if (given.size() > at(x->type.rank())) Call::refuse("type-error", "more indices than the tensor has axes");
+  for (size_t axis = 0; axis < given.size(); ++axis) {
+    if (given[axis] == nullptr) continue;
+    indexing.axes.push_back(static_cast<int64_t>(axis));
+    indexing.indices.push_back(call.build().cast(as_index(call.build(), given[axis]), DType::i64));
+  }
+  if (indexing.axes.empty()) Call::refuse("malformed-file", "no index is given");
+  indexing.indices = call.build().broadcast_together(indexing.indices);
+  indexing.shape = shape_of(indexing.indices[0]);
+  return indexing;
+}
+
+/// Indexed axes first, the others behind them in their order.
+std::vector<int64_t> indexed_first(const Indexing& indexing, const Value* x) {
+  std::vector<int64_t> order = indexing.axes;
+  for (int64_t axis = 0; axis < x->type.rank(); ++axis) {
+    if (std::find(indexing.axes.begin(), indexing.axes.end(), axis) == indexing.axes.end()) order.push_back(axis);
+  }
+  return order;
+}
+
+bool are_neighbours(const Indexing& indexing) {
+  return indexing.axes.back() - indexing.axes.front() + 1 == static_cast<int64_t>(indexing.axes.size());
+}
+
+/// The indices of each element side by side: [..., axes].
+Value* tuples(Builder& b, const Indexing& indexing) {
+  Shape shape = indexing.shape;
+  shape.push_back(1);
+  std::vector<Value*> columns;
+  for (Value* index : indexing.indices) columns.push_back(b.reshape(index, shape));
+  return columns.size() == 1 ? columns[0] : b.concat(columns, static_cast<int64_t>(shape.size()) - 1);
+}
+
+/// Where the axes of the indices stand in the result: in the place of neighbouring axes, else in front. The order that takes them there from the
+/// front.
+std::vector<int64_t> order_of_result(const Indexing& indexing, const Value* x) {
+  const auto index_rank = static_cast<int64_t>(indexing.shape.size());
+  const int64_t rest = x->type.rank() - static_cast<int64_t>(indexing.axes.size());
+  const int64_t before = are_neighbours(indexing) ? indexing.axes.front() : 0;
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < before; ++i) order.push_back(index_rank + i);
+  for (int64_t i = 0; i < index_rank; ++i) order.push_back(i);
+  for (int64_t i = before; i < rest; ++i) order.push_back(index_rank + i);
+  return order;
+}
+
+void import_index(Call& call) {
+  Builder& b = call.build();
+  Value* x = call.in("self");
+  const Indexing indexing = read_indices(call, x);
+  if (indexing.axes.size() == 1) return call.result(call.emit(Op::gather_, {x, indexing.indices[0]}, {{"axis", indexing.axes[0]}}));
+  Value* gathered =
+      call.emit(Op::gather_nd_, {b.transpose(x, indexed_first(indexing, x)), tuples(b, indexing)}, {{"batch_dims", int64_t{0}}});
+  call.result(b.transpose(gathered, order_of_result(indexing, x)));
+}
+
+std::vector<int64_t> inverse_of(const std::vector<int64_t>& order) {
+  std::vector<int64_t> inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) inverse[at(order[i])] = static_cast<int64_t>(i);
+  return inverse;
+}
+
+/// x[i, j] = values, or += values. A mask alone in the place of the first axes chooses between the two tensors.
+void import_index_put(Call& call) {
+  Builder& b = call.build();
+  Value *x = call.in("self"), *values = b.cast(call.in("values"), x->type.dtype);
+  const bool accumulate = call.flag("accumulate");
+  const std::vector<Value*> given = call.tensors("indices");
+  if (given.size() == 1 && given[0] != nullptr && given[0]->type.dtype == DType::boolean && values->type.count() == 1) {
+    Shape shape = shape_of(given[0]);
+    shape.resize(at(x->type.rank()), 1);
+    Value* mask = b.reshape(given[0], shape);
+    Value* value = b.reshape(values, {});
+    return call.result(b.select(mask, accumulate ? b.add(x, value) : value, x));
+  }
+  const Indexing indexing = read_indices(call, x);
+  const std::vector<int64_t> order = indexed_first(indexing, x), result_order = order_of_result(indexing, x);
+  Value* turned = b.transpose(x, order);
+  Shape in_front = indexing.shape, shape;
+  for (size_t i = indexing.axes.size(); i < order.size(); ++i) in_front.push_back(x->type.dims[at(order[i])].bound);
+  for (const int64_t axis : result_order) shape.push_back(in_front[at(axis)]);
+  Value* updates = b.transpose(b.broadcast_to(values, shape), inverse_of(result_order));
+  Value* written = call.emit(Op::scatter_nd_, {turned, tuples(b, indexing), updates}, {{"combiner", accumulate ? "add" : "assign"}});
+  call.result(b.transpose(written, inverse_of(order)));
+}
+
+// ---- scatter along one axis
+
+const char* combiner_of(const std::string& reduce) {
+  if (reduce == "add" || reduce == "sum") return "add";
+  if (reduce == "multiply" || reduce == "prod") return "mul";
+  if (reduce == "amax") return "max";
+  if (reduce == "amin") return "min";
+  Call::refuse("unsupported-attribute", "`reduce` is '" + reduce + "', lowered are sum, prod, amax and amin");
+}
+
+/// Updates are as many as indices; the framework lets them be more.
+void scatter(Call& call, Value* updates, const char* combiner) {
+  Builder& b = call.build();
+  Value *x = call.in("self"), *index = as_index(b, call.in("index"));
+  if (x->type.rank() == 0) {
+    Value* one = b.reshape(x, {1});
+    Value* written = call.emit(Op::scatter_elements_, {one, b.reshape(index, {1}), b.reshape(b.cast(updates, x->type.dtype), {1})},
+                               {{"axis", int64_t{0}}, {"combiner", combiner}});
+    return call.result(b.reshape(written, {}));
+  }
+  check_rank(x, index);
+  const Shape shape = shape_of(index);
+  updates = b.cast(updates, x->type.dtype);
+  if (updates->type.rank() == 0) updates = b.broadcast_to(updates, shape);
+  else if (shape_of(updates) != shape) updates = b.slice(updates, std::vector<int64_t>(shape.size(), 0), shape);
+  call.result(call.emit(Op::scatter_elements_, {x, index, updates}, {{"axis", call.axis("dim", x)}, {"combiner", combiner}}));
+}
+
+void import_scatter_src(Call& call) { scatter(call, call.in("src"), "assign"); }
+void import_scatter_value(Call& call) { scatter(call, call.constant(call.in("self")->type.dtype, call.scalar("value")), "assign"); }
+void import_scatter_add(Call& call) { scatter(call, call.in("src"), "add"); }
+
+void import_scatter_reduce(Call& call) {
+  if (!call.flag("include_self")) Call::refuse("unsupported-attribute", "`include_self` is False, lowered is True");
+  scatter(call, call.in("src"), combiner_of(call.text("reduce")));
+}
+
+/// Whole slices by index: the index is spread over the other axes.
+void slices(Call& call, std::string_view source, const char* combiner, const Number& alpha) {
+  Builder& b = call.build();
+  Value *x = call.in("self"), *updates = b.cast(call.in(source), x->type.dtype), *index = as_index(b, call.in("index"));
+  const int64_t axis = call.axis("dim", x);
+  Shape own(at(x->type.rank()), 1);
+  own[at(axis)] = index->type.count();
+  Value* spread = b.broadcast_to(b.reshape(index, own), shape_of(updates));
+  if (std::holds_alternative<double>(alpha) || std::get<int64_t>(alpha) != 1) updates = b.mul(updates, call.constant(x->type.dtype, alpha));
+  call.result(call.emit(Op::scatter_elements_, {x, spread, updates}, {{"axis", axis}, {"combiner", combiner}}));
+}
+
+void import_index_add(Call& call) { slices(call, "source", "add", call.scalar("alpha")); }
+void import_index_copy(Call& call) { slices(call, "source", "assign", int64_t{1}); }
+
+// ---- parts by position
+
+void import_slice_scatter(Call& call) {
+  Value *x = call.in("self"), *part = call.build().cast(call.in("src"), x->type.dtype);
+  const int64_t axis = call.axis("dim", x), extent = x->type.dims[at(axis)].bound;
+  const auto clamp = [extent](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + extent : i, 0, extent); };
+  const int64_t start = clamp(call.maybe_integer("start").value_or(0)),
+                end = std::max(start, clamp(call.maybe_integer("end").value_or(extent)));
+  call.result(put_slice(call.build(), x, part, axis, start, end, call.integer("step")));
+}
+
+void import_select_scatter(Call& call) {
+  Value *x = call.in("self"), *part = call.build().cast(call.in("src"), x->type.dtype);
+  const int64_t axis = call.axis("dim", x), extent = x->type.dims[at(axis)].bound;
+  const int64_t given = call.integer("index"), index = given < 0 ? given + extent : given;
+  if (index < 0 || index >= extent)
+    Call::refuse("type-error", "`index` is " + std::to_string(given) + ", the axis has " + std::to_string(extent) + " elements");
+  Shape kept = shape_of(x);
+  kept[at(axis)] = 1;
+  call.result(put_slice(call.build(), x, call.build().reshape(part, kept), axis, index, index + 1, 1));
+}
+
+void import_one_hot(Call& call) {
+  Value* x = call.in("self");
+  const int64_t classes = call.integer("num_classes");
+  if (classes < 0) Call::refuse("data-dependent-size", "`num_classes` depends on the largest index");
+  Shape shape = shape_of(x), own = shape;
+  shape.push_back(classes);
+  own.push_back(1);
+  Builder& b = call.build();
+  Value* positions = b.iota(DType::i64, shape, static_cast<int64_t>(shape.size()) - 1);
+  call.result(b.cast(b.binary(Op::eq_, b.reshape(b.cast(x, DType::i64), own), positions), DType::i64));
+}
+
+constexpr auto kHandlers = std::to_array<Handler>({
+    {"embedding.default(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False)", import_embedding},
+    {"index_select.default(self, dim, index)", import_index_select},
+    {"gather.default(self, dim, index, sparse_grad=False)", import_gather},
+    {"index.Tensor(self, indices)", import_index},
+    {"_unsafe_index.Tensor(self, indices)", import_index},
+    {"index_put.default(self, indices, values, accumulate=False)", import_index_put},
+    {"scatter.src(self, dim, index, src)", import_scatter_src},
+    {"scatter.value(self, dim, index, value)", import_scatter_value},
+    {"scatter_add.default(self, dim, index, src)", import_scatter_add},
+    {"scatter_reduce.two(self, dim, index, src, reduce, include_self=True)", import_scatter_reduce},
+    {"index_add.default(self, dim, index, source, alpha=1)", import_index_add},
+    {"index_copy.default(self, dim, index, source)", import_index_copy},
+    {"slice_scatter.default(self, src, dim=0, start=None, end=None, step=1)", import_slice_scatter},
+    {"select_scatter.default(self, src, dim, index)", import_select_scatter},
+    {"one_hot.default(self, num_classes=-1)", import_one_hot},
+});
+
+}  // namespace
+
+std::span<const Handler> index_handlers() { return kHandlers; }
+
+}  // namespace tcc::fx

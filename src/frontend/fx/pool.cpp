@@ -1,0 +1,156 @@
+// Pooling. Windows of fixed size, and the adaptive kind, whose windows are given by the size of the result.
+#include <array>
+
+#include "frontend/fx/handlers.h"
+
+namespace tcc::fx {
+
+namespace {
+
+size_t at(int64_t axis) { return static_cast<size_t>(axis); }
+
+/// An image without a batch axis gets one for the time being.
+struct Image {
+  Value* x;
+  bool added;
+};
+Image with_batch(Call& call, size_t spatial) {
+  Value* x = call.in("self");
+  if (at(x->type.rank()) == spatial + 2) return {x, false};
+  if (at(x->type.rank()) != spatial + 1) Call::refuse("type-error", "an image was expected, found is " + to_string(x->type));
+  Shape shape = shape_of(x);
+  shape.insert(shape.begin(), 1);
+  return {call.build().reshape(x, shape), true};
+}
+Value* without_batch(Call& call, Value* y, bool added) {
+  if (!added) return y;
+  Shape shape = shape_of(y);
+  shape.erase(shape.begin());
+  return call.build().reshape(y, shape);
+}
+
+std::vector<int64_t> both_sides(const std::vector<int64_t>& padding) {
+  std::vector<int64_t> pads = padding;
+  pads.insert(pads.end(), padding.begin(), padding.end());
+  return pads;
+}
+
+Attrs window(Call& call, size_t spatial) {
+  const std::vector<int64_t> kernel = call.per_axis("kernel_size", spatial);
+  const std::vector<int64_t> strides = call.integers("stride").empty() ? kernel : call.per_axis("stride", spatial);
+  return {{"kernel", kernel},
+          {"strides", strides},
+          {"dilations", std::vector<int64_t>(spatial, 1)},
+          {"pads", both_sides(call.per_axis("padding", spatial))},
+          {"ceil_mode", call.flag("ceil_mode")},
+          {"auto_pad", "NOTSET"}};
+}
+
+Node* max_pool(Call& call, const Image& image, size_t spatial, int num_results) {
+  Attrs attrs = window(call, spatial);
+  attrs.set("dilations", call.per_axis("dilation", spatial));
+  attrs.set("storage_order", int64_t{0});
+  return call.build().emit_node(Op::max_pool_, {image.x}, std::move(attrs), num_results);
+}
+
+template <size_t spatial> void import_max_pool(Call& call) {
+  const Image image = with_batch(call, spatial);
+  call.result(without_batch(call, max_pool(call, image, spatial, 1)->result(), image.added));
+}
+
+/// Positions count within one channel here, within the whole tensor in the composite.
+template <size_t spatial> void import_max_pool_with_indices(Call& call) {
+  const Image image = with_batch(call, spatial);
+  const Node* node = max_pool(call, image, spatial, 2);
+  const Shape shape = shape_of(image.x);
+  const int64_t channel = num_elements(std::span(shape).subspan(2));
+  Value* index = call.build().binary(Op::mod_, node->result(1), call.build().full_int(DType::i64, {}, std::max<int64_t>(channel, 1)));
+  call.results({without_batch(call, node->result(0), image.added), without_batch(call, index, image.added)});
+}
+
+template <size_t spatial> void import_average_pool(Call& call) {
+  const Image image = with_batch(call, spatial);
+  Attrs attrs = window(call, spatial);
+  attrs.set("count_include_pad", call.flag("count_include_pad"));
+  if (spatial > 1 && call.has("divisor_override")) Call::refuse("unsupported-attribute", "`divisor_override` is given");
+  call.result(without_batch(call, call.emit(Op::average_pool_, {image.x}, std::move(attrs)), image.added));
+}
+
+/// Where window i of an adaptive pool begins and ends.
+int64_t window_begin(int64_t i, int64_t input, int64_t output) { return i * input / output; }
+int64_t window_end(int64_t i, int64_t input, int64_t output) { return ((i + 1) * input + output - 1) / output; }
+
+/// Windows of several sizes: a product with a constant matrix, whose rows hold the weights of a window.
+Value* average_axis(Call& call, Value* x, int64_t axis, int64_t output) {
+  const int64_t input = x->type.dims[at(axis)].bound;
+  check_count(times(output, input), 1 << 26, "weights of an uneven adaptive pool");
+  Tensor weights(DType::f32, {output, input});
+  for (int64_t i = 0; i < output; ++i) {
+    const int64_t begin = window_begin(i, input, output), end = window_end(i, input, output);
+    for (int64_t k = begin; k < end; ++k) weights.set_double(i * input + k, 1.0 / static_cast<double>(end - begin));
+  }
+  Value* matrix = call.build().cast(call.build().constant(weights, "pool_weights"), x->type.dtype);
+  const int64_t last = x->type.rank() - 1;
+  std::vector<int64_t> turned;
+  for (int64_t i = 0; i <= last; ++i) turned.push_back(i);
+  std::swap(turned[at(axis)], turned[at(last)]);
+  Value* product = call.emit(Op::matmul_, {call.build().transpose(x, turned), call.build().transpose(matrix, {1, 0})});
+  return call.build().transpose(product, turned);
+}
+
+template <size_t spatial> void import_adaptive_average_pool(Call& call) {
+  const Image image = with_batch(call, spatial);
+  const Shape input = shape_of(image.x);
+  const std::vector<int64_t> output = call.per_axis("output_size", spatial);
+  std::vector<int64_t> kernel;
+  bool is_even = true, is_global = true;
+  for (size_t i = 0; i < spatial; ++i) {
+    if (output[i] < 1 || input[i + 2] < 1)
+      Call::refuse("type-error", "an adaptive pool of " + to_string(image.x->type) + " without elements");
+    is_even = is_even && input[i + 2] % output[i] == 0;
+    is_global = is_global && output[i] == 1;
+    kernel.push_back(input[i + 2] / output[i]);
+  }
+  Value* y = image.x;
+  if (is_global) {
+    y = call.emit(Op::global_average_pool_, {y});
+  } else if (is_even) {
+    y = call.emit(Op::average_pool_, {y},
+                  {{"kernel", kernel},
+                   {"strides", kernel},
+                   {"dilations", std::vector<int64_t>(spatial, 1)},
+                   {"pads", std::vector<int64_t>(2 * spatial, 0)},
+                   {"ceil_mode", false},
+                   {"auto_pad", "NOTSET"},
+                   {"count_include_pad", false}});
+  } else {
+    for (size_t i = 0; i < spatial; ++i) y = average_axis(call, y, static_cast<int64_t>(i) + 2, output[i]);
+  }
+  call.result(without_batch(call, y, image.added));
+}
+
+constexpr auto kHandlers = std::to_array<Handler>({
+    {"max_pool1d.default(self, kernel_size, stride=[], padding=0, dilation=1, ceil_mode=False)", import_max_pool<1>},
+    {"max_pool2d.default(self, kernel_size, stride=[], padding=0, dilation=1, ceil_mode=False)", import_max_pool<2>},
+    {"max_pool3d.default(self, kernel_size, stride=[], padding=0, dilation=1, ceil_mode=False)", import_max_pool<3>},
+    {"max_pool2d_with_indices.default(self, kernel_size, stride=[], padding=0, dilation=1, ceil_mode=False)",
+     import_max_pool_with_indices<2>},
+    {"max_pool3d_with_indices.default(self, kernel_size, stride=[], padding=0, dilation=1, ceil_mode=False)",
+     import_max_pool_with_indices<3>},
+    {"avg_pool1d.default(self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True)", import_average_pool<1>},
+    {"avg_pool2d.default(self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None)",
+     import_average_pool<2>},
+    {"avg_pool3d.default(self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None)",
+     import_average_pool<3>},
+    {"adaptive_avg_pool1d.default(self, output_size)", import_adaptive_average_pool<1>},
+    {"adaptive_avg_pool2d.default(self, output_size)", import_adaptive_average_pool<2>},
+    {"_adaptive_avg_pool2d.default(self, output_size)", import_adaptive_average_pool<2>},
+    {"adaptive_avg_pool3d.default(self, output_size)", import_adaptive_average_pool<3>},
+    {"_adaptive_avg_pool3d.default(self, output_size)", import_adaptive_average_pool<3>},
+});
+
+}  // namespace
+
+std::span<const Handler> pool_handlers() { return kHandlers; }
+
+}  // namespace tcc::fx

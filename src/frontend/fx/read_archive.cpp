@@ -1,0 +1,158 @@
+// The layout of torch 2.9 and later: models/NAME.json is the program, data/weights/NAME_weights_config.json and
+// data/constants/NAME_constants_config.json say in which entry each tensor lies. Source: torch/export/pt2_archive.
+#include "frontend/fx/read_archive.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "frontend/fx/read_program.h"
+#include "tcc/graph/graph.h"
+
+namespace tcc::fx {
+
+namespace {
+
+using Json = nlohmann::json;
+
+[[noreturn]] void refuse(Diagnostics& diagnostics, const std::string& file, const std::string& message, const std::string& help) {
+  diagnostics.not_supported("unsupported-format", file, message);
+  diagnostics.help(file, help);
+  diagnostics.checkpoint(ExitCode::model);
+  internal_error("a refusal was not thrown");
+}
+
+bool has_below(const Archive& archive, std::string_view folder) {
+  return std::any_of(archive.names().begin(), archive.names().end(), [&](const std::string& name) { return name.starts_with(folder); });
+}
+
+/// What a zip is that holds no program.
+[[noreturn]] void refuse_other_zip(const Archive& archive, Diagnostics& diagnostics) {
+  const std::string& file = archive.file();
+  const char* export_it = "export the module: torch.export.save(torch.export.export(module, args), 'model.pt2')";
+  if (has_below(archive, "data/aotinductor/"))
+    refuse(diagnostics, file, "this is a package of AOTInductor: it holds compiled code, and no graph", export_it);
+  if (archive.has("serialized_exported_program.json") || archive.has("exported_program.json"))
+    refuse(diagnostics, file, "this is an archive of torch 2.7 or older, whose weights are pickled",
+           "save the program again with torch 2.9 or later");
+  refuse(diagnostics, file, "this is a zip archive without a program of torch.export",
+         "models are ONNX files and torch.export archives (.pt2)");
+}
+
+int64_t integer_at(const Json& json, const char* key) { return json.at(key).at("as_int").get<int64_t>(); }
+
+StoredTensor read_entry(const Json& json, const std::string& folder) {
+  StoredTensor stored;
+  stored.entry = folder + json.at("path_name").get<std::string>();
+  stored.pickled = json.value("use_pickle", false);
+  if (stored.pickled || json.at("tensor_meta").is_null()) {
+    stored.pickled = true;
+    return stored;
+  }
+  const Json& meta = json.at("tensor_meta");
+  stored.meta = read_tensor_meta(meta);
+  for (const Json& stride : meta.at("strides")) stored.strides.push_back(stride.at("as_int").get<int64_t>());
+  stored.offset = integer_at(meta, "storage_offset");
+  return stored;
+}
+
+void read_table(const Archive& archive, const std::string& folder, const std::string& entry, ArchiveIndex& index) {
+  if (!archive.has(entry)) return;
+  const std::string where = archive.file() + ":" + entry;
+  const Json json = parse_json(archive.read(entry).text(), where);
+  try {
+    for (const auto& [name, value] : json.at("config").items()) {
+      if (!index.tensors.emplace(name, read_entry(value, folder)).second)
+        throw Error(ExitCode::model, "malformed-file", where, "the tensor `" + name + "` is listed twice");
+    }
+  } catch (const Json::exception& error) {
+    throw Error(ExitCode::model, "malformed-file", where, std::string("not a table of tensors: ") + error.what());
+  } catch (const RuleError& error) { throw Error(ExitCode::model, error.kind, where, error.message); }
+}
+
+[[noreturn]] void lies_outside(const std::string& name) {
+  throw RuleError{"malformed-file", "the tensor `" + name + "` lies outside of its entry"};
+}
+
+/// The number of elements from the first to the last that strides reach; RuleError when that is more than there can be.
+int64_t span_of(const Shape& shape, const std::vector<int64_t>& strides, const std::string& name) {
+  int64_t last = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    int64_t reach = 0;
+    if (strides[i] < 0 || shape[i] < 0) lies_outside(name);
+    if (shape[i] == 0) return 0;
+    if (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last)) lies_outside(name);
+  }
+  return last + 1;
+}
+
+/// Gathers elements of `size` bytes by strides into row-major order.
+void gather(std::byte* to, const std::byte* from, const Shape& shape, const std::vector<int64_t>& strides, size_t size, size_t axis) {
+  if (axis == shape.size()) {
+    std::memcpy(to, from, size);
+    return;
+  }
+  int64_t inner = static_cast<int64_t>(size);
+  for (size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
+  for (int64_t i = 0; i < shape[axis]; ++i)
+    gather(to + i * inner, from + i * strides[axis] * static_cast<int64_t>(size), shape, strides, size, axis + 1);
+}
+
+}  // namespace
+
+ArchiveIndex read_index(const Archive& archive, Diagnostics& diagnostics) {
+  std::vector<std::string> programs;
+  for (const std::string& name : archive.names()) {
+    if (name.starts_with("models/") && name.ends_with(".json")) programs.push_back(name);
+  }
+  if (programs.empty()) refuse_other_zip(archive, diagnostics);
+  if (programs.size() > 1) {
+    std::string list;
+    for (const std::string& name : programs) list += (list.empty() ? "`" : ", `") + name + "`";
+    refuse(diagnostics, archive.file(), "the archive holds several models: " + list, "save one model in an archive");
+  }
+  if (archive.has("byteorder") && archive.read("byteorder").text() != "little")
+    refuse(diagnostics, archive.file(), "the archive was written on a machine of another byte order", "save it on a little-endian machine");
+  ArchiveIndex index;
+  index.program = programs[0];
+  index.model = index.program.substr(7, index.program.size() - 7 - 5);
+  read_table(archive, "data/weights/", "data/weights/" + index.model + "_weights_config.json", index);
+  read_table(archive, "data/constants/", "data/constants/" + index.model + "_constants_config.json", index);
+  return index;
+}
+
+Tensor read_tensor(const Archive& archive, const StoredTensor& stored, const std::string& name) {
+  if (!stored.meta.dtype) throw RuleError{"unsupported-dtype", "the tensor `" + name + "` is " + stored.meta.dtype_name};
+  const DType dtype = *stored.meta.dtype;
+  Shape shape;
+  for (const SizeExpr& size : stored.meta.sizes) {
+    const auto extent = evaluate(size, {});
+    if (!extent) throw RuleError{"malformed-file", "the tensor `" + name + "` has a size that is not known"};
+    shape.push_back(*extent);
+  }
+  if (stored.strides.size() != shape.size())
+    throw RuleError{"malformed-file", "the tensor `" + name + "` has as many strides as it has not axes"};
+  const EntryBytes entry = archive.read(stored.entry);
+  const int64_t count = span_of(shape, stored.strides, name);
+  int64_t first = 0, end = 0;
+  if (stored.offset < 0 || __builtin_mul_overflow(stored.offset, size_bytes(dtype), &first) ||
+      __builtin_mul_overflow(count, size_bytes(dtype), &end) || __builtin_add_overflow(end, first, &end) ||
+      end > static_cast<int64_t>(entry.bytes.size())) {
+    if (entry.bytes.empty() && count > 0)
+      throw RuleError{"malformed-file", "the tensor `" + name + "` has no bytes: the program was exported with fake weights"};
+    lies_outside(name);
+  }
+  if (count == 0) return Tensor(dtype, shape);
+  const std::byte* data = entry.bytes.data() + first;
+  const bool is_aligned = reinterpret_cast<uintptr_t>(data) % static_cast<size_t>(size_bytes(dtype)) == 0;
+  bool is_dense = true;
+  const std::vector<int64_t> dense = row_major_strides(shape);
+  for (size_t i = 0; i < shape.size(); ++i) is_dense = is_dense && (shape[i] == 1 || stored.strides[i] == dense[i]);
+  if (is_dense && is_aligned) return Tensor(dtype, shape, data, entry.owner);
+  if (num_elements(shape) > (int64_t{1} << 40)) lies_outside(name);  // a stride of 0 makes any number of one
+  Tensor tensor(dtype, shape);
+  gather(tensor.mutable_bytes(), data, shape, stored.strides, static_cast<size_t>(size_bytes(dtype)), 0);
+  return tensor;
+}
+
+}  // namespace tcc::fx

@@ -1,0 +1,355 @@
+// Captured programs: what each operator computes (fx_cases.json, written by make_fx_cases.py, holds what the framework computed), and what is
+// refused.
+#include <gtest/gtest.h>
+#include <minizip/zip.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "tcc/frontend/import.h"
+#include "tcc/graph/passes.h"
+#include "tcc/support/files.h"
+#include "unit/scratch.h"
+
+namespace tcc {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& cases() {
+  static const Json json = Json::parse(read_text_file(std::string(TCC_TEST_DATA_DIR) + "/fx_cases.json"));
+  return json;
+}
+
+double number(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  const std::string text = value.get<std::string>();
+  const double infinity = std::numeric_limits<double>::infinity();
+  return text == "inf" ? infinity : text == "-inf" ? -infinity : std::numeric_limits<double>::quiet_NaN();
+}
+
+Tensor tensor_of(const Json& json) {
+  Tensor tensor(*parse_dtype(json.at("dtype").get<std::string>()), json.at("shape").get<Shape>());
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    const Json& value = json.at("values").at(static_cast<size_t>(i));
+    if (value.is_number_integer()) tensor.set_int64(i, value.get<int64_t>());
+    else tensor.set_double(i, number(value));
+  }
+  return tensor;
+}
+
+std::unique_ptr<Graph> import_text(const std::string& text, const ImportOptions& options = {}) {
+  const testing::ScratchFolder folder;
+  const std::string path = folder / "program.json";
+  std::ofstream(path) << text;
+  Diagnostics diagnostics;
+  auto graph = import_model(path, options, diagnostics);
+  resolve(*graph, diagnostics);
+  diagnostics.checkpoint();
+  return graph;
+}
+
+/// Relative to what the framework rounds to.
+double tolerance_of(DType dtype) { return dtype == DType::bf16 ? 2e-2 : dtype == DType::f16 ? 2e-3 : dtype == DType::f64 ? 1e-9 : 2e-5; }
+
+void compare(const Tensor& found, const Tensor& expected, const std::string& what) {
+  ASSERT_EQ(found.shape(), expected.shape()) << what;
+  for (int64_t i = 0; i < expected.count(); ++i) {
+    const double a = found.as_double(i), b = expected.as_double(i);
+    if (std::isnan(b)) {
+      ASSERT_TRUE(std::isnan(a)) << what << " at " << i << ": " << a;
+      continue;
+    }
+    if (a == b) continue;
+    ASSERT_LE(std::abs(a - b), tolerance_of(expected.dtype()) * (1 + std::abs(b)))
+        << what << " at " << i << ": " << a << ", expected " << b;
+  }
+}
+
+class FxCases : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(FxCases, ComputeWhatTheFrameworkComputes) {
+  const Json& one = cases().at(GetParam());
+  std::vector<Tensor> inputs;
+  for (const Json& input : one.at("inputs")) inputs.push_back(tensor_of(input));
+  for (const Json& program : one.at("programs")) {
+    std::unique_ptr<Graph> graph;
+    try {
+      graph = import_text(program.dump());
+    } catch (const Error& error) { FAIL() << error.what(); }
+    EXPECT_EQ(verify(*graph, GraphStage::resolved), std::vector<std::string>());
+    // Without an archive around the program its constants are inputs.
+    std::vector<Tensor> all;
+    size_t next = 0;
+    for (const Value* input : graph->body.args) {
+      const bool is_constant = one.contains("constants") && one.at("constants").contains(input->name);
+      ASSERT_TRUE(is_constant || next < inputs.size()) << input->name;
+      all.push_back(is_constant ? tensor_of(one.at("constants").at(input->name)) : inputs[next++]);
+    }
+    ASSERT_EQ(next, inputs.size());
+    ASSERT_EQ(graph->body.results.size(), one.at("outputs").size());
+    const std::vector<Tensor> outputs = interpret(*graph, all, true);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Tensor expected = tensor_of(one.at("outputs")[i]);
+      EXPECT_EQ(graph->body.results[i]->type.dtype, expected.dtype());
+      compare(outputs[i], expected, "output " + std::to_string(i));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Operators, FxCases, ::testing::Range<size_t>(0, cases().size()), [](const auto& info) {
+  std::string name = cases().at(info.param).at("name").template get<std::string>();
+  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return name;
+});
+
+// ---- what is refused
+
+/// One small program, to be changed: y = relu(x) with x: f32[s0, 3].
+Json small_program() {
+  return Json::parse(R"json({
+    "graph_module": {
+      "graph": {
+        "inputs": [{"as_tensor": {"name": "x"}}],
+        "outputs": [{"as_tensor": {"name": "y"}}],
+        "nodes": [{"target": "torch.ops.aten.relu.default", "name": "y",
+                   "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1}],
+                   "outputs": [{"as_tensor": {"name": "y"}}]}],
+        "tensor_values": {"x": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)"}}, {"as_int": 3}]},
+                          "y": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "s0"}}, {"as_int": 3}]}}
+      },
+      "signature": {"input_specs": [{"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],
+                    "output_specs": [{"user_output": {"arg": {"as_tensor": {"name": "y"}}}}]}
+    },
+    "range_constraints": {"s0": {"min_val": 2, "max_val": 8}},
+    "schema_version": {"major": 8, "minor": 17}, "torch_version": "2.11.0"})json");
+}
+
+ImportOptions with_rows(int64_t rows) {
+  ImportOptions options;
+  options.known.shapes["x"] = {rows, 3};
+  return options;
+}
+
+std::string refusal(const Json& program, const ImportOptions& options) {
+  return testing::error_of(ExitCode::model, [&] { import_text(program.dump(), options); });
+}
+
+void expect_contains(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
+}
+
+TEST(FxSizes, AreBoundByShapes) {
+  const auto graph = import_text(small_program().dump(), with_rows(4));
+  EXPECT_EQ(graph->body.results[0]->type, Type(DType::f32, {4, 3}));
+  expect_contains(refusal(small_program(), {}), "[unbound-size]");
+  expect_contains(refusal(small_program(), with_rows(9)), "the size `s0` is 9, the program was captured for 2 to 8 [type-error]");
+}
+
+TEST(FxSizes, AreExpressions) {
+  Json program = small_program();
+  Json& graph = program["graph_module"]["graph"];
+  graph["nodes"][0]["target"] = "torch.ops.aten.repeat.default";
+  graph["nodes"][0]["inputs"].push_back({{"name", "repeats"}, {"arg", {{"as_ints", {2, 1}}}}, {"kind", 1}});
+  graph["tensor_values"]["y"]["sizes"][0]["as_expr"]["expr_str"] = "Mul(Integer(2), Symbol('s0', integer=True))";
+  EXPECT_EQ(import_text(program.dump(), with_rows(4))->body.results[0]->type, Type(DType::f32, {8, 3}));
+  graph["tensor_values"]["y"]["sizes"][0]["as_expr"]["expr_str"] = "Add(Symbol('s0'), FloorDiv(Symbol('s0'), Integer(2)))";
+  expect_contains(refusal(program, with_rows(4)), "result `y` is f32[8, 3], declared is f32[6, 3] [type-error]");
+  for (const char* bad : {"Add(s0", "Add(,)", "FloorDiv(s0)", "", "Symbol(s0)", "Mul(s0, 99999999999999999999)"}) {
+    graph["tensor_values"]["y"]["sizes"][0]["as_expr"]["expr_str"] = bad;
+    expect_contains(refusal(program, with_rows(4)), "[malformed-file]");
+  }
+  graph["tensor_values"]["y"]["sizes"][0]["as_expr"]["expr_str"] = "Log(s0)";
+  expect_contains(refusal(program, with_rows(4)), "a size is computed by `Log` [unsupported-op]");
+}
+
+TEST(FxRefusals, NameTheNode) {
+  Json program = small_program();
+  Json& node = program["graph_module"]["graph"]["nodes"][0];
+  node["target"] = "torch.ops.aten.fft_fft.default";
+  expect_contains(refusal(program, with_rows(4)), ":y: error: not supported yet: operator `aten.fft_fft.default` [unsupported-op]");
+  node["target"] = "torch.ops.higher_order.while_loop";
+  expect_contains(refusal(program, with_rows(4)), "higher-order operator `while_loop` [unsupported-control-flow]");
+  node["target"] = "torch.ops.aten.softmax.int";
+  expect_contains(refusal(program, with_rows(4)), "argument `dim` of aten.softmax.int is missing [malformed-file]");
+  node["inputs"].push_back({{"name", "dim"}, {"arg", {{"as_int", 5}}}, {"kind", 1}});
+  const std::string message = refusal(program, with_rows(4));
+  expect_contains(message, "axis 5 is asked for, the rank is 2 [type-error]");
+  expect_contains(message, "  %y = aten.softmax.int(self=%x: f32[4, 3], dim=5)");
+  node["inputs"][1] = {{"name", "way"}, {"arg", {{"as_int", 5}}}, {"kind", 1}};
+  expect_contains(refusal(program, with_rows(4)), "argument `way` of aten.softmax.int [unsupported-attribute]");
+  node["inputs"][0]["arg"]["as_tensor"]["name"] = "nobody";
+  node["inputs"].erase(1);
+  node["target"] = "torch.ops.aten.relu.default";
+  expect_contains(refusal(program, with_rows(4)), "`nobody` is made by no node and is no input [malformed-file]");
+}
+
+TEST(FxRefusals, AreOfEveryIndependentFault) {
+  Json program = small_program();
+  Json& nodes = program["graph_module"]["graph"]["nodes"];
+  Json second = nodes[0], third = nodes[0];
+  nodes[0]["target"] = "torch.ops.aten.softmax.int";
+  second["target"] = "torch.ops.aten.select.int";
+  second["name"] = "z";
+  second["outputs"][0]["as_tensor"]["name"] = "z";
+  third["name"] = "of_y";
+  third["inputs"][0]["arg"]["as_tensor"]["name"] = "y";
+  third["outputs"][0]["as_tensor"]["name"] = "of_y";
+  nodes.push_back(second);
+  nodes.push_back(third);
+  const std::string message = refusal(program, with_rows(4));
+  expect_contains(message, "argument `dim` of aten.softmax.int is missing");
+  expect_contains(message, "argument `dim` of aten.select.int is missing");
+  EXPECT_EQ(message.find("of_y"), std::string::npos) << "what reads a faulty result has no fault of its own";
+}
+
+TEST(FxRefusals, ChangesOfState) {
+  Json program = small_program();
+  program["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.aten.relu_.default";
+  expect_contains(refusal(program, with_rows(4)), "input `x` is written in place: state of inference [unsupported-op]");
+  program = small_program();
+  program["graph_module"]["signature"]["output_specs"][0] = {{"buffer_mutation", {{"arg", {{"name", "y"}}}, {"buffer_name", "b"}}}};
+  expect_contains(refusal(program, with_rows(4)), "`b` changes when the program runs");
+}
+
+TEST(FxRefusals, WritesThroughExpandedViews) {
+  Json program = small_program();
+  Json& graph = program["graph_module"]["graph"];
+  Json expand = graph["nodes"][0], add = graph["nodes"][0];
+  graph["nodes"][0]["name"] = graph["nodes"][0]["outputs"][0]["as_tensor"]["name"] = "c";
+  expand["target"] = "torch.ops.aten.expand.default";
+  expand["inputs"][0]["arg"]["as_tensor"]["name"] = "c";
+  expand["inputs"].push_back({{"name", "size"}, {"arg", {{"as_ints", {2, -1, -1}}}}, {"kind", 1}});
+  expand["outputs"][0]["as_tensor"]["name"] = "e";
+  add["target"] = "torch.ops.aten.neg_.default";
+  add["inputs"][0]["arg"]["as_tensor"]["name"] = "e";
+  graph["tensor_values"].erase("y");
+  graph["nodes"].push_back(expand);
+  graph["nodes"].push_back(add);
+  expect_contains(refusal(program, with_rows(4)), "a write in place through a view whose elements share memory");
+}
+
+TEST(FxRefusals, OtherSchemas) {
+  Json program = small_program();
+  program["schema_version"]["major"] = 9;
+  expect_contains(refusal(program, with_rows(4)),
+                  "the program is of schema 9, written by torch 2.11.0; 5 to 8 are read [unsupported-format]");
+  program = small_program();
+  program["graph_module"]["graph"].erase("nodes");
+  expect_contains(refusal(program, with_rows(4)), "`nodes` is missing [malformed-file]");
+  expect_contains(testing::error_of(ExitCode::model, [] { import_text("{\"graph_module\": "); }), "not JSON");
+}
+
+TEST(FxRefusals, DeepGraphs) {
+  Json inner = small_program()["graph_module"]["graph"];
+  for (int i = 0; i < 100; ++i) {
+    Json outer = inner;
+    outer["nodes"][0]["target"] = "torch.ops.higher_order.wrap";
+    outer["nodes"][0]["inputs"][0] = {{"name", ""}, {"arg", {{"as_graph", {{"name", "g"}, {"graph", inner}}}}}, {"kind", 1}};
+    inner = outer;
+  }
+  Json program = small_program();
+  program["graph_module"]["graph"] = inner;
+  expect_contains(refusal(program, with_rows(4)), "graphs nest more than 32 deep [malformed-file]");
+}
+
+// ---- archives
+
+std::string real_archive() { return read_text_file(std::string(TCC_MODELS_DIR) + "/mnist_mlp/model.pt2"); }
+
+TEST(FxArchives, DamageIsFound) {
+  const std::string archive = real_archive();
+  EXPECT_NO_THROW(import_text(archive));
+  std::mt19937 random(7);
+  for (size_t length : {size_t{4}, size_t{100}, archive.size() / 2, archive.size() - 200, archive.size() - 23}) {
+    testing::error_of(ExitCode::model, [&] { import_text(archive.substr(0, length)); });
+  }
+  for (int i = 0; i < 300; ++i) {
+    std::string damaged = archive;
+    damaged[random() % damaged.size()] ^= static_cast<char>(1 << random() % 8);
+    try {
+      import_text(damaged);
+    } catch (const Error& error) { EXPECT_EQ(error.code(), ExitCode::model) << error.what(); }
+  }
+}
+
+/// The kinds of zip that hold no program of torch.export, by the entries that tell them.
+TEST(FxArchives, OthersAreToldApart) {
+  const std::pair<const char*, const char*> kinds[] = {{"a/data.pkl", "this is what torch.save wrote"},
+                                                       {"a/constants.pkl", "this is a TorchScript archive"},
+                                                       {"a/data/aotinductor/model/x.so", "this is a package of AOTInductor"},
+                                                       {"a/serialized_exported_program.json", "this is an archive of torch 2.7 or older"},
+                                                       {"a/b", "this is a zip archive"},
+                                                       {"a/models/model.json/../../../b", "leaves the archive"},
+                                                       {"/etc/models/model.json", "leaves the archive"}};
+  for (const auto& [entry, message] : kinds) {
+    const testing::ScratchFolder folder;
+    zipFile zip = zipOpen64((folder / "a.pt2").c_str(), APPEND_STATUS_CREATE);
+    ASSERT_EQ(zipOpenNewFileInZip64(zip, entry, nullptr, nullptr, 0, nullptr, 0, nullptr, Z_DEFLATED, 1, 0), ZIP_OK);
+    zipWriteInFileInZip(zip, "{}", 2);
+    zipCloseFileInZip(zip);
+    zipClose(zip, nullptr);
+    const std::string text = testing::error_of(ExitCode::model, [&] {
+      Diagnostics diagnostics;
+      import_model(folder / "a.pt2", {}, diagnostics);
+    });
+    expect_contains(text, message);
+  }
+}
+
+// ---- attack
+
+/// A random place of the tree.
+Json& random_place(Json& json, std::mt19937& random) {
+  Json* place = &json;
+  while (place->is_structured() && !place->empty() && random() % 8 != 0) {
+    auto child = place->begin();
+    std::advance(child, random() % place->size());
+    place = &*child;
+  }
+  return *place;
+}
+
+void mutate(Json& json, std::mt19937& random) {
+  Json& place = random_place(json, random);
+  switch (random() % 8) {
+    case 0: place = nullptr; break;
+    case 1: place = static_cast<int64_t>(random() % 16) - 8; break;
+    case 2: place = int64_t{1} << random() % 63; break;
+    case 3: place = -(int64_t{1} << random() % 63); break;
+    case 4: place = "s0"; break;
+    case 5: place = Json(random_place(json, random)); break;
+    case 6:
+      if (place.is_array() && !place.empty()) place.erase(place.begin() + static_cast<int64_t>(random() % place.size()));
+      else place = 1e308;
+      break;
+    default:
+      if (place.is_array() && !place.empty()) place.push_back(place[random() % place.size()]);
+      else place = Json::array();
+  }
+}
+
+/// Programs changed at random end in a graph that verifies or in an error of the model: no crash, no hang, no internal error. TCC_FUZZ_CASES says how
+/// many are tried, TCC_FUZZ_SEED with which seed.
+TEST(FxAttack, MutatedProgramsAreRefusedOrImported) {
+  const char *count = std::getenv("TCC_FUZZ_CASES"), *seed = std::getenv("TCC_FUZZ_SEED");
+  std::mt19937 random(seed == nullptr ? 7U : static_cast<unsigned>(std::atoi(seed)));
+  for (int i = 0; i < (count == nullptr ? 2000 : std::atoi(count)); ++i) {
+    const Json& one = cases().at(random() % cases().size());
+    Json program = one.at("programs").at(random() % one.at("programs").size());
+    const unsigned mutations = 1 + random() % 3;
+    for (unsigned k = 0; k < mutations; ++k) mutate(program, random);
+    try {
+      const auto graph = import_text(program.dump());
+      EXPECT_EQ(verify(*graph, GraphStage::resolved), std::vector<std::string>()) << program.dump();
+    } catch (const Error& error) { ASSERT_EQ(error.code(), ExitCode::model) << error.what() << "\n" << program.dump(); }
+  }
+}
+
+}  // namespace
+}  // namespace tcc
