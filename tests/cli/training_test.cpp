@@ -43,7 +43,7 @@ class Training : public testing::Test {
 TEST_F(Training, FlagsThatDoNotFitTheMode) {
   const std::string infer = "--from=graph small.graph -o n.so ", grad = infer + "--mode=grad ", train = infer + "--mode=train ";
   refused(infer + "--mode=learn", 2, "tcc: error: --mode=learn: there is no such choice [invalid-argument]",
-          "choices are infer, grad, train");
+          "choices are `infer`, `grad`, `train`");
   refused(train, 2, "tcc: error: --mode=train needs a loss [invalid-argument]",
           "name it with --loss, e.g. --loss=cross_entropy or --loss=output:NAME");
   refused(train + "--loss=mse", 2, "tcc: error: --mode=train needs an optimizer [invalid-argument]",
@@ -81,8 +81,9 @@ TEST_F(Training, ValuesThatAreNone) {
   refused(sgd + "--freeze='q*'", 2, "tcc: error: --freeze=q* matches no float parameter" + unknown);
   refused(sgd + "--freeze='*'", 2, "tcc: error: --mode=train: no parameter trains" + invalid);
   refused("--from=graph small.graph -o n.so --mode=grad --wrt=y", 2, "tcc: error: --wrt=y matches no float input or parameter" + unknown);
-  refused(sgd + "--remat=some", 2, "tcc: error: --remat=some: there is no such choice" + invalid, "choices are auto, none, full");
-  refused(sgd + "--batch-norm=on", 2, "tcc: error: --batch-norm=on: there is no such choice" + invalid, "choices are keep, train");
+  refused(sgd + "--remat=some", 2, "tcc: error: --remat=some: there is no such choice" + invalid,
+          "did you mean `none`? choices are `auto`, `none`, `full`");
+  refused(sgd + "--batch-norm=on", 2, "tcc: error: --batch-norm=on: there is no such choice" + invalid, "choices are `keep`, `train`");
   refused(sgd + "--mem-budget=lots", 2, "tcc: error: --mem-budget=lots: a size was expected" + invalid,
           "sizes are written 800M, 6GiB, 1500000000");
   refused(sgd + "--accumulate=0", 2, "tcc: error: --accumulate=0: a number of micro-batches was expected, at least 1" + invalid);
