@@ -190,20 +190,21 @@ link::FunctionDesc describe(const FunctionInterface& function, const LibraryInte
 
 namespace {
 
-/// The flags that decide what the library computes. Paths and the form of the input are left out: the same model gives the same bytes wherever it
-/// lies, and when it is read back from a printed stage.
+/// The flags that decide what the library computes. Left out is what a printed stage has in itself (sizes, the loss of a gradient), and paths: the
+/// same model gives the same bytes wherever it lies, and when it is read back from a stage.
 std::string flags_text(const Options& options) {
   std::string text = "-O" + std::to_string(options.optimization);
   const auto add = [&](const char* flag, const std::string& value) { text += value.empty() ? "" : std::string(" ") + flag + "=" + value; };
   const auto add_all = [&](const char* flag, const std::vector<std::string>& values) {
     for (const std::string& value : values) add(flag, value);
   };
-  add_all("--shapes", options.shapes);
   if (options.mode == Mode::infer) return text;
   add("--mode", options.mode == Mode::grad ? "grad" : "train");
+  add("--remat", options.remat == Remat::none ? "none" : options.remat == Remat::full ? "full" : "");
+  add("--mem-budget", options.memory_budget > 0 ? std::to_string(options.memory_budget) : "");
+  if (options.mode == Mode::grad) return text;
   add("--loss", options.loss);
   add("--optimizer", options.optimizer);
-  add_all("--wrt", options.wrt);
   add_all("--train", options.train);
   add_all("--freeze", options.freeze);
   add("--batch-norm", options.train_batch_norms ? "train" : "");
@@ -211,8 +212,6 @@ std::string flags_text(const Options& options) {
   add("--clip-value", options.clip_value != 0 ? print_float(options.clip_value) : "");
   add("--accumulate", options.accumulate != 1 ? std::to_string(options.accumulate) : "");
   add("--loss-scale", options.loss_scale);
-  add("--remat", options.remat == Remat::none ? "none" : options.remat == Remat::full ? "full" : "");
-  add("--mem-budget", options.memory_budget > 0 ? std::to_string(options.memory_budget) : "");
   return text;
 }
 
