@@ -18,7 +18,7 @@ class InterpreterBackend : public Backend {
 
 std::unique_ptr<Graph> import_resolved(const std::string& path, const Bindings& bindings) {
   Diagnostics diagnostics;
-  auto graph = import_model(path, {bindings}, diagnostics);
+  auto graph = import_model(path, {.known = bindings}, diagnostics);
   bind_shapes(*graph, bindings);
   resolve(*graph, diagnostics);
   diagnostics.checkpoint(ExitCode::model);
