@@ -24,15 +24,49 @@ class Lanes {
 
   std::vector<std::string> run(const Block& body) {
     visit(body, 1);
-    if (statements_ > kMostStatements) {
-      faults_.push_back("unrolled loops make " + std::to_string(statements_) + (statements_ >= kCountless ? " or more" : "") +
-                        " statements of code, the most is " + std::to_string(kMostStatements));
+    if (operations_ > kMostOperations) {
+      faults_.push_back("unrolled loops make " + std::to_string(operations_) + (operations_ >= kCountless ? " or more" : "") +
+                        " operations of code, the most is " + std::to_string(kMostOperations) + ", where a math function counts " +
+                        std::to_string(kFunction));
     }
     return std::move(faults_);
   }
 
  private:
-  static constexpr int64_t kCountless = int64_t{1} << 40;
+  static constexpr int64_t kCountless = int64_t{1} << 40, kFunction = 100;
+
+  static bool is_function(Op op) {
+    switch (op) {
+      case Op::exp_:
+      case Op::exp2_:
+      case Op::expm1_:
+      case Op::log_:
+      case Op::log2_:
+      case Op::log1p_:
+      case Op::sin_:
+      case Op::cos_:
+      case Op::tan_:
+      case Op::asin_:
+      case Op::acos_:
+      case Op::atan_:
+      case Op::sinh_:
+      case Op::cosh_:
+      case Op::tanh_:
+      case Op::asinh_:
+      case Op::acosh_:
+      case Op::atanh_:
+      case Op::erf_:
+      case Op::pow_:
+      case Op::atan2_: return true;
+      default: return false;
+    }
+  }
+  static int64_t operations(const ExprPtr& expr) {
+    if (!expr || expr->kind == Expr::Kind::constant || expr->kind == Expr::Kind::scalar) return 0;
+    int64_t count = expr->kind == Expr::Kind::op && is_function(expr->op) ? kFunction : 1;
+    for (const ExprPtr& arg : expr->args) count += operations(arg);
+    return count + operations(expr->otherwise);
+  }
 
   void fault(const Stmt& stmt, const std::string& message) {
     const std::string text = print(stmt);
@@ -44,7 +78,9 @@ class Lanes {
   }
 
   void visit(const Stmt& stmt, int64_t copies) {
-    statements_ = std::min(statements_ + copies, kCountless);
+    int64_t size = 1;
+    each_expr(stmt, [&](const ExprPtr& expr) { size += operations(expr); });
+    operations_ = std::min(operations_ + (size > kCountless / copies ? kCountless : size * copies), kCountless);
     if (const auto* reduce = as<Reduce>(stmt)) check_reduce(stmt, *reduce);
     check_states(stmt);
     if (lane_) check_in_vector(stmt);
@@ -146,7 +182,7 @@ class Lanes {
 
   std::map<const Var*, Digit> digits_;
   std::vector<std::string> faults_;
-  int64_t statements_ = 0;
+  int64_t operations_ = 0;
   const Var* lane_ = nullptr;
   std::set<const Scalar*> varying_;
   std::set<Bind> across_;

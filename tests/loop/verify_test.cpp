@@ -138,7 +138,7 @@ TEST(VerifyKernel, WhatTheEmittersCanNotDo) {
   EXPECT_EQ(cpu("map %i in 8 bind(vector) where lt(index(%i), 1) { store load %x[3, 0], %t[0] }"), "");
   expect_fault(cpu("map %i in 512 bind(vector) where lt(index(%i), 64) { store 0.0, %y[0, %i] }"), "is a vector of 512 lanes");
   expect_fault(cpu("map %i in 8 bind(serial) { map %j in 4294967296 bind(unroll) where lt(index(%j), 64) { store 0.0, %y[%i, %j] } }"),
-               "statements of code");
+               "operations of code");
   expect_fault(
       cpu("map %i in 2 bind(serial), %a in 1000 bind(unroll), %b in 1000 bind(unroll) where lt(index(%i + %a + %b), 8) { store 0.0, "
           "%t[%i + %a + %b] }"),

@@ -325,7 +325,7 @@ TEST(Schedule, WhatDoesNotFitIsNamed) {
       {"splitt(i, 4)", "there is no primitive `splitt`\ndid you mean `split`?"},
       {"no_such(i)", "there is no primitive `no_such`\nprimitives are `bind`, `compute_at`"},
       {"split(i, 0)", "the factor is 0, expected 1 or more"},
-      {"split(i, 99999999999)", "the factor is 99999999999, expected 1 or more"},
+      {"split(i, 999999999999999)", "the factor is 999999999999999, expected 1 or more"},
       {"split(i)", "argument 2 must be the factor\nit is written `split(LOOP, FACTOR, tail=mask|peel|pad)`"},
       {"split(4, i)", "argument 1 must name a loop"},
       {"split(i, 4, 5)", "it has an argument too many"},
