@@ -23,7 +23,8 @@ std::vector<ModelFile> model_files() {
     if (!folder.is_directory() || std::find(kLeftOut.begin(), kLeftOut.end(), name) != kLeftOut.end()) continue;
     for (const auto& entry : fs::directory_iterator(folder.path())) {
       const std::string extension = entry.path().extension().string();
-      if (extension == ".onnx" || extension == ".pt2") files.push_back({name + "/" + entry.path().filename().string(), entry.path().string()});
+      if (extension == ".onnx" || extension == ".pt2")
+        files.push_back({name + "/" + entry.path().filename().string(), entry.path().string()});
     }
   }
   std::sort(files.begin(), files.end(), [](const ModelFile& a, const ModelFile& b) { return a.name < b.name; });

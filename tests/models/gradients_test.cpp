@@ -25,10 +25,11 @@ std::vector<ModelFile> differentiated() {
   return files;
 }
 
-/// gpt2 has one tensor under two names; the export kept the second.
+/// gpt2 and t5 have one tensor under two names; the export reads the second.
 std::string name_in_model(const ModelFile& file, const std::string& parameter) {
-  const bool tied = file.name.starts_with("gpt2_tiny/") && parameter == "m.transformer.wte.weight";
-  return tied ? "m.lm_head.weight" : parameter;
+  if (file.name.starts_with("gpt2_tiny/") && parameter == "m.transformer.wte.weight") return "m.lm_head.weight";
+  if (file.name == "t5_encoder_tiny/model.pt2" && parameter == "m.shared.weight") return "m.encoder.embed_tokens.weight";
+  return parameter;
 }
 
 /// Exports that leave parameters as they are.

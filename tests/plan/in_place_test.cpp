@@ -130,7 +130,7 @@ TEST_P(InPlace, RowsOfAnotherShape) {
                                    "test", {}, true);
     try_all(*graph, target());
     // Where a row is kept in registers, the loops that read it are those that write it.
-    if (target().kind == schedule::Target::Kind::cuda && columns == 8192) EXPECT_EQ(try_all(*graph, target()), 1) << columns;
+    if (target().kind == schedule::Target::Kind::cuda && columns == 8192) { EXPECT_EQ(try_all(*graph, target()), 1) << columns; }
   }
 }
 
