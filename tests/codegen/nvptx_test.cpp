@@ -172,6 +172,25 @@ TEST(Nvptx, ExtremesKeepNaNAndOrderTheZeros) {
 }
 
 // An embedding: rows move in pieces of 16 bytes with a check as without one; a kernel without checks has no place to report to.
+/// ptxas loses the sign of a negation in the middle of three operands of a minimum or maximum; see guard_negations.cpp. That results are right is
+/// seen on a device: fuzz_graphs_cuda.
+TEST(Nvptx, NegationsThatExtremesReadAreNoModifiers) {
+  for (const char* dtype : {"i32", "i16"}) {
+    for (const char* op : {"min", "max"}) {
+      const std::string type = dtype;
+      const std::string ptx = ptx_of("kernel #k target sm_80 grid 1 threads 32 shared 0 (%x: " + type + "[32, 5]) -> (%y: " + type +
+                                     "[32]) {\n map %i in 1 bind(block), %t in 32 bind(thread) {\n %m: " + type + " = reduce " + op +
+                                     " %j in 5 bind(unroll) { yield neg(load %x[%t, %j]) }\n store %m, %y[%t]\n } }");
+      EXPECT_EQ(count(ptx, "neg.s"), 0) << ptx;
+      EXPECT_GE(count(ptx, "xor.b"), 5) << ptx;
+      expect_assembles(ptx);
+    }
+  }
+  const std::string plain = ptx_of(R"(kernel #k target sm_80 grid 1 threads 32 shared 0 (%x: i32[32]) -> (%y: i32[32]) {
+    map %i in 1 bind(block), %t in 32 bind(thread) { store neg(load %x[%t]), %y[%t] } })");
+  EXPECT_EQ(count(plain, "neg.s32"), 1) << plain;
+}
+
 TEST(Nvptx, AnIndexIsCheckedBesideTheHotPath) {
   const auto embedding = [](const std::string& index) {
     return ptx_of(R"(kernel #k target sm_80 grid 64 threads 128 shared 0 (%x: i64[64], %t: f32[1000, 512]) -> (%y: f32[64, 512]) {

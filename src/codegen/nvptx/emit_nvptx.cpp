@@ -237,6 +237,7 @@ Products emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& opti
   module.setDataLayout(machine->createDataLayout());
   for (const NamedKernel& named : kernels) NvptxEmitter(module, *named.kernel).emit_function(named.name);
   optimize_module(module, *machine, optimization);
+  guard_negations(module);
   Products products;
   if (options.want_llvm) products.llvm_ir = print_module(module);
   products.assembly = emit_file(module, *machine, false);

@@ -69,4 +69,7 @@ class NvptxEmitter final : public Emitter {
   bool reduced_before_ = false;
 };
 
+/// Writes integer negations that a minimum or maximum reads so that ptxas keeps them (guard_negations.cpp).
+void guard_negations(llvm::Module& module);
+
 }  // namespace tcc::codegen
