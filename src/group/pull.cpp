@@ -147,6 +147,7 @@ ExprPtr Puller::pull_here(const Value* value, const Indices& at) {
 
 ExprPtr Puller::pull_or(const Value* value, const Indices& at, const ExprPtr& fallback) {
   const Shape shape = value->type.shape();
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return fallback;  // without elements every index is outside
   ExprPtr condition;
   for (size_t i = 0; i < at.size(); ++i) condition = logical_and(condition, in_range(at[i], 0, shape[i]));
   if (!condition) return pull(value, at);

@@ -8,6 +8,30 @@
 namespace tcc::group {
 namespace {
 
+/// Padding, slices and reductions of concats without elements: nothing of them is ever read.
+TEST(EmptyConcats, ArePaddedLikeOthers) {
+  for (const char* high : {"1", "4"}) {
+    const std::string size = std::to_string(1 + std::stoi(high));
+    const auto graph =
+        parse_graph("graph @empty(%x: f32[0], %y: f32[0, 3]) -> (%p: f32[" + size + "], %q: f32[" + size + R"(, 3], %s: f32[3]) {
+  %one: f32[] = full() {dtype=f32, shape=[], value=1.0}
+  %c: f32[0] = concat(%x, %x) {axis=0}
+  %p: f32[)" + size + R"(] = pad(%c, %one) {high=[)" +
+                        high + R"(], interior=[0], low=[1]}
+  %d: f32[0, 3] = concat(%y, %y) {axis=0}
+  %n: f32[0, 3] = neg(%d)
+  %q: f32[)" + size + R"(, 3] = pad(%n, %one) {high=[)" +
+                        high + R"(, 0], interior=[0, 0], low=[1, 0]}
+  %s: f32[3] = reduce_sum(%n) {axes=[0]}
+  return %p, %q, %s
+})",
+                    "test", {}, true);
+    ASSERT_EQ(verify(*graph, GraphStage::prims), std::vector<std::string>());
+    const std::vector<Tensor> inputs = {Tensor(DType::f32, {0}), Tensor(DType::f32, {0, 3})};
+    EXPECT_EQ(run_units(*graph, form_groups(*graph), inputs, {0, 0}), "");
+  }
+}
+
 TEST(LongConcats, EveryPieceHasOnePlace) {
   const auto graph = parse_graph(R"(
 graph @flat(%x: f32[4, 8], %y: f32[8, 4], %in: f32[8], %indices: i64[3, 1], %rows: f32[3, 4]) -> (%z: f32[120], %s: f32[8]) {
