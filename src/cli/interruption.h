@@ -5,7 +5,8 @@
 
 namespace tcc::cli {
 
-/// While it lives the first of these signals only sets requested(); what the second does is what the first would have done without this.
+/// While it lives the first of these signals only sets requested(); a second one that comes later than a fifth of a second does what the first would
+/// have done without this.
 /// One at a time in a process.
 class Interruption {
  public:

@@ -189,8 +189,12 @@ TEST(BinaryMath, RemainderIsExact) {
 TEST(BinaryMath, ArcTangentKnowsItsQuadrant) {
   expect_binary("atan2", [](double y, double x) { return std::atan2(y, x); }, 3);
 }
-TEST(BinaryMath, MaxKeepsNan) {
-  expect_binary("max", [](double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN : x == 0 && y == 0 ? x : std::fmax(x, y); }, 0);
+TEST(BinaryMath, MaxKeepsNanAndOrdersZeros) {
+  expect_binary(
+      "max", [](double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN
+                                             : x == y                       ? (std::signbit(x) ? y : x)
+                                                                            : std::fmax(x, y); },
+      0);
 }
 
 }  // namespace

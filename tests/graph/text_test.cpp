@@ -130,13 +130,13 @@ TEST(GraphText, ErrorsSayWhere) {
   EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[2]) {\n  %y: f32[2] = frobnicate(%x)\n}"),
             "f.graph:2:16: error: found `frobnicate`, expected an operation [syntax]");
   EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[2]) {\n  %y: f32[2] = neg(%z)\n}"),
-            "f.graph:2:22: error: `%z` is not defined above [syntax]");
+            "f.graph:2:20: error: `%z` is not defined above [syntax]");
   EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[2]) {\n  %y: f32[2] = neg(%x) {alpha=1}\n}"),
             "f.graph:2:25: error: `neg` has no attribute `alpha` [syntax]");
   EXPECT_EQ(message("graph @g(%x: f32[2], %x: f32[2]) -> () {\n}"), "f.graph:1:32: error: `%x` is defined twice [syntax]");
   EXPECT_EQ(message("graph @g(%x: f31[2]) -> () {\n}"), "f.graph:1:14: error: found `f31`, expected a dtype such as `f32` [syntax]");
   EXPECT_EQ(message("graph @g() -> (%y: f32[2]) {\n  return @w\n}"),
-            "f.graph:3:1: error: `@w` is neither declared nor among the weights given [syntax]");
+            "f.graph:2:10: error: `@w` is neither declared nor among the weights given [syntax]");
   EXPECT_EQ(message("graph @g(%x: f32[2]) -> (%y: f32[3]) {\n  return %x\n}"),
             "f.graph:3:2: error: output `y` is declared f32[3], its value is f32[2] [syntax]");
 }
