@@ -27,13 +27,12 @@ namespace fs = std::filesystem;
 struct Kind {
   const char* name;
   void (*attack)(Case&, Random&, const Seeds&);
-  bool by_default;  ///< runs when no kind is named
 };
-constexpr Kind kKinds[] = {{"models", attack_model, true},
-                           {"texts", attack_text, true},
-                           {"schedules", attack_schedule, false},
-                           {"arrays", attack_array, true},
-                           {"libraries", attack_library, true}};
+constexpr Kind kKinds[] = {{"models", attack_model},
+                           {"texts", attack_text},
+                           {"schedules", attack_schedule},
+                           {"arrays", attack_array},
+                           {"libraries", attack_library}};
 
 struct Options {
   uint64_t seed = 1;
@@ -103,7 +102,7 @@ class Run {
     };
     for (int64_t number = options_.only >= 0 ? options_.only : options_.first; !is_over(number); ++number) {
       for (size_t kind = 0; kind < std::size(kKinds); ++kind) {
-        if (options_.kind.empty() ? kKinds[kind].by_default : options_.kind == kKinds[kind].name) one(kind, number);
+        if (options_.kind.empty() || options_.kind == kKinds[kind].name) one(kind, number);
       }
     }
     for (const auto& [name, count] : counts_) std::printf("%-10s %6lld cases\n", name.c_str(), static_cast<long long>(count));
