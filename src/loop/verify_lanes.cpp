@@ -35,32 +35,8 @@ class Lanes {
  private:
   static constexpr int64_t kCountless = int64_t{1} << 40, kFunction = 100;
 
-  static bool is_function(Op op) {
-    switch (op) {
-      case Op::exp_:
-      case Op::exp2_:
-      case Op::expm1_:
-      case Op::log_:
-      case Op::log2_:
-      case Op::log1p_:
-      case Op::sin_:
-      case Op::cos_:
-      case Op::tan_:
-      case Op::asin_:
-      case Op::acos_:
-      case Op::atan_:
-      case Op::sinh_:
-      case Op::cosh_:
-      case Op::tanh_:
-      case Op::asinh_:
-      case Op::acosh_:
-      case Op::atanh_:
-      case Op::erf_:
-      case Op::pow_:
-      case Op::atan2_: return true;
-      default: return false;
-    }
-  }
+  /// Remainders are a loop of the machine's or one instruction, not a polynomial.
+  static bool is_function(Op op) { return is_transcendental(op) && op != Op::rem_ && op != Op::mod_; }
   static int64_t operations(const ExprPtr& expr) {
     if (!expr || expr->kind == Expr::Kind::constant || expr->kind == Expr::Kind::scalar) return 0;
     int64_t count = expr->kind == Expr::Kind::op && is_function(expr->op) ? kFunction : 1;
