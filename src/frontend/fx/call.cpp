@@ -226,18 +226,6 @@ Value* Call::constant(DType dtype, const Number& number, const Shape& shape) {
   return builder_.full_int(dtype, shape, std::holds_alternative<bool>(number) ? std::get<bool>(number) : std::get<int64_t>(number));
 }
 
-int64_t times(int64_t a, int64_t b) {
-  int64_t result = 0;
-  if (__builtin_mul_overflow(a, b, &result)) Call::refuse("type-error", "a size doesn't fit a 64-bit integer");
-  return result;
-}
-
-int64_t plus(int64_t a, int64_t b) {
-  int64_t result = 0;
-  if (__builtin_add_overflow(a, b, &result)) Call::refuse("type-error", "a size doesn't fit a 64-bit integer");
-  return result;
-}
-
 void check_count(int64_t count, int64_t most, std::string_view what) {
   if (count > most)
     Call::refuse("type-error", std::to_string(count) + " " + std::string(what) + ", " + std::to_string(most) + " at most are possible");

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "frontend/fx/aliases.h"
+#include "frontend/fx/checked.h"
 #include "frontend/fx/program.h"
 #include "tcc/graph/builder.h"
 
@@ -106,9 +107,6 @@ class Call {
 
 inline Shape shape_of(const Value* x) { return x->type.shape(); }
 
-/// a * b and a + b of sizes; RuleError "type-error" when that doesn't fit an i64.
-int64_t times(int64_t a, int64_t b);
-int64_t plus(int64_t a, int64_t b);
 /// RuleError "type-error" when an operator has more results than anybody names, or a constant more elements than an importer should make.
 void check_count(int64_t count, int64_t most, std::string_view what);
 

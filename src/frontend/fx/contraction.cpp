@@ -6,6 +6,7 @@
 
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/handlers.h"
+#include "frontend/fx/images.h"
 
 namespace tcc::fx {
 
@@ -61,32 +62,6 @@ void import_einsum(Call& call) {
 
 // ---- convolutions
 
-std::vector<int64_t> both_sides(const std::vector<int64_t>& padding) {
-  std::vector<int64_t> pads = padding;
-  pads.insert(pads.end(), padding.begin(), padding.end());
-  return pads;
-}
-
-/// An image without a batch axis gets one for the time being.
-struct Image {
-  Value* x;
-  bool added;
-};
-Image with_batch(Call& call, const char* name, const Value* weight) {
-  Value* x = call.in(name);
-  const bool added = x->type.rank() == weight->type.rank() - 1;
-  if (!added) return {x, false};
-  Shape shape = shape_of(x);
-  shape.insert(shape.begin(), 1);
-  return {call.build().reshape(x, shape), true};
-}
-void finish(Call& call, Value* y, bool added) {
-  if (!added) return call.result(y);
-  Shape shape = shape_of(y);
-  shape.erase(shape.begin());
-  call.result(call.build().reshape(y, shape));
-}
-
 struct ConvForm {
   bool transposed = false;
   std::string auto_pad = "NOTSET";
@@ -95,8 +70,8 @@ struct ConvForm {
 
 void convolve(Call& call, const ConvForm& form) {
   Value *weight = call.in("weight"), *bias = call.maybe("bias");
-  const Image image = with_batch(call, "input", weight);
   const size_t spatial = at(weight->type.rank()) - 2;
+  const Image image = with_batch(call, "input", spatial);
   std::vector<Value*> operands{image.x, weight};
   if (bias != nullptr) operands.push_back(bias);
   Attrs attrs{{"strides", call.per_axis("stride", spatial)},
@@ -109,7 +84,8 @@ void convolve(Call& call, const ConvForm& form) {
     attrs.set("output_padding", form.output_padding);
     attrs.set("output_shape", std::vector<int64_t>());
   }
-  finish(call, call.emit(form.transposed ? Op::conv_transpose_ : Op::conv_, operands, std::move(attrs)), image.added);
+  Value* y = call.emit(form.transposed ? Op::conv_transpose_ : Op::conv_, operands, std::move(attrs));
+  call.result(without_batch(call, y, image.added));
 }
 
 size_t spatial_of(Call& call) {

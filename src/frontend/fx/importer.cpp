@@ -11,6 +11,7 @@
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/stop_gradient.h"
 #include "frontend/fx/symbolic_numbers.h"
+#include "frontend/seed.h"
 #include "tcc/graph/passes.h"
 
 namespace tcc::fx {
@@ -383,16 +384,7 @@ const Slot* Importer::find(const std::string& name) const {
   return found == scopes_.back().end() ? nullptr : &found->second;
 }
 
-Value* Importer::seed() {
-  const Type type(DType::i64, {});
-  for (Value* input : graph_->body.args) {
-    if (input->name == "seed" && input->type == type) return input;
-  }
-  Value* input = graph_->add_input("seed", type);
-  if (input->name == "seed") return input;
-  throw RuleError{"unsupported-op",
-                  "random ops read an i64 that is given at run time as `seed`, but the model has another value of that name"};
-}
+Value* Importer::seed() { return seed_input(*graph_); }
 
 Builder Importer::builder_at(const std::string& node) { return Builder(*graph_, graph_->body, {file_, node, ""}); }
 

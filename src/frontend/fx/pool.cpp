@@ -2,38 +2,13 @@
 #include <array>
 
 #include "frontend/fx/handlers.h"
+#include "frontend/fx/images.h"
 
 namespace tcc::fx {
 
 namespace {
 
 size_t at(int64_t axis) { return static_cast<size_t>(axis); }
-
-/// An image without a batch axis gets one for the time being.
-struct Image {
-  Value* x;
-  bool added;
-};
-Image with_batch(Call& call, size_t spatial) {
-  Value* x = call.in("self");
-  if (at(x->type.rank()) == spatial + 2) return {x, false};
-  if (at(x->type.rank()) != spatial + 1) Call::refuse("type-error", "an image was expected, found is " + to_string(x->type));
-  Shape shape = shape_of(x);
-  shape.insert(shape.begin(), 1);
-  return {call.build().reshape(x, shape), true};
-}
-Value* without_batch(Call& call, Value* y, bool added) {
-  if (!added) return y;
-  Shape shape = shape_of(y);
-  shape.erase(shape.begin());
-  return call.build().reshape(y, shape);
-}
-
-std::vector<int64_t> both_sides(const std::vector<int64_t>& padding) {
-  std::vector<int64_t> pads = padding;
-  pads.insert(pads.end(), padding.begin(), padding.end());
-  return pads;
-}
 
 Attrs window(Call& call, size_t spatial) {
   const std::vector<int64_t> kernel = call.per_axis("kernel_size", spatial);
@@ -54,13 +29,13 @@ Node* max_pool(Call& call, const Image& image, size_t spatial, int num_results) 
 }
 
 template <size_t spatial> void import_max_pool(Call& call) {
-  const Image image = with_batch(call, spatial);
+  const Image image = with_batch(call, "self", spatial);
   call.result(without_batch(call, max_pool(call, image, spatial, 1)->result(), image.added));
 }
 
 /// Positions count within one channel here, within the whole tensor in the composite.
 template <size_t spatial> void import_max_pool_with_indices(Call& call) {
-  const Image image = with_batch(call, spatial);
+  const Image image = with_batch(call, "self", spatial);
   const Node* node = max_pool(call, image, spatial, 2);
   const Shape shape = shape_of(image.x);
   const int64_t channel = num_elements(std::span(shape).subspan(2));
@@ -69,7 +44,7 @@ template <size_t spatial> void import_max_pool_with_indices(Call& call) {
 }
 
 template <size_t spatial> void import_average_pool(Call& call) {
-  const Image image = with_batch(call, spatial);
+  const Image image = with_batch(call, "self", spatial);
   Attrs attrs = window(call, spatial);
   attrs.set("count_include_pad", call.flag("count_include_pad"));
   if (spatial > 1 && call.has("divisor_override")) Call::refuse("unsupported-attribute", "`divisor_override` is given");
@@ -99,7 +74,7 @@ Value* average_axis(Call& call, Value* x, int64_t axis, int64_t output) {
 }
 
 template <size_t spatial> void import_adaptive_average_pool(Call& call) {
-  const Image image = with_batch(call, spatial);
+  const Image image = with_batch(call, "self", spatial);
   const Shape input = shape_of(image.x);
   const std::vector<int64_t> output = call.per_axis("output_size", spatial);
   std::vector<int64_t> kernel;

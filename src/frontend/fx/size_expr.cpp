@@ -4,8 +4,8 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <limits>
 
+#include "frontend/fx/checked.h"
 #include "tcc/graph/graph.h"
 
 namespace tcc::fx {
@@ -136,37 +136,19 @@ class Parser {
   size_t at_ = 0;
 };
 
-[[noreturn]] void too_large() { throw RuleError{"type-error", "a size doesn't fit a 64-bit integer"}; }
-
-int64_t floor_div(int64_t a, int64_t b) {
-  if (b == 0) throw RuleError{"type-error", "a size is divided by zero"};
-  if (a == std::numeric_limits<int64_t>::min() && b == -1) too_large();
-  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
-}
-
 int64_t combine(Op op, int64_t a, int64_t b) {
-  int64_t result = 0;
   switch (op) {
-    case Op::add:
-      if (__builtin_add_overflow(a, b, &result)) too_large();
-      return result;
-    case Op::mul:
-      if (__builtin_mul_overflow(a, b, &result)) too_large();
-      return result;
+    case Op::add: return plus(a, b);
+    case Op::mul: return times(a, b);
     case Op::floor_div: return floor_div(a, b);
-    case Op::mod: return b == -1 ? 0 : a - floor_div(a, b) * b;
-    case Op::pow:
-      if (b < 0 || b > 63) too_large();
-      for (result = 1; b > 0; --b) {
-        if (__builtin_mul_overflow(result, a, &result)) too_large();
-      }
-      return result;
+    case Op::mod: return modulo(a, b);
+    case Op::pow: return power(a, b);
     case Op::min: return std::min(a, b);
     case Op::max: return std::max(a, b);
     case Op::constant:
     case Op::symbol: break;
   }
-  return result;
+  return 0;
 }
 
 void collect(const SizeExpr& expr, std::set<std::string>& names) {

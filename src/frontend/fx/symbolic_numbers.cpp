@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "frontend/fx/arguments.h"
+#include "frontend/fx/checked.h"
 
 namespace tcc::fx {
 
 namespace {
-
-[[noreturn]] void too_large() { throw RuleError{"type-error", "a size doesn't fit a 64-bit integer"}; }
 
 int64_t as_integer(const Number& number) {
   if (const auto* value = std::get_if<bool>(&number)) return *value ? 1 : 0;
@@ -25,12 +23,6 @@ Number from_double(double value) {
   return static_cast<int64_t>(value);
 }
 
-int64_t floor_div(int64_t a, int64_t b) {
-  if (b == 0) throw RuleError{"type-error", "a size is divided by zero"};
-  if (b == -1 && a == std::numeric_limits<int64_t>::min()) too_large();
-  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
-}
-
 using Binary = Number (*)(const Number& a, const Number& b);
 
 /// `integers` may refuse; floats where either is one.
@@ -39,39 +31,16 @@ template <auto integers, auto floats> Number arithmetic(const Number& a, const N
   return integers(as_integer(a), as_integer(b));
 }
 
-int64_t add(int64_t a, int64_t b) {
-  int64_t result = 0;
-  if (__builtin_add_overflow(a, b, &result)) too_large();
-  return result;
-}
-int64_t sub(int64_t a, int64_t b) {
-  int64_t result = 0;
-  if (__builtin_sub_overflow(a, b, &result)) too_large();
-  return result;
-}
-int64_t mul(int64_t a, int64_t b) {
-  int64_t result = 0;
-  if (__builtin_mul_overflow(a, b, &result)) too_large();
-  return result;
-}
-int64_t mod(int64_t a, int64_t b) { return b == -1 ? 0 : a - floor_div(a, b) * b; }
-int64_t power(int64_t a, int64_t b) {
-  int64_t result = 1;
-  if (b < 0 || b > 63) too_large();
-  for (; b > 0; --b) result = mul(result, a);
-  return result;
-}
-
 struct BinaryRow {
   std::string_view op;
   Binary function;
 };
 constexpr auto kBinary = std::to_array<BinaryRow>({
-    {"sym.add", arithmetic<add, [](double a, double b) { return a + b; }>},
-    {"sym.sub", arithmetic<sub, [](double a, double b) { return a - b; }>},
-    {"sym.mul", arithmetic<mul, [](double a, double b) { return a * b; }>},
+    {"sym.add", arithmetic<plus, [](double a, double b) { return a + b; }>},
+    {"sym.sub", arithmetic<minus, [](double a, double b) { return a - b; }>},
+    {"sym.mul", arithmetic<times, [](double a, double b) { return a * b; }>},
     {"sym.floordiv", arithmetic<floor_div, [](double a, double b) { return std::floor(a / b); }>},
-    {"sym.mod", arithmetic<mod, [](double a, double b) { return a - std::floor(a / b) * b; }>},
+    {"sym.mod", arithmetic<modulo, [](double a, double b) { return a - std::floor(a / b) * b; }>},
     {"sym.pow", arithmetic<power, [](double a, double b) { return std::pow(a, b); }>},
     {"sym.truediv", [](const Number& a, const Number& b) -> Number { return to_double(a) / to_double(b); }},
     {"sym.max", [](const Number& a, const Number& b) { return to_double(a) < to_double(b) ? b : a; }},
@@ -91,7 +60,7 @@ struct UnaryRow {
   Number (*function)(const Number& a);
 };
 constexpr auto kUnary = std::to_array<UnaryRow>({
-    {"sym.neg", [](const Number& a) -> Number { return is_float(a) ? Number(-to_double(a)) : Number(sub(0, as_integer(a))); }},
+    {"sym.neg", [](const Number& a) -> Number { return is_float(a) ? Number(-to_double(a)) : Number(minus(0, as_integer(a))); }},
     {"sym.not", [](const Number& a) -> Number { return to_double(a) == 0; }},
     {"sym.not_", [](const Number& a) -> Number { return to_double(a) == 0; }},
     {"sym.int", [](const Number& a) { return is_float(a) ? from_double(std::trunc(to_double(a))) : Number(as_integer(a)); }},

@@ -4,6 +4,7 @@
 // with a fault is reported and poisons its results, so that one walk reports every independent fault; unknown ops are looked for in a walk
 // of their own before, because a list of those is the first thing that a user wants of a new model.
 #include "frontend/onnx/importer.h"
+#include "frontend/seed.h"
 
 #include <algorithm>
 #include <cctype>
@@ -487,16 +488,7 @@ std::optional<Tensor> Importer::evaluate(Value* value) {
   return std::nullopt;
 }
 
-Value* Importer::seed() {
-  const Type type(DType::i64, {});
-  for (Value* input : graph_->body.args) {
-    if (input->name == "seed" && input->type == type) return input;
-  }
-  Value* input = graph_->add_input("seed", type);
-  if (input->name == "seed") return input;
-  throw RuleError{"unsupported-op",
-                  "random ops read an i64 that is given at run time as `seed`, but the model has another value of that name"};
-}
+Value* Importer::seed() { return seed_input(*graph_); }
 
 std::string Importer::where(const Scope& scope, const pb::NodeProto& node) const {
   return file_.name + ":" + scope.prefix + name_of_node(node);
