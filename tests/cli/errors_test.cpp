@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "cli/program.h"
 #include "tcc/support/npy.h"
 
@@ -317,6 +319,35 @@ TEST_F(Errors, AsJson) {
   expect("net.onnx -o n.so --precision=f16 --diagnostics json", 1,
          R"({"severity":"error","supported":false,"kind":"unsupported-option","where":"net.onnx","message":"--precision=f16",)"
          R"("helps":[{"where":"net.onnx","message":"export the model in the precision wanted"}]})");
+}
+
+// Stand-ins for ptxas: only what ptxas itself says of the PTX is a bug of tcc, whatever keeps it from running is the machine's trouble.
+TEST_F(Errors, PtxasThatFails) {
+  struct Failure {
+    const char* script;
+    int exit_code;
+    const char* message;
+  };
+  constexpr Failure kFailures[] = {
+      {"echo '/bin/sh: 0: 3: Invalid argument' >&2; exit 2", 5, "failed: /bin/sh: 0: 3: Invalid argument [failed-tool]"},
+      {"echo 'ptxas: error while loading shared libraries: libpthread.so.0' >&2; exit 127", 5, "error while loading shared libraries"},
+      {"echo 'ptxas fatal   : Memory allocation failure' >&2; exit 255", 5, "Memory allocation failure [failed-tool]"},
+      {"exit 3", 5, "failed [failed-tool]"},
+      {"kill -9 $$", 5, "was ended by signal 9 [failed-tool]"},
+      {"echo 'ptxas in.ptx, line 4; error   : Unknown modifier' >&2; exit 255", 4, "ptxas refuses a kernel"},
+      {"echo hm >&2; echo \"ptxas error   : Entry function 'k' uses too much shared data\" >&2; exit 255", 4, "ptxas refuses a kernel"},
+  };
+  for (const Failure& failure : kFailures) {
+    SCOPED_TRACE(failure.script);
+    folder_.write("ptxas", std::string("#!/bin/sh\n") + failure.script + "\n");
+    ASSERT_EQ(::chmod((folder_ / "ptxas").c_str(), 0700), 0);
+    ASSERT_EQ(::mkdir((folder_ / "tmp").c_str(), 0700), 0);
+    const Result result =
+        run_shell("TMPDIR=$PWD/tmp TCC_PTXAS=./ptxas \"$TCC\" --from=graph small.graph --target=cuda -o n.so", folder_.path());
+    EXPECT_EQ(result.exit_code, failure.exit_code) << result.err;
+    EXPECT_NE(result.err.find(failure.message), std::string::npos) << result.err;
+    std::filesystem::remove_all(folder_ / "tmp");
+  }
 }
 
 }  // namespace

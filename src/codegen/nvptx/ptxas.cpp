@@ -57,14 +57,15 @@ int run_to_end(const std::string& program, char* const* argv, const posix_spawn_
   return status;
 }
 
-/// Whether ptxas found fault with the PTX, which is ours, and did not lack memory, a disk or a library.
+/// Whether ptxas found fault with the PTX, which is ours. Only its own words tell that: it may be a script that can't start the real one, or
+/// lack memory, a disk or a library.
 bool refuses_ptx(int status, const std::string& log) {
   if (!WIFEXITED(status)) return false;
   for (const char* reason :
        {"emory allocation failure", "ould not open", "ould not write", "o space left", "annot open", "loading shared libraries"}) {
     if (log.find(reason) != std::string::npos) return false;
   }
-  return !log.empty();
+  return log.starts_with("ptxas ") || log.find("\nptxas ") != std::string::npos;
 }
 
 }  // namespace
