@@ -104,6 +104,7 @@ int64_t window_extent(int64_t extent, int64_t low, int64_t high, int64_t window,
 
 std::vector<Type> infer_types(const InferInput& input) {
   check_attributes(input.attrs);
+  if (input.num_results < 1) type_error("`" + std::string(name_of(input.op)) + "` has no results");
   std::vector<Type> types = infer_rule(input.op)(input);
   check(static_cast<int>(types.size()) == input.num_results, "a shape rule gave another number of results than asked for");
   for (const Type& type : types) check_size(type);

@@ -46,7 +46,10 @@ std::vector<Type> infer_by_decomposition(const InferInput& input) {
   Node* node = scratch.make_node(input.op, std::move(operands), input.attrs, std::vector<Type>(static_cast<size_t>(input.num_results)), {});
   Builder builder(scratch, scratch.body, {});
   const std::vector<Value*> results = decompose_node(builder, *node);
-  check(static_cast<int>(results.size()) == input.num_results, "a decomposition gave another number of results than the node has");
+  if (static_cast<int>(results.size()) != input.num_results) {
+    type_error("`" + std::string(name_of(input.op)) + "` has " + std::to_string(input.num_results) + " results, it makes " +
+               std::to_string(results.size()));
+  }
   for (const Value* value : results) types.push_back(value->type);
   return types;
 }

@@ -218,8 +218,9 @@ void Verifier::condition(const ExprPtr& e) {
 void Verifier::dims(const std::vector<Dim>& dims) {
   for (const Dim& dim : dims) {
     define(dim.var.get(), dim.var->name);
-    if (dim.var->extent < 0 || dim.var->extent > kMostIterations)
-      fault("%" + dim.var->name + " has " + std::to_string(dim.var->extent) + " iterations, the most is " +
+    // What would run no iteration is left out, so that extents can be divided by.
+    if (dim.var->extent < 1 || dim.var->extent > kMostIterations)
+      fault("%" + dim.var->name + " has " + std::to_string(dim.var->extent) + " iterations, a loop has 1 to " +
             std::to_string(kMostIterations));
   }
 }

@@ -46,6 +46,26 @@ TEST(GraphVerifier, Names) {
   EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "two outputs are named `y`"));
 }
 
+// Of every op whose number of results is free.
+TEST(GraphVerifier, NumbersOfResults) {
+  for (const std::string node :
+       {"%y: f32[1, 2, 4, 4] = layer_norm(%x, %s) {axis=3, epsilon=0.1}",
+        "%y: f32[1, 2, 3, 3] = max_pool(%x) {kernel=[2, 2], strides=[1, 1], dilations=[1, 1], pads=[0, 0, 0, 0], ceil_mode=false, "
+        "auto_pad=\"NOTSET\", storage_order=0}",
+        "%y: f32[*] = split_by(%x) {axis=1, num_outputs=1}", "%y: f32[1, 2, 4, 4] = gradient(%x, %x)"}) {
+    SCOPED_TRACE(node);
+    const auto graph = parse_graph("graph @g(%x: f32[1, 2, 4, 4], %s: f32[4]) -> (%x: f32[1, 2, 4, 4]) {\n  " + node + "\n}", "", {});
+    EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>());
+    std::vector<Value*>& results = graph->body.nodes[0]->results;
+    const Value first = *results[0];
+    results.clear();
+    EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "has no results"));
+    if (node.find("split_by") != std::string::npos) continue;  // its pieces are counted when it is resolved
+    for (int i = 0; i < 4; ++i) results.push_back(graph->make_value(Value::Kind::result, first.type, "z" + std::to_string(i)));
+    EXPECT_TRUE(has_fault(*graph, GraphStage::imported, " has 4 results"));
+  }
+}
+
 TEST(GraphVerifier, CountsAndAttributes) {
   auto graph = two_nodes();
   graph->body.nodes[0]->operands.push_back(graph->body.args[0]);

@@ -65,6 +65,15 @@ TEST(VerifyFirstForm, WritesOfAMapAreDisjoint) {
             "");
 }
 
+// Every kind of loop: schedules divide by extents.
+TEST(VerifyFirstForm, LoopsHaveIterations) {
+  for (const char* body :
+       {"map %i in 0 { store 0.0, %y[%i] }", "map %i in 4, %j in 0 { store 0.0, %y[%i] }", "map %i in 0, %j in 4 { store 0.0, %y[%j] }",
+        "%s: f32 = reduce sum %k in 0 { yield load %x[%k] } store %s, %y[0]", "for %i in 0 bind(serial) { store 0.0, %y[%i] }"}) {
+    expect_fault(unit_faults("unit (%x: f32[4]) -> (%y: f32[4]) { " + std::string(body) + " }"), "has 0 iterations, a loop has 1 to ");
+  }
+}
+
 TEST(VerifyFirstForm, Faults) {
   expect_fault(unit_faults("unit (%x: f32[4]) -> () { store 0.0, %x[0] }"), "%x is only read, but stored to");
   expect_fault(unit_faults("unit () -> (%y: f32[4]) { map %i in 4 bind(thread) { store 0.0, %y[%i] } }"),
