@@ -245,6 +245,32 @@ TEST(FxRefusals, OtherSchemas) {
   expect_contains(testing::error_of(ExitCode::model, [] { import_text("{\"graph_module\": "); }), "not JSON");
 }
 
+/// y = wrap(graph, x), where the graph is that of the small program with what `change` makes of it.
+Json wrapping_program(const std::function<void(Json& inner)>& change) {
+  Json program = small_program();
+  Json inner = program["graph_module"]["graph"];
+  inner["inputs"][0]["as_tensor"]["name"] = inner["nodes"][0]["inputs"][0]["arg"]["as_tensor"]["name"] = "x_inside";
+  change(inner);
+  Json& node = program["graph_module"]["graph"]["nodes"][0];
+  node["target"] = "torch.ops.higher_order.wrap";
+  node["inputs"] = {{{"name", ""}, {"arg", {{"as_graph", {{"name", "g"}, {"graph", inner}}}}}, {"kind", 1}},
+                    {{"name", ""}, {"arg", {{"as_tensor", {{"name", "x"}}}}}, {"kind", 1}}};
+  return program;
+}
+
+TEST(FxRefusals, OfGraphsInGraphs) {
+  EXPECT_EQ(import_text(wrapping_program([](Json&) {}).dump(), with_rows(4))->body.nodes.size(), 1u);
+  const auto refusal_of = [](const std::function<void(Json&)>& change) { return refusal(wrapping_program(change), with_rows(4)); };
+  expect_contains(refusal_of([](Json& inner) { inner["inputs"].clear(); }), "a graph of 0 inputs is called with 1 operands");
+  expect_contains(refusal_of([](Json& inner) { inner["outputs"].push_back(inner["outputs"][0]); }), "a graph of 2 outputs is called for 1");
+  // What nobody makes is a fault of its own, not the result of one.
+  expect_contains(refusal_of([](Json& inner) { inner["outputs"][0]["as_tensor"]["name"] = "nobody"; }),
+                  ":y: error: output `nobody` of a graph is made by no node and is no input [malformed-file]");
+  const std::string inside = refusal_of([](Json& inner) { inner["nodes"][0]["target"] = "torch.ops.aten.softmax.int"; });
+  expect_contains(inside, "argument `dim` of aten.softmax.int is missing");
+  EXPECT_EQ(inside.find("output `y`"), std::string::npos) << "the fault is said once: " << inside;
+}
+
 TEST(FxRefusals, DeepGraphs) {
   Json inner = small_program()["graph_module"]["graph"];
   for (int i = 0; i < 100; ++i) {

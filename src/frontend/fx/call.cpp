@@ -231,7 +231,7 @@ void check_count(int64_t count, int64_t most, std::string_view what) {
     Call::refuse("type-error", std::to_string(count) + " " + std::string(what) + ", " + std::to_string(most) + " at most are possible");
 }
 
-Value* Call::seed() { return importer_.seed(); }
-int64_t Call::count_random_op() { return importer_.count_random_op(); }
+Value* Call::seed() { return importer_.random_ops().seed(); }
+int64_t Call::count_random_op() { return importer_.random_ops().count(); }
 
 }  // namespace tcc::fx

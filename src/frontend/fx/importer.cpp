@@ -11,8 +11,6 @@
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/stop_gradient.h"
 #include "frontend/fx/symbolic_numbers.h"
-#include "frontend/seed.h"
-#include "tcc/graph/passes.h"
 
 namespace tcc::fx {
 
@@ -50,26 +48,32 @@ void collect_names(const Argument& argument, std::vector<std::string>& names) {
 }  // namespace
 
 Importer::Importer(const Program& program, std::string file, WeightSource weights, const ImportOptions& options, Diagnostics& diagnostics)
-    : program_(program), file_(std::move(file)), weights_(std::move(weights)), options_(options), diagnostics_(diagnostics) {}
+    : program_(program),
+      weights_(std::move(weights)),
+      options_(options),
+      diagnostics_(diagnostics),
+      faults_(diagnostics, std::move(file)),
+      graph_(std::make_unique<Graph>(program.name)),
+      random_ops_(*graph_),
+      scopes_(1) {
+  graph_->file = faults_.file();
+}
 
 std::unique_ptr<Graph> Importer::run() {
-  graph_ = std::make_unique<Graph>(program_.name);
-  graph_->file = file_;
   check_ops(program_.graph);
-  diagnostics_.checkpoint(ExitCode::model);
-  scopes_.emplace_back();
+  faults_.checkpoint();
   add_inputs();
-  diagnostics_.checkpoint(ExitCode::model);
+  faults_.checkpoint();
   bind_inputs();
   check_ranges();
-  diagnostics_.checkpoint(ExitCode::model);
+  faults_.checkpoint();
   add_weights();
-  diagnostics_.checkpoint(ExitCode::model);
+  faults_.checkpoint();
   import_nodes(program_.graph);
-  diagnostics_.checkpoint(ExitCode::model);
+  faults_.checkpoint();
   add_outputs();
   refuse_mutations();
-  diagnostics_.checkpoint(ExitCode::model);
+  faults_.checkpoint();
   graph_->remove_unused_weights();
   return std::move(graph_);
 }
@@ -89,175 +93,21 @@ void Importer::check_ops(const ProgramGraph& graph) {
   }
 }
 
-void Importer::add_inputs() {
-  for (const InputSpec& input : program_.inputs) {
-    const std::string place = file_ + ":" + (input.target.empty() ? input.name : input.target);
-    if (!input.is_tensor) {
-      if (input.name.empty()) continue;
-      Slot& slot = scopes_[0][input.name];
-      if (const auto number = number_in(input.fixed)) slot.number = number;
-      else if (!input.fixed.is_none() || input.kind == InputSpec::Kind::user)
-        diagnostics_.not_supported("unsupported-dtype", place, "input `" + input.name + "` is not a tensor");
-      continue;
-    }
-    const auto meta = program_.graph.tensors.find(input.name);
-    if (meta == program_.graph.tensors.end()) {
-      diagnostics_.error("malformed-file", place, "the type of input `" + input.name + "` is not declared");
-      continue;
-    }
-    if (!meta->second.dtype) {
-      diagnostics_.not_supported("unsupported-dtype", place, "input `" + input.name + "` is " + meta->second.dtype_name);
-      continue;
-    }
-    // Parameters without bytes are inputs under their own names.
-    if (input.kind != InputSpec::Kind::user && weights_(input, meta->second)) continue;
-    Type type = Type::unranked(*meta->second.dtype);
-    type.ranked = true;
-    for (const SizeExpr& size : meta->second.sizes) {
-      type.dims.push_back(size.op == SizeExpr::Op::constant ? Dim(size.value) : Dim(to_string(size)));
-    }
-    Value* value = graph_->add_input(input.target.empty() ? input.name : input.target, std::move(type));
-    graph_->add_output(value, value->name);
-    graph_inputs_.push_back(input.name);
-  }
-}
-
-/// With the inputs as outputs the passes that bind sizes and values do their work, and what they leave there is what each input became.
-void Importer::bind_inputs() {
-  const Bindings bindings = options_.bindings ? options_.bindings(*graph_) : options_.known;
-  bind_shapes(*graph_, bindings);
-  resolve(*graph_, diagnostics_);
-  diagnostics_.checkpoint(ExitCode::model);
-  if (options_.is_bound != nullptr) *options_.is_bound = true;
-  const std::vector<Value*> values = graph_->body.results;
-  graph_->body.results.clear();
-  graph_->output_names.clear();
-  for (size_t i = 0; i < values.size(); ++i) {
-    scopes_[0][graph_inputs_[i]].tensor = Alias::of_new_storage(values[i]);
-    kept_.emplace_back("input `" + graph_inputs_[i] + "`", scopes_[0][graph_inputs_[i]].tensor);
-  }
-  // Plain symbols first: expressions are made of them.
-  for (const bool plain : {true, false}) {
-    for (const InputSpec& input : program_.inputs) {
-      const Slot* slot = input.is_tensor ? find(input.name) : nullptr;
-      if (slot == nullptr || slot->tensor == nullptr) continue;
-      const std::vector<SizeExpr>& sizes = program_.graph.tensors.at(input.name).sizes;
-      Builder builder = builder_at(input.name);
-      const Shape shape = shape_of(slot->tensor->read(builder));
-      for (size_t axis = 0; axis < sizes.size() && axis < shape.size(); ++axis) {
-        if (plain && sizes[axis].op == SizeExpr::Op::symbol) symbols_.emplace(sizes[axis].symbol, shape[axis]);
-        const auto value = evaluate(sizes[axis]);
-        if (value && *value != shape[axis]) {
-          diagnostics_.error("type-error", file_ + ":" + input.name,
-                             "axis " + std::to_string(axis) + " of input `" + input.name + "` is " + std::to_string(shape[axis]) + ", `" +
-                                 to_string(sizes[axis]) + "` is " + std::to_string(*value));
-        }
-      }
-    }
-  }
-}
-
-void Importer::check_ranges() {
-  for (const auto& [symbol, range] : program_.symbols) {
-    const auto found = symbols_.find(symbol);
-    if (found == symbols_.end()) continue;
-    if ((range.low && found->second < *range.low) || (range.high && found->second > *range.high)) {
-      diagnostics_.error("type-error", file_,
-                         "the size `" + symbol + "` is " + std::to_string(found->second) + ", the program was captured for " +
-                             (range.low ? std::to_string(*range.low) : "any") + " to " +
-                             (range.high ? std::to_string(*range.high) : "any"));
-    }
-  }
-}
-
-void Importer::add_weights() {
-  for (const InputSpec& input : program_.inputs) {
-    if (!input.is_tensor || input.kind == InputSpec::Kind::user || scopes_[0].contains(input.name)) continue;
-    const TensorMeta& meta = program_.graph.tensors.at(input.name);
-    const std::string place = file_ + ":" + input.target;
-    const Tensor tensor = *weights_(input, meta);
-    Shape declared;
-    for (const SizeExpr& size : meta.sizes) declared.push_back(evaluate(size).value_or(-1));
-    if (tensor.dtype() != *meta.dtype || tensor.shape() != declared) {
-      diagnostics_.error("type-error", place,
-                         "the weight is " + to_string(Type(tensor.dtype(), tensor.shape())) + ", declared is " +
-                             std::string(tcc::name_of(*meta.dtype)) + to_string(std::span(declared)));
-      continue;
-    }
-    // Only what the signature calls a parameter is one: the rest is never trained.
-    Value* value = graph_->add_weight(input.target, tensor, input.kind == InputSpec::Kind::parameter);
-    scopes_[0][input.name].tensor = Alias::of_new_storage(value);
-    kept_.emplace_back((input.kind == InputSpec::Kind::parameter ? "parameter `" : "buffer `") + input.target + "`",
-                       scopes_[0][input.name].tensor);
-  }
-}
-
-void Importer::add_outputs() {
-  Builder builder = builder_at("outputs");
-  for (const OutputSpec& output : program_.outputs) {
-    try {
-      add_output(output, builder);
-    } catch (const RuleError& error) { report(error, file_, ""); }
-  }
-  if (graph_->body.results.empty() && !diagnostics_.has_errors()) diagnostics_.error("malformed-file", file_, "the program has no outputs");
-}
-
-void Importer::add_output(const OutputSpec& output, Builder& builder) {
-  if (output.kind == OutputSpec::Kind::buffer_mutation || output.kind == OutputSpec::Kind::input_mutation) {
-    throw RuleError{"unsupported-op", "`" + output.target + "` changes when the program runs: state of inference"};
-  }
-  if (output.value.is_none()) return;
-  Value* value = nullptr;
-  std::string name = "output_" + std::to_string(graph_->body.results.size());
-  if (const auto* named = output.value.as<ValueName>()) {
-    const Slot* slot = find(named->name);
-    if (slot == nullptr) throw RuleError{"malformed-file", "output `" + named->name + "` is made by no node and is no input"};
-    if (slot->tensor != nullptr) value = slot->tensor->read(builder);
-    else if (slot->number) value = builder.full_int(DType::i64, {}, static_cast<int64_t>(to_double(*slot->number)));
-    name = named->name;
-  } else if (const auto number = number_in(output.value)) {
-    value = std::holds_alternative<double>(*number) ? builder.full(DType::f32, {}, to_double(*number))
-                                                    : builder.full_int(DType::i64, {}, static_cast<int64_t>(to_double(*number)));
-  }
-  if (value == nullptr) throw RuleError{"unsupported-dtype", "output `" + name + "` is not a tensor"};
-  if (!output.target.empty()) name = "grad." + output.target;
-  std::string unique = name;
-  for (int i = 1; std::find(graph_->output_names.begin(), graph_->output_names.end(), unique) != graph_->output_names.end(); ++i) {
-    unique = name + "." + std::to_string(i);
-  }
-  graph_->add_output(value, unique);
-}
-
-void Importer::refuse_mutations() {
-  for (const auto& [what, alias] : kept_) {
-    if (!alias->was_written()) continue;
-    diagnostics_.not_supported("unsupported-op", file_, what + " is written in place: state of inference");
-  }
-}
-
 bool Importer::reads_faulty(const ProgramNode& node) const {
   std::vector<std::string> names;
   for (const NamedArgument& argument : node.arguments) collect_names(argument.argument, names);
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    const Slot* slot = find(name);
-    return slot != nullptr && slot->is_faulty;
-  });
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return scope().is_faulty(name); });
 }
 
 void Importer::import_nodes(const ProgramGraph& graph) {
   for (const ProgramNode& node : graph.nodes) {
-    bool faulty = reads_faulty(node);
-    if (!faulty) {
-      try {
-        import_node(graph, node);
-      } catch (const RuleError& error) {
-        report(error, where(node), snippet(node));
-        faulty = true;
-      }
-    }
-    if (!faulty) continue;
+    const auto import = [&] {
+      if (reads_faulty(node)) throw Poisoned();
+      import_node(graph, node);
+    };
+    if (faults_.attempt(import, [&] { return where(node); }, [&] { return snippet(node); })) continue;
     for (const Result& result : node.results) {
-      for (const std::string& name : result.names) scopes_.back()[name].is_faulty = true;
+      for (const std::string& name : result.names) scope().set_faulty(name);
     }
   }
 }
@@ -270,12 +120,7 @@ void Importer::import_node(const ProgramGraph& graph, const ProgramNode& node) {
     }
     throw RuleError{"malformed-file", "no graph is among the arguments of `" + node.op + "`"};
   }
-  if (is_symbolic_number(node.op)) {
-    const auto lookup = [this](const std::string& name) { return find(name); };
-    const Number number = evaluate_number(node, lookup, [this](const SizeExpr& expr) { return evaluate(expr); });
-    if (!node.results.empty() && !node.results[0].names.empty()) scopes_.back()[node.results[0].names[0]].number = number;
-    return;
-  }
+  if (is_symbolic_number(node.op)) return import_number(node);
   const int first_new = graph_->num_values();
   const HandlerMatch match = find_handler(node.op);
   Builder builder = builder_at(node.module.empty() ? node.name : node.module + "/" + node.name);
@@ -285,11 +130,18 @@ void Importer::import_node(const ProgramGraph& graph, const ProgramNode& node) {
   take_results(graph, node, call, first_new);
 }
 
+void Importer::import_number(const ProgramNode& node) {
+  const auto lookup = [this](const std::string& name) { return find(name); };
+  const Number number = evaluate_number(node, lookup, [this](const SizeExpr& expr) { return evaluate(expr); });
+  set_number(node, number);
+}
+
+void Importer::set_number(const ProgramNode& node, const Number& number) {
+  if (!node.results.empty() && !node.results[0].names.empty()) scope().set(node.results[0].names[0], {.tensor = nullptr, .number = number});
+}
+
 void Importer::take_results(const ProgramGraph& graph, const ProgramNode& node, Call& call, int first_new) {
-  if (call.number_) {
-    if (!node.results.empty() && !node.results[0].names.empty()) scopes_.back()[node.results[0].names[0]].number = call.number_;
-    return;
-  }
+  if (call.number_) return set_number(node, *call.number_);
   if (node.results.size() > call.results_.size())
     throw RuleError{"malformed-file", "the node has " + std::to_string(node.results.size()) + " results, " + node.op + " has " +
                                           std::to_string(call.results_.size())};
@@ -305,10 +157,9 @@ void Importer::take_results(const ProgramGraph& graph, const ProgramNode& node, 
       Value* value = values[k];
       if (value == nullptr) throw RuleError{"unsupported-op", "result " + std::to_string(i) + " of " + node.op + " (`" + name + "`)"};
       check_declared(graph, name, value);
-      if (value->kind == Value::Kind::result && value->id >= first_new && value->name != name) graph_->rename(value, name);
-      Slot& slot = scopes_.back()[name];
+      give_name(*graph_, value, name, first_new);
       const bool aliased = i == 0 && k < call.aliases_.size();
-      slot.tensor = aliased ? call.aliases_[k] : Alias::of_new_storage(value);
+      scope().set(name, {.tensor = aliased ? call.aliases_[k] : Alias::of_new_storage(value), .number = {}});
     }
   }
 }
@@ -329,7 +180,8 @@ void Importer::check_declared(const ProgramGraph& graph, const std::string& name
                                     to_string(std::span(declared))};
 }
 
-void Importer::inline_graph(const ProgramGraph& graph, const ProgramNode& node, size_t first_operand) {
+/// The names that a graph sees inside: its inputs, which are the operands of the node.
+Scope<Slot> Importer::scope_of_call(const ProgramGraph& graph, const ProgramNode& node, size_t first_operand) const {
   std::vector<Slot> operands;
   for (size_t i = first_operand; i < node.arguments.size(); ++i) {
     std::vector<std::string> names;
@@ -339,57 +191,57 @@ void Importer::inline_graph(const ProgramGraph& graph, const ProgramNode& node, 
       if (slot == nullptr) throw RuleError{"malformed-file", "`" + name + "` is made by no node and is no input"};
       operands.push_back(*slot);
     }
-    if (names.empty()) {
-      if (const auto number = number_in(node.arguments[i].argument)) operands.push_back({.number = number});
-    }
+    if (!names.empty()) continue;
+    if (const auto number = number_in(node.arguments[i].argument)) operands.push_back({.tensor = nullptr, .number = number});
   }
   if (operands.size() != graph.inputs.size())
     throw RuleError{"malformed-file", "a graph of " + std::to_string(graph.inputs.size()) + " inputs is called with " +
                                           std::to_string(operands.size()) + " operands"};
-  Scope inner;
-  for (size_t i = 0; i < operands.size(); ++i) inner[graph.inputs[i]] = operands[i];
-  scopes_.push_back(std::move(inner));
+  Scope<Slot> inner;
+  for (size_t i = 0; i < operands.size(); ++i) inner.set(graph.inputs[i], operands[i]);
+  return inner;
+}
+
+void Importer::inline_graph(const ProgramGraph& graph, const ProgramNode& node, size_t first_operand) {
+  scopes_.push_back(scope_of_call(graph, node, first_operand));
   const int errors = diagnostics_.num_errors();
   import_nodes(graph);
-  std::vector<Slot> outputs;
-  for (const Argument& output : graph.outputs) {
-    const auto* name = output.as<ValueName>();
-    const Slot* slot = name == nullptr ? nullptr : find(name->name);
-    outputs.push_back(slot == nullptr ? Slot() : *slot);
-  }
+  const Scope<Slot> inner = std::move(scopes_.back());
   scopes_.pop_back();
-  if (node.op == "hop.wrap_with_set_grad_enabled" && !node.arguments.empty()) {
-    const bool* enabled = node.arguments[0].argument.as<bool>();
-    Builder builder = builder_at(node.name);
-    for (Slot& output : outputs) {
-      if (enabled != nullptr && !*enabled && output.tensor != nullptr)
-        output.tensor = Alias::of_new_storage(stop_gradient(builder, output.tensor->read(builder)));
+  std::vector<std::string> names;
+  for (const Result& result : node.results) names.insert(names.end(), result.names.begin(), result.names.end());
+  if (names.size() != graph.outputs.size() && diagnostics_.num_errors() == errors)
+    throw RuleError{"malformed-file",
+                    "a graph of " + std::to_string(graph.outputs.size()) + " outputs is called for " + std::to_string(names.size())};
+  const bool* enables_gradients = node.op == "hop.wrap_with_set_grad_enabled" ? node.arguments.at(0).argument.as<bool>() : nullptr;
+  const bool stops_gradients = enables_gradients != nullptr && !*enables_gradients;
+  Builder builder = builder_at(node.name);
+  for (size_t i = 0; i < names.size() && i < graph.outputs.size(); ++i) {
+    std::optional<Slot> output = output_of_call(graph.outputs[i], inner);
+    if (!output) {
+      scope().set_faulty(names[i]);
+      continue;
     }
+    if (stops_gradients && output->tensor != nullptr)
+      output->tensor = Alias::of_new_storage(stop_gradient(builder, output->tensor->read(builder)));
+    scope().set(names[i], *output);
   }
-  size_t next = 0;
-  for (const Result& result : node.results) {
-    for (const std::string& name : result.names) {
-      Slot& slot = scopes_.back()[name];
-      if (next < outputs.size()) slot = outputs[next];
-      if (slot.tensor == nullptr && !slot.number) slot.is_faulty = true;
-      ++next;
-    }
-  }
-  if (next != outputs.size() && diagnostics_.num_errors() == errors)
-    throw RuleError{"malformed-file", "a graph of " + std::to_string(outputs.size()) + " outputs is called for " + std::to_string(next)};
 }
 
-const Slot* Importer::find(const std::string& name) const {
-  const auto found = scopes_.back().find(name);
-  return found == scopes_.back().end() ? nullptr : &found->second;
+/// Nothing when a node with a fault should have made it.
+std::optional<Slot> Importer::output_of_call(const Argument& output, const Scope<Slot>& inner) {
+  if (const auto* name = output.as<ValueName>()) {
+    if (const Slot* slot = inner.find(name->name)) return *slot;
+    if (inner.is_faulty(name->name)) return std::nullopt;
+    throw RuleError{"malformed-file", "output `" + name->name + "` of a graph is made by no node and is no input"};
+  }
+  return Slot{.tensor = nullptr, .number = number_in(output)};
 }
 
-Value* Importer::seed() { return seed_input(*graph_); }
-
-Builder Importer::builder_at(const std::string& node) { return Builder(*graph_, graph_->body, {file_, node, ""}); }
+Builder Importer::builder_at(const std::string& node) { return Builder(*graph_, graph_->body, {faults_.file(), node, ""}); }
 
 std::string Importer::where(const ProgramNode& node) const {
-  return file_ + ":" + (node.module.empty() ? "" : node.module + "/") + (node.name.empty() ? node.op : node.name);
+  return faults_.where((node.module.empty() ? "" : node.module + "/") + (node.name.empty() ? node.op : node.name));
 }
 
 /// The node as the program has it, with the types that are known: `%add = aten.add.Tensor(self=%x: f32[2], other=1)`.
@@ -409,11 +261,6 @@ std::string Importer::snippet(const ProgramNode& node) {
     });
   }
   return text + ")";
-}
-
-void Importer::report(const RuleError& error, const std::string& where, const std::string& snippet) {
-  if (error.kind.starts_with("unsupported-")) diagnostics_.not_supported(error.kind, where, error.message, snippet);
-  else diagnostics_.error(error.kind, where, error.message, snippet);
 }
 
 }  // namespace tcc::fx

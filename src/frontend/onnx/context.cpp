@@ -204,8 +204,8 @@ Value* NodeContext::operand_or_ints(int i, std::string_view attribute, int64_t o
   return has_attribute(attribute) ? ints(integers(attribute), attribute) : nullptr;
 }
 
-Value* NodeContext::seed() { return importer_.seed(); }
-int64_t NodeContext::count_random_op() { return importer_.count_random_op(); }
+Value* NodeContext::seed() { return importer_.random_ops().seed(); }
+int64_t NodeContext::count_random_op() { return importer_.random_ops().count(); }
 
 Value* NodeContext::named(const std::string& name, std::string_view what) const {
   Value* value = scope_.find(name);

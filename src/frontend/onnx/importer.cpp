@@ -4,7 +4,6 @@
 // with a fault is reported and poisons its results, so that one walk reports every independent fault; unknown ops are looked for in a walk
 // of their own before, because a list of those is the first thing that a user wants of a new model.
 #include "frontend/onnx/importer.h"
-#include "frontend/seed.h"
 
 #include <algorithm>
 #include <cctype>
@@ -122,14 +121,19 @@ bool Scope::is_faulty(const std::string& name) const {
 
 Importer::Importer(const ModelFile& file, std::shared_ptr<const pb::ModelProto> model, const ImportOptions& options,
                    Diagnostics& diagnostics)
-    : file_(file), model_(std::move(model)), options_(options), known_(options.known), diagnostics_(diagnostics) {
+    : file_(file),
+      model_(std::move(model)),
+      options_(options),
+      known_(options.known),
+      diagnostics_(diagnostics),
+      graph_(std::make_unique<Graph>(model_->graph().name().empty() ? "model" : model_->graph().name())),
+      random_ops_(*graph_) {
+  graph_->file = file_.name;
   source_ = {std::make_shared<ExternalFiles>(file.folders, options.files_read), model_};
 }
 
 std::unique_ptr<Graph> Importer::run() {
   const pb::GraphProto& graph = model_->graph();
-  graph_ = std::make_unique<Graph>(graph.name().empty() ? "model" : graph.name());
-  graph_->file = file_.name;
   if (model_->training_info_size() > 0) diagnostics_.warning("ignored", file_.name, "the training information of the model is ignored");
   read_opsets();
   read_functions();
@@ -487,8 +491,6 @@ std::optional<Tensor> Importer::evaluate(Value* value) {
   }
   return std::nullopt;
 }
-
-Value* Importer::seed() { return seed_input(*graph_); }
 
 std::string Importer::where(const Scope& scope, const pb::NodeProto& node) const {
   return file_.name + ":" + scope.prefix + name_of_node(node);

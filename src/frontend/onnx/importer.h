@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "frontend/base/random_ops.h"
 #include "frontend/onnx/context.h"
 #include "frontend/onnx/missing_ops.h"
 #include "frontend/onnx/onnx.h"
@@ -46,9 +47,7 @@ class Importer {
   Value* make_sequence(std::vector<Value*> elements, DType dtype);
   const std::vector<Value*>* sequence(const Value* value) const;  ///< nullptr when the value is no stand-in
   std::vector<Value*> inline_subgraph(const Scope& outer, const pb::GraphProto& graph);
-  /// The input `seed`, behind the inputs that the model has; made when it is first asked for.
-  Value* seed();
-  int64_t count_random_op() { return num_random_ops_++; }
+  RandomOps& random_ops() { return random_ops_; }
   void warn(const Scope& scope, const pb::NodeProto& node, const std::string& message);
 
  private:
@@ -81,10 +80,11 @@ class Importer {
   Diagnostics& diagnostics_;
   TensorSource source_;
   std::unique_ptr<Graph> graph_;
+  RandomOps random_ops_;
   Scope top_;
   std::map<std::string, const pb::FunctionProto*> functions_;  ///< by domain, name and overload
   std::unordered_map<const Value*, std::vector<Value*>> sequences_;
-  int64_t num_random_ops_ = 0, num_inlined_nodes_ = 0;
+  int64_t num_inlined_nodes_ = 0;
   MissingOps missing_ops_;
   std::vector<const pb::FunctionProto*> active_;  ///< calls being inlined
 };

@@ -1,0 +1,17 @@
+// Sizes and values that the command line gives for inputs, while a model is imported.
+#pragma once
+
+#include <vector>
+
+#include "tcc/frontend/import.h"
+
+namespace tcc {
+
+/// What is known of the inputs, which are declared; no node is imported yet.
+Bindings bindings_of(const ImportOptions& options, const Graph& signature);
+
+/// Applies them to a graph that has inputs and no nodes. Returns for each input that it had what stands for it now: itself with the sizes given, or a
+/// constant. Errors as bind_shapes() and resolve(): a size that is not given is one of them.
+std::vector<Value*> bind_signature(Graph& graph, const Bindings& bindings, Diagnostics& diagnostics);
+
+}  // namespace tcc

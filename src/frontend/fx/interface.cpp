@@ -1,0 +1,146 @@
+// Inputs and outputs of a captured program: what the signature says each is, and what the command line binds.
+#include "frontend/base/bind_signature.h"
+#include "frontend/base/names.h"
+#include "frontend/fx/arguments.h"
+#include "frontend/fx/importer.h"
+
+namespace tcc::fx {
+
+void Importer::add_inputs() {
+  for (const InputSpec& input : program_.inputs) {
+    faults_.attempt([&] { add_input(input); }, [&] { return faults_.where(input.target.empty() ? input.name : input.target); },
+                    [] { return ""; });
+  }
+}
+
+void Importer::add_input(const InputSpec& input) {
+  if (!input.is_tensor) {
+    if (input.name.empty()) return;
+    const auto number = number_in(input.fixed);
+    if (!number && (!input.fixed.is_none() || input.kind == InputSpec::Kind::user))
+      throw RuleError{"unsupported-dtype", "input `" + input.name + "` is not a tensor"};
+    return scope().set(input.name, {.tensor = nullptr, .number = number});
+  }
+  const auto meta = program_.graph.tensors.find(input.name);
+  if (meta == program_.graph.tensors.end()) throw RuleError{"malformed-file", "the type of input `" + input.name + "` is not declared"};
+  if (!meta->second.dtype) throw RuleError{"unsupported-dtype", "input `" + input.name + "` is " + meta->second.dtype_name};
+  // Parameters without bytes are inputs under their own names.
+  if (input.kind != InputSpec::Kind::user && weights_(input, meta->second)) return;
+  Type type = Type::unranked(*meta->second.dtype);
+  type.ranked = true;
+  for (const SizeExpr& size : meta->second.sizes) {
+    type.dims.push_back(size.op == SizeExpr::Op::constant ? Dim(size.value) : Dim(to_string(size)));
+  }
+  graph_->add_input(input.target.empty() ? input.name : input.target, std::move(type));
+  graph_inputs_.push_back(input.name);
+}
+
+void Importer::bind_inputs() {
+  const std::vector<Value*> values = bind_signature(*graph_, bindings_of(options_, *graph_), diagnostics_);
+  if (options_.is_bound != nullptr) *options_.is_bound = true;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto tensor = Alias::of_new_storage(values[i]);
+    scope().set(graph_inputs_[i], {.tensor = tensor, .number = {}});
+    kept_.emplace_back("input `" + graph_inputs_[i] + "`", tensor);
+  }
+  learn_symbols();
+}
+
+/// The sizes that the program calls by name, from those that the inputs have.
+void Importer::learn_symbols() {
+  // Plain symbols first: expressions are made of them.
+  for (const bool plain : {true, false}) {
+    for (const InputSpec& input : program_.inputs) {
+      const Slot* slot = input.is_tensor ? find(input.name) : nullptr;
+      if (slot == nullptr || slot->tensor == nullptr) continue;
+      const std::vector<SizeExpr>& sizes = program_.graph.tensors.at(input.name).sizes;
+      Builder builder = builder_at(input.name);
+      const Shape shape = shape_of(slot->tensor->read(builder));
+      for (size_t axis = 0; axis < sizes.size() && axis < shape.size(); ++axis) {
+        if (plain && sizes[axis].op == SizeExpr::Op::symbol) symbols_.emplace(sizes[axis].symbol, shape[axis]);
+        const auto value = evaluate(sizes[axis]);
+        if (value && *value != shape[axis]) {
+          diagnostics_.error("type-error", faults_.where(input.name),
+                             "axis " + std::to_string(axis) + " of input `" + input.name + "` is " + std::to_string(shape[axis]) + ", `" +
+                                 to_string(sizes[axis]) + "` is " + std::to_string(*value));
+        }
+      }
+    }
+  }
+}
+
+void Importer::check_ranges() {
+  for (const auto& [symbol, range] : program_.symbols) {
+    const auto found = symbols_.find(symbol);
+    if (found == symbols_.end()) continue;
+    if ((range.low && found->second < *range.low) || (range.high && found->second > *range.high)) {
+      diagnostics_.error("type-error", faults_.file(),
+                         "the size `" + symbol + "` is " + std::to_string(found->second) + ", the program was captured for " +
+                             (range.low ? std::to_string(*range.low) : "any") + " to " +
+                             (range.high ? std::to_string(*range.high) : "any"));
+    }
+  }
+}
+
+void Importer::add_weights() {
+  for (const InputSpec& input : program_.inputs) {
+    if (!input.is_tensor || input.kind == InputSpec::Kind::user || scope().has_own(input.name)) continue;
+    faults_.attempt([&] { add_weight(input); }, [&] { return faults_.where(input.target); }, [] { return ""; });
+  }
+}
+
+void Importer::add_weight(const InputSpec& input) {
+  const TensorMeta& meta = program_.graph.tensors.at(input.name);
+  const Tensor tensor = *weights_(input, meta);
+  Shape declared;
+  for (const SizeExpr& size : meta.sizes) declared.push_back(evaluate(size).value_or(-1));
+  if (tensor.dtype() != *meta.dtype || tensor.shape() != declared) {
+    throw RuleError{"type-error", "the weight is " + to_string(Type(tensor.dtype(), tensor.shape())) + ", declared is " +
+                                      std::string(tcc::name_of(*meta.dtype)) + to_string(std::span(declared))};
+  }
+  // Only what the signature calls a parameter is one: the rest is never trained.
+  const bool is_parameter = input.kind == InputSpec::Kind::parameter;
+  const auto weight = Alias::of_new_storage(graph_->add_weight(input.target, tensor, is_parameter));
+  scope().set(input.name, {.tensor = weight, .number = {}});
+  kept_.emplace_back((is_parameter ? "parameter `" : "buffer `") + input.target + "`", weight);
+}
+
+void Importer::add_outputs() {
+  Builder builder = builder_at("outputs");
+  for (const OutputSpec& output : program_.outputs) {
+    faults_.attempt([&] { add_output(output, builder); }, [&] { return faults_.file(); }, [] { return ""; });
+  }
+  if (graph_->body.results.empty() && !diagnostics_.has_errors())
+    diagnostics_.error("malformed-file", faults_.file(), "the program has no outputs");
+}
+
+void Importer::add_output(const OutputSpec& output, Builder& builder) {
+  if (output.kind == OutputSpec::Kind::buffer_mutation || output.kind == OutputSpec::Kind::input_mutation) {
+    throw RuleError{"unsupported-op", "`" + output.target + "` changes when the program runs: state of inference"};
+  }
+  if (output.value.is_none()) return;
+  Value* value = nullptr;
+  std::string name = "output_" + std::to_string(graph_->body.results.size());
+  if (const auto* named = output.value.as<ValueName>()) {
+    const Slot* slot = find(named->name);
+    if (slot == nullptr) throw RuleError{"malformed-file", "output `" + named->name + "` is made by no node and is no input"};
+    if (slot->tensor != nullptr) value = slot->tensor->read(builder);
+    else if (slot->number) value = builder.full_int(DType::i64, {}, static_cast<int64_t>(to_double(*slot->number)));
+    name = named->name;
+  } else if (const auto number = number_in(output.value)) {
+    value = std::holds_alternative<double>(*number) ? builder.full(DType::f32, {}, to_double(*number))
+                                                    : builder.full_int(DType::i64, {}, static_cast<int64_t>(to_double(*number)));
+  }
+  if (value == nullptr) throw RuleError{"unsupported-dtype", "output `" + name + "` is not a tensor"};
+  if (!output.target.empty()) name = "grad." + output.target;
+  graph_->add_output(value, output_names_.add(name));
+}
+
+void Importer::refuse_mutations() {
+  for (const auto& [what, alias] : kept_) {
+    if (!alias->was_written()) continue;
+    diagnostics_.not_supported("unsupported-op", faults_.file(), what + " is written in place: state of inference");
+  }
+}
+
+}  // namespace tcc::fx
