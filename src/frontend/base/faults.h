@@ -46,6 +46,9 @@ class Faults {
     }
     return false;
   }
+  template <class Import, class Where> bool attempt(const Import& import, const Where& where) {
+    return attempt(import, where, [] { return ""; });
+  }
 
  private:
   Diagnostics& diagnostics_;

@@ -8,8 +8,7 @@ namespace tcc::fx {
 
 void Importer::add_inputs() {
   for (const InputSpec& input : program_.inputs) {
-    faults_.attempt([&] { add_input(input); }, [&] { return faults_.where(input.target.empty() ? input.name : input.target); },
-                    [] { return ""; });
+    faults_.attempt([&] { add_input(input); }, [&] { return faults_.where(input.target.empty() ? input.name : input.target); });
   }
 }
 
@@ -85,7 +84,7 @@ void Importer::check_ranges() {
 void Importer::add_weights() {
   for (const InputSpec& input : program_.inputs) {
     if (!input.is_tensor || input.kind == InputSpec::Kind::user || scope().has_own(input.name)) continue;
-    faults_.attempt([&] { add_weight(input); }, [&] { return faults_.where(input.target); }, [] { return ""; });
+    faults_.attempt([&] { add_weight(input); }, [&] { return faults_.where(input.target); });
   }
 }
 
@@ -108,7 +107,7 @@ void Importer::add_weight(const InputSpec& input) {
 void Importer::add_outputs() {
   Builder builder = builder_at("outputs");
   for (const OutputSpec& output : program_.outputs) {
-    faults_.attempt([&] { add_output(output, builder); }, [&] { return faults_.file(); }, [] { return ""; });
+    faults_.attempt([&] { add_output(output, builder); }, [&] { return faults_.file(); });
   }
   if (graph_->body.results.empty() && !diagnostics_.has_errors())
     diagnostics_.error("malformed-file", faults_.file(), "the program has no outputs");

@@ -28,14 +28,14 @@ std::string kind_name(int type) {
 
 }  // namespace
 
-NodeContext::NodeContext(Importer& importer, Scope& scope, const pb::NodeProto& proto, int64_t opset, Builder& builder)
-    : importer_(importer), scope_(scope), proto_(proto), opset_(opset), builder_(builder) {
+NodeContext::NodeContext(Importer& importer, Body& body, const pb::NodeProto& proto, int64_t opset, Builder& builder)
+    : importer_(importer), body_(body), proto_(proto), opset_(opset), builder_(builder) {
   for (const std::string& name : proto.input()) {
     if (name.empty()) {
       inputs_.push_back(nullptr);
       continue;
     }
-    Value* value = scope.find(name);
+    Value* value = body.find(name);
     if (value == nullptr) throw RuleError{"malformed-file", "operand `" + name + "` is made by no node, input or initializer"};
     inputs_.push_back(value);
   }
@@ -94,8 +94,8 @@ const pb::AttributeProto* NodeContext::find(std::string_view name, int type) {
     if (own.name() != name) continue;
     const pb::AttributeProto* attribute = &own;
     if (!own.ref_attr_name().empty()) {  // inside a function body: the attribute of the call, or its default; else absent
-      const auto found = scope_.attributes.find(own.ref_attr_name());
-      if (found == scope_.attributes.end()) return nullptr;
+      const auto found = body_.attributes.find(own.ref_attr_name());
+      if (found == body_.attributes.end()) return nullptr;
       attribute = found->second;
     }
     if (type == 0) return attribute;
@@ -208,8 +208,8 @@ Value* NodeContext::seed() { return importer_.random_ops().seed(); }
 int64_t NodeContext::count_random_op() { return importer_.random_ops().count(); }
 
 Value* NodeContext::named(const std::string& name, std::string_view what) const {
-  Value* value = scope_.find(name);
-  if (value == nullptr && scope_.is_faulty(name)) throw Poisoned();
+  Value* value = body_.find(name);
+  if (value == nullptr && body_.names.is_faulty(name)) throw Poisoned();
   if (value == nullptr || importer_.sequence(value) != nullptr)
     throw RuleError{"malformed-file", std::string(what) + " is `" + name + "`, which is the name of no tensor"};
   return value;
@@ -229,8 +229,8 @@ void NodeContext::set_sequence(int i, std::vector<Value*> elements, DType dtype)
   set(i, importer_.make_sequence(std::move(elements), dtype));
 }
 
-std::vector<Value*> NodeContext::inline_subgraph(const pb::GraphProto& graph) { return importer_.inline_subgraph(scope_, graph); }
+std::vector<Value*> NodeContext::inline_subgraph(const pb::GraphProto& graph) { return importer_.inline_subgraph(body_, graph); }
 
-void NodeContext::warn(const std::string& message) { importer_.warn(scope_, proto_, message); }
+void NodeContext::warn(const std::string& message) { importer_.warn(body_, proto_, message); }
 
 }  // namespace tcc::onnx

@@ -21,11 +21,11 @@
 namespace tcc::onnx {
 
 class Importer;
-struct Scope;
+struct Body;
 
 class NodeContext {
  public:
-  NodeContext(Importer& importer, Scope& scope, const pb::NodeProto& proto, int64_t opset, Builder& builder);
+  NodeContext(Importer& importer, Body& body, const pb::NodeProto& proto, int64_t opset, Builder& builder);
 
   const std::string& op_type() const { return proto_.op_type(); }
   /// Version of the operator set that the node's domain has here.
@@ -108,7 +108,7 @@ class NodeContext {
   int64_t from_front(int64_t axis) const;
 
   Importer& importer_;
-  Scope& scope_;
+  Body& body_;
   const pb::NodeProto& proto_;
   int64_t opset_;
   Builder& builder_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/functions.h"
 #include "frontend/onnx/handlers.h"
 #include "frontend/onnx/parse.h"
 #include "frontend/onnx/tensors.h"
@@ -9,8 +10,6 @@
 namespace tcc::onnx {
 
 namespace {
-
-std::string domain_text(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
 
 std::string type_text(const pb::TypeProto& type) {
   if (type.has_sequence_type()) return "sequence";
@@ -57,7 +56,7 @@ class Summarizer {
   void count_ops(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes) {
     for (const auto& node : nodes) {
       ++summary_.num_nodes;
-      const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
+      const std::string domain = domain_of(node.domain());
       const std::string name = domain.empty() ? node.op_type() : domain + "::" + node.op_type();
       auto op = std::find_if(summary_.ops.begin(), summary_.ops.end(), [&](const auto& other) { return other.name == name; });
       if (op == summary_.ops.end()) {

@@ -1,0 +1,114 @@
+// Functions of the model and branches of an If, whose nodes are imported in the place of the node.
+#include <algorithm>
+#include <set>
+
+#include "frontend/base/inlining.h"
+#include "frontend/base/names.h"
+#include "frontend/onnx/importer.h"
+#include "frontend/onnx/order.h"
+
+namespace tcc::onnx {
+
+namespace {
+
+/// What the body of a function sees where `node`, which stands in `outer`, calls it.
+Body body_of_call(const pb::FunctionProto& function, const pb::NodeProto& node, const Body& outer) {
+  Body inner;
+  inner.prefix = outer.prefix + name_of_node(node) + "/";
+  inner.opsets = outer.opsets;
+  for (const auto& import : function.opset_import()) inner.opsets[domain_of(import.domain())] = import.version();
+  for (const auto& attribute : function.attribute_proto()) inner.attributes[attribute.name()] = &attribute;  // defaults
+  for (const auto& attribute : node.attribute()) {
+    const pb::AttributeProto* value = &attribute;
+    if (!attribute.ref_attr_name().empty()) {
+      const auto found = outer.attributes.find(attribute.ref_attr_name());
+      if (found == outer.attributes.end()) continue;
+      value = found->second;
+    }
+    inner.attributes[attribute.name()] = value;
+  }
+  for (int i = 0; i < function.input_size(); ++i) {
+    if (i >= node.input_size() || node.input(i).empty()) continue;  // what reads it sees an absent operand
+    Value* value = outer.find(node.input(i));
+    if (value == nullptr) throw RuleError{"malformed-file", "operand `" + node.input(i) + "` is made by no node, input or initializer"};
+    inner.names.set(function.input(i), value);
+  }
+  return inner;
+}
+
+}  // namespace
+
+void Importer::call_function(const pb::FunctionProto& function, const pb::NodeProto& node, Body& body) {
+  if (std::find(active_.begin(), active_.end(), &function) != active_.end()) {
+    throw RuleError{"malformed-file", "function `" + function.name() + "` calls itself"};
+  }
+  if (node.input_size() > function.input_size()) {
+    throw RuleError{"malformed-file", "function `" + function.name() + "` is called with " + std::to_string(node.input_size()) +
+                                          " operands, it has " + std::to_string(function.input_size())};
+  }
+  Body inner = body_of_call(function, node, body);
+  // Counted beforehand (frontend/base/inlining.h) but where functions call each other in a circle.
+  num_inlined_nodes_ += function.node_size();
+  if (num_inlined_nodes_ > 2 * kMaxInlinedNodes) throw RuleError{"too-complex", "functions that call each other make too many nodes"};
+  const int first_new = graph_->num_values();
+  active_.push_back(&function);
+  import_function_nodes(function, inner);
+  active_.pop_back();
+  for (int i = 0; i < node.output_size(); ++i) {
+    if (node.output(i).empty()) continue;
+    if (i >= function.output_size())
+      throw RuleError{"malformed-file", "function `" + function.name() + "` has no result " + std::to_string(i)};
+    Value* value = inner.find(function.output(i));
+    if (value != nullptr) {
+      give_name(*graph_, value, node.output(i), first_new);
+      body.names.set(node.output(i), value);
+    } else if (inner.names.is_faulty(function.output(i))) {
+      body.names.set_faulty(node.output(i));
+    } else {
+      throw RuleError{"malformed-file", "result `" + function.output(i) + "` of function `" + function.name() + "` is made by no node"};
+    }
+  }
+}
+
+/// A formal input that was not passed is an absent operand inside: its name is taken out of the nodes that read it.
+void Importer::import_function_nodes(const pb::FunctionProto& function, Body& inner) {
+  std::set<std::string> absent;
+  for (const std::string& input : function.input()) {
+    if (!inner.names.has_own(input)) absent.insert(input);
+  }
+  if (absent.empty()) return import_nodes(function.node(), inner);
+  Nodes nodes = function.node();
+  for (auto& node : nodes) {
+    for (auto& input : *node.mutable_input()) {
+      if (absent.contains(input)) input.clear();
+    }
+  }
+  import_nodes(nodes, inner);
+}
+
+std::vector<Value*> Importer::inline_subgraph(const Body& outer, const pb::GraphProto& graph) {
+  Body inner;
+  inner.names = Scope<Value*>(&outer.names);
+  inner.opsets = outer.opsets;
+  inner.attributes = outer.attributes;
+  inner.prefix = outer.prefix;
+  add_weights(graph, inner);
+  import_nodes(graph.node(), inner);
+  std::vector<Value*> outputs = graph_outputs(graph, inner);
+  check_declared_types(graph, inner);
+  return outputs;
+}
+
+std::vector<Value*> Importer::graph_outputs(const pb::GraphProto& graph, const Body& body) {
+  std::vector<Value*> values;
+  for (const auto& output : graph.output()) {
+    Value* value = body.find(output.name());
+    if (value == nullptr && body.names.is_faulty(output.name())) throw Poisoned();
+    if (value == nullptr)
+      throw RuleError{"malformed-file", "output `" + output.name() + "` of a subgraph is made by no node, input or initializer"};
+    values.push_back(value);
+  }
+  return values;
+}
+
+}  // namespace tcc::onnx

@@ -1,0 +1,39 @@
+#include "frontend/onnx/fault_help.h"
+
+#include <cctype>
+#include <set>
+
+namespace tcc::onnx {
+
+namespace {
+
+/// Whether a message names two element types.
+bool is_about_dtypes(const std::string& message) {
+  std::set<DType> named;
+  std::string word;
+  for (const char c : message + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c))) {
+      word += c;
+      continue;
+    }
+    if (const auto dtype = parse_dtype(word)) named.insert(*dtype);
+    word.clear();
+  }
+  return named.size() > 1;
+}
+
+}  // namespace
+
+std::string help_for(const RuleError& error) {
+  const std::string& kind = error.kind;
+  if (kind == "type-error" && is_about_dtypes(error.message))
+    return "ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew";
+  if (kind == "unknown-value") return "give the input behind it a value with --bind=NAME=VALUE, or export the model with it as a constant";
+  if (kind == "unsupported-control-flow")
+    return "compute both sides and choose between them with torch.where, or fix the condition with --bind=NAME=VALUE";
+  if (kind == "unsupported-attribute") return "export the model without the attribute, or with a value that the message names";
+  if (kind == "cyclic-graph") return "no order of these nodes exists: export the model anew";
+  return "";
+}
+
+}  // namespace tcc::onnx

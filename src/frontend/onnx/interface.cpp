@@ -1,0 +1,105 @@
+// What the model declares around its nodes: operator sets, functions, inputs, initializers, outputs.
+#include <unordered_set>
+
+#include "frontend/onnx/importer.h"
+
+namespace tcc::onnx {
+
+void Importer::read_opsets() {
+  for (const auto& import : model_->opset_import()) top_.opsets[domain_of(import.domain())] = import.version();
+  // Files of IR version 1 and 2 have no list; they are of opset 1.
+  if (model_->opset_import_size() == 0) top_.opsets[""] = 1;
+}
+
+void Importer::read_functions() {
+  for (const auto& function : model_->functions()) {
+    if (functions_.add(function)) continue;
+    diagnostics_.error("malformed-file", faults_.file(),
+                       "function `" + function.name() + "` of domain `" + function.domain() + "` is defined twice");
+  }
+}
+
+void Importer::add_inputs() {
+  std::unordered_set<std::string> initialized;  // older files list initializers as inputs too: for us they are constants
+  for (const auto& tensor : model_->graph().initializer()) initialized.insert(tensor.name());
+  for (const auto& tensor : model_->graph().sparse_initializer()) initialized.insert(tensor.values().name());
+  for (const auto& input : model_->graph().input()) {
+    if (initialized.contains(input.name())) continue;
+    const auto add = [&] {
+      if (top_.names.has_own(input.name())) throw RuleError{"malformed-file", "input `" + input.name() + "` is declared twice"};
+      top_.names.set(input.name(), graph_->add_input(input.name(), type_of(input.type(), input.name())));
+    };
+    faults_.attempt(add, [&] { return faults_.where(input.name()); });
+  }
+}
+
+/// An external file that can't be read ends the import: `add` says which tensor wanted it.
+void Importer::add_weights(const pb::GraphProto& graph, Body& body) {
+  const auto add = [&](const std::string& name, const auto& tensor) {
+    const auto make = [&] {
+      if (body.names.has_own(name)) throw RuleError{"malformed-file", "initializer `" + name + "` is defined twice"};
+      body.names.set(name, graph_->add_weight(name, tensor_of(tensor, source_)));
+    };
+    try {
+      if (!faults_.attempt(make, [&] { return faults_.where(name); })) body.names.set_faulty(name);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::environment) throw;
+      std::vector<Diagnostic> all = error.diagnostics();
+      all.push_back({Diagnostic::Severity::note, "", faults_.where(name), "the bytes of this tensor are expected there", ""});
+      all.push_back(
+          {Diagnostic::Severity::help, "", faults_.where(name), "keep the files that were exported with the model beside it", ""});
+      throw Error(ExitCode::environment, std::move(all));
+    }
+  };
+  for (const auto& tensor : graph.initializer()) add(tensor.name(), tensor);
+  for (const auto& tensor : graph.sparse_initializer()) add(tensor.values().name(), tensor);
+}
+
+void Importer::add_outputs() {
+  std::unordered_set<std::string> declared_before;
+  for (const auto& output : model_->graph().output()) {
+    const auto add = [&] {
+      if (!declared_before.insert(output.name()).second)
+        throw RuleError{"malformed-file", "output `" + output.name() + "` is declared twice"};
+      add_output(output);
+    };
+    faults_.attempt(add, [&] { return faults_.where(output.name()); });
+  }
+  if (model_->graph().output_size() == 0) diagnostics_.error("malformed-file", faults_.file(), "the graph has no outputs");
+}
+
+void Importer::add_output(const pb::ValueInfoProto& output) {
+  Value* value = top_.find(output.name());
+  if (value == nullptr) throw RuleError{"malformed-file", "output `" + output.name() + "` is made by no node, input or initializer"};
+  if (sequence(value) != nullptr)
+    throw RuleError{"unsupported-dtype", "output `" + output.name() + "` is a sequence, a tensor was expected"};
+  if (output.has_type() && output.type().value_case() != pb::TypeProto::VALUE_NOT_SET) {
+    const Type declared = type_of(output.type(), output.name());
+    if (declared.dtype != value->type.dtype)
+      throw RuleError{"type-error", "output `" + output.name() + "` is " + to_string(value->type) + ", declared is " + to_string(declared)};
+  }
+  graph_->add_output(value, output.name());
+}
+
+void Importer::check_declared_types(const pb::GraphProto& graph, const Body& body) {
+  std::string first, where_first;
+  int others = 0;
+  for (const auto& info : graph.value_info()) {
+    const Value* value = body.names.has_own(info.name()) ? body.find(info.name()) : nullptr;
+    if (value == nullptr || !info.type().has_tensor_type()) continue;
+    const auto declared = dtype_of(info.type().tensor_type().elem_type());
+    if (!declared || *declared == value->type.dtype || sequence(value) != nullptr) continue;
+    if (!first.empty()) {
+      ++others;
+      continue;
+    }
+    where_first = faults_.where(value->producer == nullptr || value->producer->loc.node.empty() ? info.name() : value->producer->loc.node);
+    first = "`" + info.name() + "` is " + std::string(name_of(value->type.dtype)) + ", the model declares it as " +
+            std::string(name_of(*declared));
+  }
+  if (first.empty()) return;
+  if (others > 0) first += ", and " + std::to_string(others) + " more value" + (others == 1 ? "" : "s") + " otherwise than they are";
+  diagnostics_.warning("ignored", where_first, first + ": what the nodes make is taken");
+}
+
+}  // namespace tcc::onnx
