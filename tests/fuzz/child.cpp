@@ -26,13 +26,13 @@ std::string end_of(const std::string& path) {
   return text.size() > kKeptBytes ? text.substr(text.size() - kKeptBytes) : text;
 }
 
-void limit(int resource, rlim_t value) {
-  const rlimit limits{value, value};
+void limit(int resource, rlim_t value, rlim_t grace = 0) {
+  const rlimit limits{value, value + grace};
   setrlimit(static_cast<__rlimit_resource>(resource), &limits);
 }
 
 [[noreturn]] void execute(const std::vector<std::string>& command, const std::string& folder, const std::string& log, size_t memory_bytes) {
-  limit(RLIMIT_CPU, kCpuSeconds);
+  limit(RLIMIT_CPU, kCpuSeconds, 2);  // with a grace, so that it ends by SIGXCPU: SIGKILL would say nothing of the reason
   limit(RLIMIT_AS, memory_bytes);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, rlim_t{1} << 31);
