@@ -22,6 +22,7 @@
 #include "known_values.h"
 #include "tcc/graph/limits.h"
 #include "tcc/graph/passes.h"
+#include "tcc/graph/resolve_sweep.h"
 #include "tcc/support/diagnostics.h"
 #include "where.h"
 
@@ -74,19 +75,44 @@ constexpr int64_t kMaxFloats = 1024;         // of floats: scales and the arithm
 
 class Resolver final : public ResolveContext {
  public:
-  Resolver(Graph& graph, Diagnostics& diagnostics)
+  /// Without diagnostics faults are not said.
+  Resolver(Graph& graph, Diagnostics* diagnostics)
       : ResolveContext(builder_), graph_(graph), diagnostics_(diagnostics), builder_(graph, emitted_, {}), known_(graph, kept_) {}
 
   void run() {
     const std::vector<Node*> nodes = std::move(graph_.body.nodes);
     states_.reserve(static_cast<size_t>(graph_.num_values()) * 2);
-    for (Node* node : nodes) visit(*node);
+    for (Node* node : nodes) append(*node);
     for (Value*& output : graph_.body.results) output = final_value(output);
     for (StateUpdate& update : graph_.state_updates) update.value = final_value(update.value);
     graph_.body.nodes = std::move(kept_);
   }
 
+  void append(Node& node) {
+    bool faulty = false;
+    for (Value*& operand : node.operands) {
+      if (operand == nullptr) continue;
+      if (Value* replacement = state(operand).replacement) operand = replacement;
+      faulty = faulty || state(operand).faulty;
+    }
+    if (!faulty) faulty = !resolve_node(node);
+    if (!faulty) return;
+    for (Value* result : node.results) set_faulty(result);
+  }
+
+  void set_faulty(const Value* value) { state(value).faulty = true; }
+
   const Tensor* known(const Value* value) override { return known_.find(value); }
+
+  /// As ResolveSweep::known().
+  std::optional<Tensor> known_result(const Value* value) {
+    if (const Value* replacement = state(value).replacement) value = replacement;
+    if (state(value).faulty || state(value).parameter) return std::nullopt;
+    if (const Tensor* tensor = known(value)) return *tensor;
+    const Node* producer = value->producer;
+    if (producer == nullptr || !producer->operands.empty() || info(producer->op).lowering != Lowering::create) return std::nullopt;
+    return evaluate_prim(*producer, {}, false).at(0);
+  }
 
   Value* constant(Tensor tensor) override {
     Value* value = graph_.make_value(Value::Kind::result, Type(tensor.dtype(), tensor.shape()), "const");
@@ -109,18 +135,6 @@ class Resolver final : public ResolveContext {
   bool from_parameter(const Value* value) {
     if (value->kind == Value::Kind::weight) return value->weight->from_model && is_float(value->type.dtype) && value->type.rank() > 0;
     return state(value).parameter;
-  }
-
-  void visit(Node& node) {
-    bool faulty = false;
-    for (Value*& operand : node.operands) {
-      if (operand == nullptr) continue;
-      if (Value* replacement = state(operand).replacement) operand = replacement;
-      faulty = faulty || state(operand).faulty;
-    }
-    if (!faulty) faulty = !resolve_node(node);
-    if (!faulty) return;
-    for (Value* result : node.results) state(result).faulty = true;
   }
 
   /// What a model leaves to the rank: axes counted from the end, and a transpose without a permutation, which reverses.
@@ -147,7 +161,9 @@ class Resolver final : public ResolveContext {
       for (size_t i = 0; i < types.size(); ++i) node.results[i]->type = std::move(types[i]);
       place(node);
       return true;
-    } catch (const RuleError& error) { report(diagnostics_, graph_, node, error); }
+    } catch (const RuleError& error) {
+      if (diagnostics_ != nullptr) report(*diagnostics_, graph_, node, error);
+    }
     return false;
   }
 
@@ -171,7 +187,7 @@ class Resolver final : public ResolveContext {
     emitted_.nodes.clear();
     const auto results = rule(*this, node);
     if (!results) {
-      report_missing(node);
+      if (diagnostics_ != nullptr) report_missing(node);
       return false;
     }
     check(results->size() == node.results.size(), "a resolve rule gave another number of results than its node has");
@@ -225,14 +241,14 @@ class Resolver final : public ResolveContext {
   void report_missing(const Node& node) {
     const std::string where = where_of(graph_, node);
     const bool is_input = missing->kind == Value::Kind::input;
-    diagnostics_.error("unknown-value", where,
-                       "`" + missing_role + "` is %" + missing->name + ", " + (is_input ? "an input" : "which is computed from inputs") +
-                           ", expected a value known at compile time",
-                       print(node));
+    diagnostics_->error("unknown-value", where,
+                        "`" + missing_role + "` is %" + missing->name + ", " + (is_input ? "an input" : "which is computed from inputs") +
+                            ", expected a value known at compile time",
+                        print(node));
     const std::vector<std::string> inputs = inputs_behind(missing);
     std::string names;
     for (const std::string& name : inputs) names += (names.empty() ? "`" : ", `") + name + "`";
-    if (!inputs.empty()) diagnostics_.help(where, "bind " + names + " to a constant with --bind=" + inputs[0] + "=<value or file>");
+    if (!inputs.empty()) diagnostics_->help(where, "bind " + names + " to a constant with --bind=" + inputs[0] + "=<value or file>");
   }
 
   /// Names of the inputs from which a value is computed.
@@ -253,7 +269,7 @@ class Resolver final : public ResolveContext {
   }
 
   Graph& graph_;
-  Diagnostics& diagnostics_;
+  Diagnostics* diagnostics_;
   Region emitted_;  // what a rule emitted for the node at hand
   Builder builder_;
   std::vector<Node*> kept_;    // the new body
@@ -323,7 +339,19 @@ bool report_too_large(const Graph& graph, Diagnostics& diagnostics) {
 
 void resolve(Graph& graph, Diagnostics& diagnostics) {
   if (report_unbound(graph, diagnostics) || report_too_large(graph, diagnostics)) return;
-  Resolver(graph, diagnostics).run();
+  Resolver(graph, &diagnostics).run();
 }
+
+class ResolveSweep::Impl {
+ public:
+  explicit Impl(Graph& graph) : resolver(graph, nullptr) {}
+  Resolver resolver;
+};
+
+ResolveSweep::ResolveSweep(Graph& graph) : impl_(std::make_unique<Impl>(graph)) {}
+ResolveSweep::~ResolveSweep() = default;
+void ResolveSweep::append(Node& node) { impl_->resolver.append(node); }
+void ResolveSweep::set_unknown(const Value* value) { impl_->resolver.set_faulty(value); }
+std::optional<Tensor> ResolveSweep::known(const Value* value) { return impl_->resolver.known_result(value); }
 
 }  // namespace tcc

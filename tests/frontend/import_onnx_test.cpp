@@ -397,6 +397,40 @@ TEST_F(ImportOnnx, ManyConditionsInARow) {
   EXPECT_EQ(std::count_if(graph->body.nodes.begin(), graph->body.nodes.end(), [](const Node* node) { return node->op == Op::neg_; }), 4000);
 }
 
+// Each condition is computed from sizes that were computed before: what is known of them is kept. 12000 nodes: a second, where it was half a minute.
+TEST_F(ImportOnnx, SizesComputedFromSizesInARow) {
+  constexpr int kLayers = 2000;
+  ModelBuilder model;
+  model.input("x", kFloat, {4, 6});
+  model.int64s("zero", {1}, {0});
+  model.int64s("rest", {1}, {-1});
+  model.int64s("four", {1}, {4});
+  std::string value = "x";
+  for (int i = 0; i < kLayers; ++i) {
+    const std::string number = std::to_string(i), next = "y" + number, reshaped = "r" + number;
+    pb::GraphProto branches[2];
+    for (const bool taken : {false, true}) {
+      branches[taken].set_name("branch");
+      const std::string result = (taken ? "t" : "e") + number;
+      *branches[taken].add_node() = onnx::make_node(taken ? "Neg" : "Exp", {reshaped}, {result});
+      *branches[taken].add_output() = onnx::make_value_info(result, kFloat, nullptr);
+    }
+    model.node("Shape", {value}, {"s" + number});
+    model.node("Gather", {"s" + number, "zero"}, {"g" + number}, {onnx::int_attribute("axis", 0)});
+    model.node("Concat", {"rest", "g" + number}, {"c" + number}, {onnx::int_attribute("axis", 0)});  // [4, 6] becomes [6, 4]
+    model.node("Reshape", {value, "c" + number}, {reshaped});
+    model.node("Equal", {"g" + number, "four"}, {"is_four" + number});
+    model.node("If", {"is_four" + number}, {next},
+               {onnx::graph_attribute("then_branch", branches[1]), onnx::graph_attribute("else_branch", branches[0])});
+    value = next;
+  }
+  model.output(value, kFloat);
+  const auto graph = import(model);
+  const auto count = [&](Op op) { return std::ranges::count_if(graph->body.nodes, [&](const Node* node) { return node->op == op; }); };
+  EXPECT_EQ(count(Op::neg_), kLayers / 2);
+  EXPECT_EQ(count(Op::exp_), kLayers / 2);
+}
+
 TEST_F(ImportOnnx, EveryFormOfTensor) {
   ModelBuilder model;
   auto add = [&](const std::string& name, int type, std::vector<int64_t> shape) -> pb::TensorProto& {

@@ -57,7 +57,7 @@ std::vector<Value*> NodeContext::all_inputs() const {
   return inputs_;
 }
 
-std::optional<Tensor> NodeContext::constant(int i) const { return has(i) ? importer_.evaluate(in(i)) : std::nullopt; }
+std::optional<Tensor> NodeContext::constant(int i) const { return has(i) ? importer_.shape_arithmetic().value_of(in(i)) : std::nullopt; }
 
 Tensor NodeContext::require_constant(int i, std::string_view what) const {
   in(i);

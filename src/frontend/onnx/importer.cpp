@@ -9,7 +9,6 @@
 
 #include "frontend/base/bind_signature.h"
 #include "frontend/base/names.h"
-#include "frontend/onnx/cone.h"
 #include "frontend/onnx/fault_help.h"
 #include "frontend/onnx/order.h"
 #include "frontend/onnx/parse.h"
@@ -21,11 +20,11 @@ Importer::Importer(const ModelFile& file, std::shared_ptr<const pb::ModelProto> 
                    Diagnostics& diagnostics)
     : model_(std::move(model)),
       options_(options),
-      known_(options.known),
       diagnostics_(diagnostics),
       faults_(diagnostics, file.name, help_for),
       graph_(std::make_unique<Graph>(model_->graph().name().empty() ? "model" : model_->graph().name())),
-      random_ops_(*graph_) {
+      random_ops_(*graph_),
+      shape_arithmetic_(*graph_) {
   source_ = {std::make_shared<ExternalFiles>(file.folders, options.files_read), model_};
   graph_->file = file.name;
 }
@@ -43,7 +42,7 @@ std::unique_ptr<Graph> Importer::run() {
 
   add_inputs();
   faults_.checkpoint();
-  known_ = bindings_of(options_, *graph_);
+  shape_arithmetic_.bind(bindings_of(options_, *graph_));
   add_weights(graph, top_);
   faults_.checkpoint();
   import_nodes(graph.node(), top_);
@@ -107,41 +106,6 @@ Value* Importer::make_sequence(std::vector<Value*> elements, DType dtype) {
 const std::vector<Value*>* Importer::sequence(const Value* value) const {
   const auto found = sequences_.find(value);
   return found == sequences_.end() ? nullptr : &found->second;
-}
-
-std::optional<Tensor> Importer::evaluate(Value* value) {
-  if (value->weight != nullptr) return value->weight->tensor;
-  if (const auto known = known_.inputs.find(value->name); value->kind == Value::Kind::input && known != known_.inputs.end()) {
-    return known->second;
-  }
-  if (value->kind != Value::Kind::result) return std::nullopt;
-  // Everything the value depends on, in a graph of its own, with what is known bound; then the pass that folds such things does its work.
-  // Inputs that it doesn't depend on are not in it: they need no sizes.
-  std::unique_ptr<Graph> cone = cone_of(*graph_, value);
-  Bindings known;
-  for (Value* input : cone->body.args) {
-    if (const auto shape = known_.shapes.find(input->name); shape != known_.shapes.end()) known.shapes.insert(*shape);
-    if (const auto tensor = known_.inputs.find(input->name); tensor != known_.inputs.end()) known.inputs.insert(*tensor);
-  }
-  for (const auto& symbol : known_.symbols) {
-    const auto has = [&](const Value* input) {
-      return std::find(input->type.dims.begin(), input->type.dims.end(), Dim(symbol.first)) != input->type.dims.end();
-    };
-    if (std::any_of(cone->body.args.begin(), cone->body.args.end(), has)) known.symbols.insert(symbol);
-  }
-  try {
-    Diagnostics quiet;
-    bind_shapes(*cone, known);
-    resolve(*cone, quiet);
-    if (quiet.has_errors()) return std::nullopt;
-    const Value* result = cone->body.results.at(0);
-    if (result->weight != nullptr) return result->weight->tensor;
-    if (result->producer != nullptr && result->producer->operands.empty())
-      return evaluate_prim(*result->producer, {}, false).at(0);  // a `full`
-  } catch (const Error& error) {
-    if (error.code() == ExitCode::internal) throw;  // a bug of ours must not look like an unknown value
-  }
-  return std::nullopt;
 }
 
 std::string Importer::where(const Body& body, const pb::NodeProto& node) const { return faults_.where(body.prefix + name_of_node(node)); }

@@ -10,6 +10,7 @@
 #include "frontend/base/faults.h"
 #include "frontend/base/missing_ops.h"
 #include "frontend/base/random_ops.h"
+#include "frontend/base/shape_arithmetic.h"
 #include "frontend/onnx/body.h"
 #include "frontend/onnx/context.h"
 #include "frontend/onnx/functions.h"
@@ -26,8 +27,7 @@ class Importer {
   // For NodeContext.
   Graph& graph() { return *graph_; }
   const TensorSource& source() const { return source_; }
-  /// Value of something that doesn't depend on the inputs (or only on known ones, or on their shapes); nothing when it isn't known.
-  std::optional<Tensor> evaluate(Value* value);
+  ShapeArithmetic& shape_arithmetic() { return shape_arithmetic_; }
   /// A stand-in for a sequence of these elements; it is no value of the graph.
   Value* make_sequence(std::vector<Value*> elements, DType dtype);
   const std::vector<Value*>* sequence(const Value* value) const;  ///< nullptr when the value is no stand-in
@@ -67,12 +67,12 @@ class Importer {
 
   std::shared_ptr<const pb::ModelProto> model_;
   const ImportOptions& options_;
-  Bindings known_;  ///< of the inputs
   Diagnostics& diagnostics_;
   Faults faults_;
   TensorSource source_;
   std::unique_ptr<Graph> graph_;
   RandomOps random_ops_;
+  ShapeArithmetic shape_arithmetic_;
   Body top_;
   Functions functions_;
   std::unordered_map<const Value*, std::vector<Value*>> sequences_;
