@@ -55,8 +55,8 @@ std::optional<Tensor> parse_literal(const std::string& text, const Type& type) {
   return tensor;
 }
 
-std::vector<std::string> symbols_of(const Graph& graph) {
-  std::set<std::string> symbols;
+std::vector<std::string> symbols_of(const Graph& graph, const std::vector<std::string>& sizes) {
+  std::set<std::string> symbols(sizes.begin(), sizes.end());
   for (const Value* input : graph.body.args) {
     for (const Dim& dim : input->type.dims) {
       if (!dim.is_constant()) symbols.insert(dim.symbol);
@@ -121,12 +121,12 @@ std::map<std::string, Shape> parse_shapes(const std::vector<std::string>& texts)
 
 bool is_tensor_file(const std::string& value) { return value.ends_with(".pb") || value.ends_with(".npy") || value.ends_with(".npz"); }
 
-Bindings resolve_bindings(const Graph& signature, const Options& options, CommandFiles* files) {
+Bindings resolve_bindings(const Graph& signature, const Options& options, CommandFiles* files, const std::vector<std::string>& sizes) {
   Bindings bindings = options.bindings;
   for (auto& [name, shape] : parse_shapes(options.shapes)) bindings.shapes[name] = shape;
   std::vector<std::string> names;
   for (const Value* input : signature.body.args) names.push_back(input->name);
-  const std::vector<std::string> symbols = symbols_of(signature);
+  const std::vector<std::string> symbols = symbols_of(signature, sizes);
   std::vector<std::string> both = names;
   both.insert(both.end(), symbols.begin(), symbols.end());
   std::vector<std::string> texts;

@@ -17,8 +17,9 @@ std::map<std::string, Shape> parse_shapes(const std::vector<std::string>& texts)
 
 /// Everything that is bound, once the inputs are known. A value of --bind is a file (.npy, .pb, .npz) or a number, true or false of the
 /// input's dtype; a name that is no input may be a size symbol. Errors (usage): an unknown name, a value that is neither.
-/// `files` (may be null) receives the files that are read.
-Bindings resolve_bindings(const Graph& signature, const Options& options, CommandFiles* files = nullptr);
+/// `files` (may be null) receives the files that are read. `sizes`: symbols beside those of the inputs.
+Bindings resolve_bindings(const Graph& signature, const Options& options, CommandFiles* files = nullptr,
+                          const std::vector<std::string>& sizes = {});
 /// Whether a value of --bind is a file.
 bool is_tensor_file(const std::string& value);
 

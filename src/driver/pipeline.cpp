@@ -52,9 +52,9 @@ PassState import(Session& session) {
     import_options.format = options.format;
     bool asked = false, is_bound = false;
     import_options.is_bound = &is_bound;
-    import_options.bindings = [&](const Graph& signature) {
+    import_options.bindings = [&](const Graph& signature, const std::vector<std::string>& sizes) {
       asked = true;
-      return state.bindings = resolve_bindings(signature, options, &session.files);
+      return state.bindings = resolve_bindings(signature, options, &session.files, sizes);
     };
     state.graph = import_model(options.model, import_options, session.diagnostics);
     session.diagnostics.checkpoint();

@@ -107,8 +107,21 @@ std::string_view first_word_on(std::string_view text) {
   }
 }
 
+/// Whether "format" and "tcc.fx" stand near the beginning of an object: keys may come in any order, but no writer puts graphs in front.
+bool is_fx_json(std::string_view text) {
+  if (!text.starts_with('{')) return false;
+  const std::string_view beginning = text.substr(0, 1 << 16);
+  const size_t key = beginning.find("\"format\"");
+  if (key == std::string_view::npos) return false;
+  const size_t colon = beginning.find_first_not_of(" \t\r\n", key + 8);
+  if (colon == std::string_view::npos || beginning[colon] != ':') return false;
+  const size_t value = beginning.find_first_not_of(" \t\r\n", colon + 1);
+  return value != std::string_view::npos && beginning.substr(value).starts_with("\"tcc.fx\"");
+}
+
 std::optional<FileKind> text_kind(std::string_view bytes) {
   const std::string_view text = first_word_on(bytes);
+  if (is_fx_json(text)) return FileKind{"tcc.fx JSON", "see docs/fx_json.md", FileFormat::fx_json};
   if (text.starts_with('{') || text.starts_with("[{"))
     return FileKind{"JSON (a torch.export program or a configuration)", kFromTorch, FileFormat::torch_json};
   if (text.starts_with("graph @") || text.starts_with("weights \""))

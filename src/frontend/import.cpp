@@ -18,7 +18,7 @@ namespace {
 struct Input {
   onnx::ModelFile file;
   std::shared_ptr<const void> owner;
-  FileFormat format = FileFormat::other;  ///< torch_archive, torch_json; other: ONNX
+  FileFormat format = FileFormat::other;  ///< torch_archive, torch_json, fx_json; other: ONNX
 };
 
 /// Where the model lies: the folder of its path, and when that is a symbolic link, also the folder of the file that it leads to.
@@ -32,7 +32,9 @@ std::vector<std::string> folders_of(const std::string& path) {
   return folders;
 }
 
-bool is_of_torch(FileFormat format) { return format == FileFormat::torch_archive || format == FileFormat::torch_json; }
+bool is_of_torch(FileFormat format) {
+  return format == FileFormat::torch_archive || format == FileFormat::torch_json || format == FileFormat::fx_json;
+}
 
 /// `kind_given` is the kind that the user says, "" when the content decides.
 std::unique_ptr<Input> open_model(const std::string& path, const std::string& kind_given) {
@@ -54,8 +56,9 @@ std::unique_ptr<Input> open_model(const std::string& path, const std::string& ki
   if (kind_given == "onnx") return input;
   if (const auto kind = foreign_kind(file.bytes)) {
     if (is_of_torch(kind->format)) {
-      input->format = kind->format;
-      return input;
+      input->format = kind_given == "fx" && kind->format == FileFormat::torch_json ? FileFormat::fx_json : kind->format;
+      if (kind_given.empty() || (kind_given == "fx") == (input->format == FileFormat::fx_json)) return input;
+      throw Error(ExitCode::model, "malformed-file", file.name, "this is " + kind->what + ", -x says " + kind_given);
     }
     if (kind->format == FileFormat::other_model) {
       Diagnostics diagnostics;
@@ -66,7 +69,7 @@ std::unique_ptr<Input> open_model(const std::string& path, const std::string& ki
     throw Error(ExitCode::model, "malformed-file", file.name, "this is " + kind->what, kind->remedy);
   }
   if (!kind_given.empty())
-    throw Error(ExitCode::model, "malformed-file", file.name, "this is no program of torch.export, -x says " + kind_given);
+    throw Error(ExitCode::model, "malformed-file", file.name, "this is no captured program of torch, -x says " + kind_given);
   return input;
 }
 
@@ -74,9 +77,10 @@ std::unique_ptr<Input> open_model(const std::string& path, const std::string& ki
 
 std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics) {
   const std::unique_ptr<Input> input = open_model(path, options.format);
-  const fx::ProgramFile program{input->file.name, std::as_bytes(std::span(input->file.bytes)), input->owner};
+  const fx::ProgramFile program{input->file.name, input->file.folders, std::as_bytes(std::span(input->file.bytes)), input->owner};
   if (input->format == FileFormat::torch_archive) return fx::import_archive(program, options, diagnostics);
   if (input->format == FileFormat::torch_json) return fx::import_json(program, options, diagnostics);
+  if (input->format == FileFormat::fx_json) return fx::import_fx(program, options, diagnostics);
   return onnx::import(input->file, options, diagnostics);
 }
 
@@ -84,7 +88,7 @@ ModelSummary summarize_model(const std::string& path) {
   const std::unique_ptr<Input> input = open_model(path, "");
   if (!is_of_torch(input->format)) return onnx::summarize(input->file);
   Diagnostics diagnostics;
-  diagnostics.not_supported("unsupported-format", input->file.name, "this is a program of torch.export, which has no summary");
+  diagnostics.not_supported("unsupported-format", input->file.name, "this is a captured program of torch, which has no summary");
   diagnostics.help(input->file.name, "compile it and inspect the library, or print it with --emit=graph");
   diagnostics.checkpoint(ExitCode::model);
   internal_error("a refusal was not thrown");

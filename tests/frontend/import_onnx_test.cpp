@@ -521,7 +521,7 @@ TEST_F(ImportOnnx, FilesReadAndBindingsAskedFor) {
   ImportOptions options;
   std::vector<std::string> files;
   options.files_read = &files;
-  options.bindings = [](const Graph& signature) {
+  options.bindings = [](const Graph& signature, const std::vector<std::string>&) {
     EXPECT_EQ(signature.body.args.size(), 2U);
     Bindings known;
     known.inputs["two"] = Tensor::from_ints({2}).reshaped({});

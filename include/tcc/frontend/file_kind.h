@@ -11,7 +11,8 @@ namespace tcc {
 enum class FileFormat {
   other_model,    ///< a model of another format
   torch_archive,  ///< of torch.export
-  torch_json,     ///< a program of torch.export, maybe; or tcc.fx
+  torch_json,     ///< a program of torch.export, maybe
+  fx_json,        ///< tcc.fx
   graph_text,     ///< what --from takes
   loop_text,
   kernel_text,

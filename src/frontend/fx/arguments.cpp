@@ -46,6 +46,12 @@ double to_double(const Number& number) {
   return std::visit([](auto value) { return static_cast<double>(value); }, number);
 }
 
+std::string to_string(const Number& number) {
+  if (const auto* value = std::get_if<bool>(&number)) return *value ? "true" : "false";
+  if (const auto* value = std::get_if<int64_t>(&number)) return std::to_string(*value);
+  return print_float(std::get<double>(number));
+}
+
 std::string to_string(const Argument& argument, const std::function<std::string(const std::string& name)>& type_of) {
   return std::visit(Printer{type_of}, argument.value);
 }

@@ -68,6 +68,7 @@ std::unique_ptr<Graph> Importer::run() {
   check_ranges();
   faults_.checkpoint();
   add_weights();
+  check_guards();
   faults_.checkpoint();
   import_nodes(program_.graph);
   faults_.checkpoint();
@@ -120,7 +121,7 @@ void Importer::import_node(const ProgramGraph& graph, const ProgramNode& node) {
     }
     throw RuleError{"malformed-file", "no graph is among the arguments of `" + node.op + "`"};
   }
-  if (is_symbolic_number(node.op)) return import_number(node);
+  if (is_symbolic_number(node.op)) return import_number(graph, node);
   const int first_new = graph_->num_values();
   const HandlerMatch match = find_handler(node.op);
   Builder builder = builder_at(node.module.empty() ? node.name : node.module + "/" + node.name);
@@ -130,18 +131,27 @@ void Importer::import_node(const ProgramGraph& graph, const ProgramNode& node) {
   take_results(graph, node, call, first_new);
 }
 
-void Importer::import_number(const ProgramNode& node) {
+void Importer::import_number(const ProgramGraph& graph, const ProgramNode& node) {
   const auto lookup = [this](const std::string& name) { return find(name); };
   const Number number = evaluate_number(node, lookup, [this](const SizeExpr& expr) { return evaluate(expr); });
-  set_number(node, number);
+  set_number(graph, node, number);
 }
 
-void Importer::set_number(const ProgramNode& node, const Number& number) {
-  if (!node.results.empty() && !node.results[0].names.empty()) scope().set(node.results[0].names[0], {.tensor = nullptr, .number = number});
+void Importer::set_number(const ProgramGraph& graph, const ProgramNode& node, const Number& number) {
+  if (node.results.empty() || node.results[0].names.empty()) return;
+  const std::string& name = node.results[0].names[0];
+  if (const auto declared = graph.sizes.find(name); declared != graph.sizes.end()) {
+    const auto size = evaluate(declared->second);
+    if (size && to_double(number) != static_cast<double>(*size)) {
+      throw RuleError{"type-error", "result `" + name + "` is " + to_string(number) + ", declared is `" + to_string(declared->second) +
+                                        "`, which is " + std::to_string(*size)};
+    }
+  }
+  scope().set(name, {.tensor = nullptr, .number = number});
 }
 
 void Importer::take_results(const ProgramGraph& graph, const ProgramNode& node, Call& call, int first_new) {
-  if (call.number_) return set_number(node, *call.number_);
+  if (call.number_) return set_number(graph, node, *call.number_);
   if (node.results.size() > call.results_.size())
     throw RuleError{"malformed-file", "the node has " + std::to_string(node.results.size()) + " results, " + node.op + " has " +
                                           std::to_string(call.results_.size())};

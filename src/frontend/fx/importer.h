@@ -42,11 +42,16 @@ class Importer {
   // ---- inputs and outputs (interface.cpp)
   void add_inputs();
   void add_input(const InputSpec& input);
+  std::vector<std::string> free_sizes() const;
+  std::string sizes_at_capture() const;
   void bind_inputs();
   void learn_symbols();
   void check_ranges();
+  void check_guards();
+  void check_guard(const Guard& guard);
   void add_weights();
   void add_weight(const InputSpec& input);
+  void add_size(const InputSpec& input);
   void add_outputs();
   void add_output(const OutputSpec& output, Builder& builder);
   void refuse_mutations();
@@ -55,8 +60,8 @@ class Importer {
   void check_ops(const ProgramGraph& graph);
   void import_nodes(const ProgramGraph& graph);
   void import_node(const ProgramGraph& graph, const ProgramNode& node);
-  void import_number(const ProgramNode& node);
-  void set_number(const ProgramNode& node, const Number& number);
+  void import_number(const ProgramGraph& graph, const ProgramNode& node);
+  void set_number(const ProgramGraph& graph, const ProgramNode& node, const Number& number);
   void take_results(const ProgramGraph& graph, const ProgramNode& node, Call& call, int first_new);
   void check_declared(const ProgramGraph& graph, const std::string& name, const Value* value) const;
   void inline_graph(const ProgramGraph& graph, const ProgramNode& node, size_t first_operand);

@@ -1,4 +1,7 @@
 // Inputs and outputs of a captured program: what the signature says each is, and what the command line binds.
+#include <algorithm>
+#include <set>
+
 #include "frontend/base/bind_signature.h"
 #include "frontend/base/names.h"
 #include "frontend/fx/arguments.h"
@@ -13,6 +16,7 @@ void Importer::add_inputs() {
 }
 
 void Importer::add_input(const InputSpec& input) {
+  if (input.size || input.kind == InputSpec::Kind::seed) return;  // known when sizes are bound
   if (!input.is_tensor) {
     if (input.name.empty()) return;
     const auto number = number_in(input.fixed);
@@ -34,8 +38,35 @@ void Importer::add_input(const InputSpec& input) {
   graph_inputs_.push_back(input.name);
 }
 
+/// Symbols that the program reads and that are no size of a tensor among its inputs.
+std::vector<std::string> Importer::free_sizes() const {
+  std::set<std::string> free, bound;
+  for (const InputSpec& input : program_.inputs) {
+    if (input.size) free.merge(symbols_of(*input.size));
+    if (!input.is_tensor) continue;
+    for (const SizeExpr& size : program_.graph.tensors.at(input.name).sizes) bound.merge(symbols_of(size));
+  }
+  std::erase_if(free, [&](const std::string& symbol) { return bound.contains(symbol); });
+  return {free.begin(), free.end()};
+}
+
+/// What a user could bind, where the file says it.
+std::string Importer::sizes_at_capture() const {
+  std::string list;
+  for (const auto& [symbol, size] : program_.hints) list += (list.empty() ? "" : ",") + symbol + "=" + std::to_string(size);
+  return list.empty() ? "" : "the sizes at capture were --bind " + list;
+}
+
 void Importer::bind_inputs() {
-  const std::vector<Value*> values = bind_signature(*graph_, bindings_of(options_, *graph_), diagnostics_);
+  const std::vector<std::string> free = free_sizes();
+  Bindings bindings = bindings_of(options_, *graph_, free);
+  for (const std::string& symbol : free) {
+    const auto given = bindings.symbols.find(symbol);
+    if (given == bindings.symbols.end()) continue;
+    symbols_.emplace(symbol, given->second);
+    bindings.symbols.erase(given);
+  }
+  const std::vector<Value*> values = bind_signature(*graph_, bindings, diagnostics_, sizes_at_capture());
   if (options_.is_bound != nullptr) *options_.is_bound = true;
   for (size_t i = 0; i < values.size(); ++i) {
     const auto tensor = Alias::of_new_storage(values[i]);
@@ -83,12 +114,22 @@ void Importer::check_ranges() {
 
 void Importer::add_weights() {
   for (const InputSpec& input : program_.inputs) {
+    const auto where = [&] { return faults_.where(input.target.empty() ? input.name : input.target); };
+    if (input.size) faults_.attempt([&] { add_size(input); }, where);
     if (!input.is_tensor || input.kind == InputSpec::Kind::user || scope().has_own(input.name)) continue;
-    faults_.attempt([&] { add_weight(input); }, [&] { return faults_.where(input.target); });
+    faults_.attempt([&] { add_weight(input); }, where);
   }
 }
 
+void Importer::add_size(const InputSpec& input) {
+  const auto value = evaluate(*input.size);
+  if (!value) throw RuleError{"unbound-size", "the size `" + to_string(*input.size) + "` is not bound"};
+  scope().set(input.name, {.tensor = nullptr, .number = *value});
+}
+
 void Importer::add_weight(const InputSpec& input) {
+  if (input.kind == InputSpec::Kind::seed)
+    return scope().set(input.name, {.tensor = Alias::of_new_storage(random_ops_.seed()), .number = {}});
   const TensorMeta& meta = program_.graph.tensors.at(input.name);
   const Tensor tensor = *weights_(input, meta);
   Shape declared;

@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "frontend/fx/infix.h"
 #include "frontend/fx/size_expr.h"
 #include "tcc/support/dtype.h"
 #include "tcc/support/tensor.h"
@@ -72,6 +73,7 @@ struct ProgramNode {
 struct TensorMeta {
   std::optional<DType> dtype;  ///< nothing: not one of tcc's; dtype_name says what
   std::string dtype_name;
+  bool is_ranked = true;
   std::vector<SizeExpr> sizes;
 };
 
@@ -80,14 +82,16 @@ struct ProgramGraph {
   std::vector<ProgramNode> nodes;
   std::vector<Argument> outputs;
   std::map<std::string, TensorMeta> tensors;
+  std::map<std::string, SizeExpr> sizes;  ///< named numbers that the file gives as expressions of symbols
 };
 
 struct InputSpec {
-  enum class Kind { user, parameter, buffer, constant };
+  enum class Kind { user, parameter, buffer, constant, seed };
   Kind kind = Kind::user;
-  std::string name;    ///< of the graph's input
-  std::string target;  ///< dotted name of the parameter, buffer or constant
-  Argument fixed;      ///< of a user input that is no tensor: the value that the program was captured with
+  std::string name;              ///< of the graph's input
+  std::string target;            ///< dotted name of the parameter, buffer or constant
+  Argument fixed;                ///< of a user input that is no tensor: the value that the program was captured with
+  std::optional<SizeExpr> size;  ///< of a user input that is a size: known when sizes are bound
   bool is_tensor = true;
 };
 
@@ -96,6 +100,19 @@ struct OutputSpec {
   Kind kind = Kind::user;
   Argument value;
   std::string target;  ///< what is changed, or differentiated by
+};
+
+/// A condition under which a program was captured.
+struct Guard {
+  enum class Kind { tensor, expr, input_value, setting, opaque };
+  Kind kind = Kind::opaque;
+  std::string subject;  ///< tensor, input_value: the input's name; setting: what the caller states, "state:grad_enabled"
+  std::string text;     ///< "input `x` is f32 of rank 2"
+  std::optional<DType> dtype;
+  int64_t rank = 0;
+  std::vector<std::optional<SizeExpr>> sizes;  ///< tensor: empty, or one per axis; nothing is any
+  Condition condition;                         ///< expr
+  Argument value;                              ///< input_value, setting: a number or boolean
 };
 
 struct SymbolRange {
@@ -109,6 +126,8 @@ struct Program {
   std::vector<InputSpec> inputs;    ///< in the order of graph.inputs
   std::vector<OutputSpec> outputs;  ///< in the order of graph.outputs
   std::map<std::string, SymbolRange> symbols;
+  std::map<std::string, int64_t> hints;  ///< of symbols, at capture
+  std::vector<Guard> guards;
 };
 
 }  // namespace tcc::fx

@@ -2,11 +2,10 @@
 // data/constants/NAME_constants_config.json say in which entry each tensor lies. Source: torch/export/pt2_archive.
 #include "frontend/fx/read_archive.h"
 
-#include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "frontend/fx/read_program.h"
+#include "frontend/fx/strided.h"
 #include "tcc/graph/graph.h"
 
 namespace tcc::fx {
@@ -70,34 +69,6 @@ void read_table(const Archive& archive, const std::string& folder, const std::st
   } catch (const RuleError& error) { throw Error(ExitCode::model, error.kind, where, error.message); }
 }
 
-[[noreturn]] void lies_outside(const std::string& name) {
-  throw RuleError{"malformed-file", "the tensor `" + name + "` lies outside of its entry"};
-}
-
-/// The number of elements from the first to the last that strides reach; RuleError when that is more than there can be.
-int64_t span_of(const Shape& shape, const std::vector<int64_t>& strides, const std::string& name) {
-  int64_t last = 0;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    int64_t reach = 0;
-    if (strides[i] < 0 || shape[i] < 0) lies_outside(name);
-    if (shape[i] == 0) return 0;
-    if (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last)) lies_outside(name);
-  }
-  return last + 1;
-}
-
-/// Gathers elements of `size` bytes by strides into row-major order.
-void gather(std::byte* to, const std::byte* from, const Shape& shape, const std::vector<int64_t>& strides, size_t size, size_t axis) {
-  if (axis == shape.size()) {
-    std::memcpy(to, from, size);
-    return;
-  }
-  int64_t inner = static_cast<int64_t>(size);
-  for (size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
-  for (int64_t i = 0; i < shape[axis]; ++i)
-    gather(to + i * inner, from + i * strides[axis] * static_cast<int64_t>(size), shape, strides, size, axis + 1);
-}
-
 }  // namespace
 
 ArchiveIndex read_index(const Archive& archive, Diagnostics& diagnostics) {
@@ -133,26 +104,9 @@ Tensor read_tensor(const Archive& archive, const StoredTensor& stored, const std
   if (stored.strides.size() != shape.size())
     throw RuleError{"malformed-file", "the tensor `" + name + "` has as many strides as it has not axes"};
   const EntryBytes entry = archive.read(stored.entry);
-  const int64_t count = span_of(shape, stored.strides, name);
-  int64_t first = 0, end = 0;
-  if (stored.offset < 0 || __builtin_mul_overflow(stored.offset, size_bytes(dtype), &first) ||
-      __builtin_mul_overflow(count, size_bytes(dtype), &end) || __builtin_add_overflow(end, first, &end) ||
-      end > static_cast<int64_t>(entry.bytes.size())) {
-    if (entry.bytes.empty() && count > 0)
-      throw RuleError{"malformed-file", "the tensor `" + name + "` has no bytes: the program was exported with fake weights"};
-    lies_outside(name);
-  }
-  if (count == 0) return Tensor(dtype, shape);
-  const std::byte* data = entry.bytes.data() + first;
-  const bool is_aligned = reinterpret_cast<uintptr_t>(data) % static_cast<size_t>(size_bytes(dtype)) == 0;
-  bool is_dense = true;
-  const std::vector<int64_t> dense = row_major_strides(shape);
-  for (size_t i = 0; i < shape.size(); ++i) is_dense = is_dense && (shape[i] == 1 || stored.strides[i] == dense[i]);
-  if (is_dense && is_aligned) return Tensor(dtype, shape, data, entry.owner);
-  if (num_elements(shape) > (int64_t{1} << 40)) lies_outside(name);  // a stride of 0 makes any number of one
-  Tensor tensor(dtype, shape);
-  gather(tensor.mutable_bytes(), data, shape, stored.strides, static_cast<size_t>(size_bytes(dtype)), 0);
-  return tensor;
+  if (entry.bytes.empty() && num_elements(shape) > 0)
+    throw RuleError{"malformed-file", "the tensor `" + name + "` has no bytes: the program was exported with fake weights"};
+  return read_strided({dtype, shape, stored.strides, stored.offset}, entry.bytes, entry.owner, name);
 }
 
 }  // namespace tcc::fx

@@ -372,9 +372,9 @@ TensorMeta read_tensor_meta(const Json& json) {
   return meta;
 }
 
-Json parse_json(std::string_view text, const std::string& where) {
+Json parse_json(std::string_view text, const std::string& where, const Json::parser_callback_t& watch) {
   try {
-    return Json::parse(text.begin(), text.end());
+    return Json::parse(text.begin(), text.end(), watch);
   } catch (const Json::exception& error) {
     // "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
     const std::string message = error.what();
@@ -386,12 +386,6 @@ Json parse_json(std::string_view text, const std::string& where) {
 
 Program read_program(std::string_view text, const std::string& file) {
   const Json json = parse_json(text, file);
-  if (const Json* format = optional_field(json, "format"); format != nullptr && *format == "tcc.fx") {
-    Diagnostics diagnostics;
-    diagnostics.not_supported("unsupported-format", file, "this is tcc.fx JSON");
-    diagnostics.help(file, "export the model with torch.export.save (.pt2)");
-    diagnostics.checkpoint(ExitCode::model);
-  }
   try {
     check_schema(json, file);
     Program program;

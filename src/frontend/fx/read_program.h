@@ -1,7 +1,7 @@
 // torch.export's program JSON becomes a Program.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -20,6 +20,6 @@ TensorMeta read_tensor_meta(const nlohmann::json& json);
 Program read_program(std::string_view text, const std::string& file);
 
 /// Parses JSON; `where` names the file, and the entry of an archive. Error "malformed-file" with the line and column.
-nlohmann::json parse_json(std::string_view text, const std::string& where);
+nlohmann::json parse_json(std::string_view text, const std::string& where, const nlohmann::json::parser_callback_t& watch = nullptr);
 
 }  // namespace tcc::fx

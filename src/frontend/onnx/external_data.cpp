@@ -1,18 +1,13 @@
-// External data: a file beside the model, never one elsewhere. A model comes from strangers; if it could name /etc/shadow or ../../key,
-// compiling it would copy that file into a library that is then given away. So the location must be relative, without `..`, and after all
-// symbolic links are followed it must still be below the folder of the model. A model that is a link itself has two such folders: in a hub's
-// cache, model and data are links with their own names into one folder of files named by hash.
+// External data: a file beside the model, never one elsewhere (tcc/support/beside.h).
 #include "frontend/onnx/external_data.h"
 
 #include <charconv>
-#include <filesystem>
 
 #include "tcc/graph/graph.h"
+#include "tcc/support/beside.h"
 
 namespace tcc::onnx {
 namespace {
-
-namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const std::string& message) { throw RuleError{"external-data", message}; }
 
@@ -25,32 +20,11 @@ int64_t number(const std::string& key, const std::string& text) {
   return value;
 }
 
-bool is_below(const fs::path& real, const std::string& folder) {
-  std::error_code error;
-  const fs::path inside = real.lexically_relative(fs::weakly_canonical(folder, error));
-  return !inside.empty() && *inside.begin() != "..";
-}
-
 std::string safe_path(const std::string& location, const std::vector<std::string>& folders) {
   if (location.empty()) refuse("external data: `location` is missing");
-  if (const size_t nul = location.find('\0'); nul != std::string::npos)
-    refuse("external data: `" + location.substr(0, nul) + "` goes on after a NUL, which no file name has");
-  const fs::path relative(location);
-  if (relative.is_absolute()) refuse("external data: `" + location + "` is an absolute path, one relative to the model was expected");
-  for (const fs::path& part : relative) {
-    if (part == "..") refuse("external data: `" + location + "` leaves the folder of the model");
-  }
-  // The first that is there; when none is, the message names the place beside the model.
-  std::error_code error;
-  fs::path full = fs::path(folders.front()) / relative;
-  for (size_t i = 1; i < folders.size() && !fs::exists(full, error); ++i) {
-    if (const fs::path other = fs::path(folders[i]) / relative; fs::exists(other, error)) full = other;
-  }
-  const fs::path real = fs::weakly_canonical(full, error);
-  for (const std::string& folder : folders) {
-    if (is_below(real, folder)) return full.string();
-  }
-  refuse("external data: `" + location + "` is a symbolic link that leaves the folder of the model");
+  BesideFile file = find_beside(location, folders);
+  if (!file.fault.empty()) refuse("external data: " + file.fault);
+  return std::move(file.path);
 }
 
 }  // namespace
