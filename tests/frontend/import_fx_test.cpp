@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "frontend/fx/importer.h"
 #include "tcc/frontend/import.h"
 #include "tcc/graph/passes.h"
 #include "tcc/support/files.h"
@@ -187,6 +188,56 @@ TEST(FxRefusals, NameTheNode) {
   node["inputs"].erase(1);
   node["target"] = "torch.ops.aten.relu.default";
   expect_contains(refusal(program, with_rows(4)), "`nobody` is made by no node and is no input [malformed-file]");
+}
+
+TEST(FxRefusals, NameAnOperatorOnce) {
+  Json program = small_program();
+  Json& nodes = program["graph_module"]["graph"]["nodes"];
+  nodes[0]["target"] = "torch.ops.aten.fft_fft.default";
+  for (const char* name : {"a", "b", "c"}) {
+    nodes.push_back(nodes[0]);
+    nodes.back()["name"] = nodes.back()["outputs"][0]["as_tensor"]["name"] = name;
+  }
+  expect_contains(refusal(program, with_rows(4)),
+                  ":y: error: not supported yet: operator `aten.fft_fft.default`, 4 nodes: `y`, `a`, `b` and 1 more [unsupported-op]");
+  ImportOptions options = with_rows(4);
+  options.report_every_node = true;
+  expect_contains(refusal(program, options), ":c: error: not supported yet: operator `aten.fft_fft.default` [unsupported-op]");
+}
+
+/// Each graph calls the one before it twice: 2^depth nodes are meant by 2 * depth.
+fx::Program program_of_doubling_graphs(int depth) {
+  fx::Program program;
+  program.graph.inputs = {"x"};
+  program.graph.outputs = {{fx::ValueName{"b"}}};
+  program.graph.tensors["x"] = {.dtype = DType::f32, .sizes = {fx::SizeExpr(2)}};
+  program.inputs = {{.name = "x"}};
+  program.outputs = {{.value = {fx::ValueName{"b"}}}};
+  fx::ProgramGraph graph = program.graph;
+  graph.nodes = {{"b", "aten.relu.default", {{"self", {fx::ValueName{"x"}}}}, {{false, {"b"}}}}};
+  for (int i = 0; i < depth; ++i) {
+    const auto inner = std::make_shared<const fx::ProgramGraph>(graph);
+    const auto call = [&](const std::string& from, const std::string& to) {
+      return fx::ProgramNode{to, "hop.wrap", {{"", {inner}}, {"", {fx::ValueName{from}}}}, {{false, {to}}}};
+    };
+    graph.nodes = {call("x", "a"), call("a", "b")};
+  }
+  program.graph = graph;
+  return program;
+}
+
+TEST(FxRefusals, GraphsThatDouble) {
+  const auto import = [](int depth) {
+    const fx::WeightSource none = [](const fx::InputSpec&, const fx::TensorMeta&) { return std::optional<Tensor>(); };
+    const fx::Program program = program_of_doubling_graphs(depth);
+    Diagnostics diagnostics;
+    const ImportOptions options;
+    return fx::Importer(program, "net", none, options, diagnostics).run();
+  };
+  EXPECT_EQ(import(10)->body.nodes.size(), 1u << 10);
+  expect_contains(testing::error_of(ExitCode::model, [&] { import(40); }),
+                  "net: error: inlining the model's functions makes 3.299e+12 nodes, the most is 262144 [too-complex]");
+  expect_contains(testing::error_of(ExitCode::model, [&] { import(300); }), "are nested more than 200 deep, in `hop.wrap` for one");
 }
 
 TEST(FxRefusals, AreOfEveryIndependentFault) {

@@ -1,7 +1,5 @@
 #include "frontend/base/missing_ops.h"
 
-#include <algorithm>
-
 namespace tcc {
 
 namespace {
@@ -18,10 +16,10 @@ std::string list_of(const std::vector<std::string>& names) {
 }  // namespace
 
 void MissingOps::add(const std::string& op, const std::string& where, const std::string& node, const std::function<Remark()>& remark) {
-  auto found = std::find_if(ops_.begin(), ops_.end(), [&](const Op& other) { return other.text == op; });
-  if (found == ops_.end()) found = ops_.insert(ops_.end(), {op, remark(), {}, {}});
-  found->places.push_back(where);
-  found->nodes.push_back(node);
+  const auto [found, is_new] = index_.emplace(op, ops_.size());
+  if (is_new) ops_.push_back({op, remark(), {}, {}});
+  ops_[found->second].places.push_back(where);
+  ops_[found->second].nodes.push_back(node);
 }
 
 void MissingOps::report(Diagnostics& diagnostics, bool every_node) {
@@ -35,6 +33,7 @@ void MissingOps::report(Diagnostics& diagnostics, bool every_node) {
     }
   }
   ops_.clear();
+  index_.clear();
 }
 
 }  // namespace tcc

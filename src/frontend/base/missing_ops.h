@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tcc/support/diagnostics.h"
@@ -28,6 +29,7 @@ class MissingOps {
     std::vector<std::string> places, nodes;
   };
   std::vector<Op> ops_;
+  std::unordered_map<std::string, size_t> index_;  // by text
 };
 
 }  // namespace tcc

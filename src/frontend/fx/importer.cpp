@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "frontend/base/inlining.h"
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/stop_gradient.h"
 #include "frontend/fx/symbolic_numbers.h"
@@ -45,6 +46,25 @@ void collect_names(const Argument& argument, std::vector<std::string>& names) {
   }
 }
 
+/// With the module that called it.
+std::string name_of(const ProgramNode& node) {
+  return (node.module.empty() ? "" : node.module + "/") + (node.name.empty() ? node.op : node.name);
+}
+
+/// A graph that several nodes name stands in the place of each.
+void check_size_inlined(const Program& program) {
+  check_inlining({&program.graph, program.name, false}, [](const InlinedBody& body) {
+    std::vector<InlinedNode> nodes;
+    for (const ProgramNode& node : static_cast<const ProgramGraph*>(body.at)->nodes) {
+      InlinedNode& inlined = nodes.emplace_back(InlinedNode{name_of(node).size(), {}});
+      for (const NamedArgument& argument : node.arguments) {
+        if (const ProgramGraph* inner = graph_of(argument.argument)) inlined.bodies.push_back({inner, node.op, true});
+      }
+    }
+    return nodes;
+  });
+}
+
 }  // namespace
 
 Importer::Importer(const Program& program, std::string file, WeightSource weights, const ImportOptions& options, Diagnostics& diagnostics)
@@ -60,7 +80,11 @@ Importer::Importer(const Program& program, std::string file, WeightSource weight
 }
 
 std::unique_ptr<Graph> Importer::run() {
-  check_ops(program_.graph);
+  faults_.attempt([&] { check_size_inlined(program_); }, [&] { return faults_.file(); });
+  faults_.checkpoint();
+  std::set<const ProgramGraph*> seen;
+  check_ops(program_.graph, seen);
+  missing_ops_.report(diagnostics_, options_.report_every_node);
   faults_.checkpoint();
   add_inputs();
   faults_.checkpoint();
@@ -79,18 +103,20 @@ std::unique_ptr<Graph> Importer::run() {
   return std::move(graph_);
 }
 
-void Importer::check_ops(const ProgramGraph& graph) {
+void Importer::check_ops(const ProgramGraph& graph, std::set<const ProgramGraph*>& seen) {
+  if (!seen.insert(&graph).second) return;
   for (const ProgramNode& node : graph.nodes) {
     for (const NamedArgument& argument : node.arguments) {
-      if (const ProgramGraph* inner = graph_of(argument.argument)) check_ops(*inner);
+      if (const ProgramGraph* inner = graph_of(argument.argument)) check_ops(*inner, seen);
     }
     if (is_known(node)) continue;
-    if (is_control_flow(node.op)) {
-      diagnostics_.not_supported("unsupported-control-flow", where(node), "higher-order operator `" + node.op.substr(4) + "`");
-      if (node.op == "hop.cond") diagnostics_.help(where(node), "compute both sides and choose with torch.where");
-    } else {
-      diagnostics_.not_supported("unsupported-op", where(node), "operator `" + node.op + "`");
-    }
+    const bool is_hop = is_control_flow(node.op);
+    const auto remark = [&] {
+      return MissingOps::Remark{is_hop ? "unsupported-control-flow" : "unsupported-op",
+                                node.op == "hop.cond" ? "compute both sides and choose with torch.where" : ""};
+    };
+    missing_ops_.add(is_hop ? "higher-order operator `" + node.op.substr(4) + "`" : "operator `" + node.op + "`", where(node),
+                     name_of(node), remark);
   }
 }
 
@@ -250,9 +276,7 @@ std::optional<Slot> Importer::output_of_call(const Argument& output, const Scope
 
 Builder Importer::builder_at(const std::string& node) { return Builder(*graph_, graph_->body, {faults_.file(), node, ""}); }
 
-std::string Importer::where(const ProgramNode& node) const {
-  return faults_.where((node.module.empty() ? "" : node.module + "/") + (node.name.empty() ? node.op : node.name));
-}
+std::string Importer::where(const ProgramNode& node) const { return faults_.where(name_of(node)); }
 
 /// The node as the program has it, with the types that are known: `%add = aten.add.Tensor(self=%x: f32[2], other=1)`.
 std::string Importer::snippet(const ProgramNode& node) {

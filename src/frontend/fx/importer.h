@@ -5,11 +5,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "frontend/base/faults.h"
+#include "frontend/base/missing_ops.h"
 #include "frontend/base/names.h"
 #include "frontend/base/random_ops.h"
 #include "frontend/base/scope.h"
@@ -57,7 +59,7 @@ class Importer {
   void refuse_mutations();
 
   // ---- nodes (importer.cpp)
-  void check_ops(const ProgramGraph& graph);
+  void check_ops(const ProgramGraph& graph, std::set<const ProgramGraph*>& seen);
   void import_nodes(const ProgramGraph& graph);
   void import_node(const ProgramGraph& graph, const ProgramNode& node);
   void import_number(const ProgramGraph& graph, const ProgramNode& node);
@@ -80,6 +82,7 @@ class Importer {
   const ImportOptions& options_;
   Diagnostics& diagnostics_;
   Faults faults_;
+  MissingOps missing_ops_;
   std::unique_ptr<Graph> graph_;
   RandomOps random_ops_;
   std::vector<Scope<Slot>> scopes_;  ///< of the graphs being inlined; a graph sees its own names only
