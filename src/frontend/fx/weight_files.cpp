@@ -2,7 +2,6 @@
 
 #include "frontend/fx/strided.h"
 #include "tcc/graph/graph.h"
-#include "tcc/support/beside.h"
 
 namespace tcc::fx {
 
@@ -22,17 +21,11 @@ std::optional<int64_t> bytes_of(const FileTensor& tensor) {
   return bytes;
 }
 
-Tensor tensor_in(const FileTensor& tensor, const std::shared_ptr<const MappedFile>& file, const std::string& fqn) {
-  const auto size = static_cast<int64_t>(file->bytes().size());
-  if (tensor.offset > size || tensor.length > size - tensor.offset) {
-    throw RuleError{"malformed-file", "`" + tensor.file + "` has " + std::to_string(size) + " bytes, " + std::to_string(tensor.length) +
-                                          " at offset " + std::to_string(tensor.offset) + " were expected"};
-  }
-  const auto bytes = file->bytes().subspan(static_cast<size_t>(tensor.offset), static_cast<size_t>(tensor.length));
-  if (size_bits(tensor.dtype) >= 8) return read_strided({tensor.dtype, tensor.shape, tensor.strides, 0}, bytes, file, fqn);
+Tensor tensor_in(const FileTensor& tensor, const FilePart& part, const std::string& fqn) {
+  if (size_bits(tensor.dtype) >= 8) return read_strided({tensor.dtype, tensor.shape, tensor.strides, 0}, part.bytes, part.file, fqn);
   if (tensor.strides != row_major_strides(tensor.shape))
     throw RuleError{"malformed-file", "elements smaller than a byte have strides that are not row-major"};
-  return Tensor(tensor.dtype, tensor.shape, bytes.data(), file);
+  return Tensor(tensor.dtype, tensor.shape, part.bytes.data(), part.file);
 }
 
 }  // namespace
@@ -45,14 +38,8 @@ Tensor WeightFiles::read(const std::string& fqn) {
     throw RuleError{"malformed-file", "`length` is " + std::to_string(tensor.length) + ", dtype, shape and strides need " +
                                           (expected ? std::to_string(*expected) + " bytes" : "more bytes than there can be")};
   }
-  std::shared_ptr<const MappedFile>& file = files_[tensor.file];
-  if (file == nullptr) {
-    const BesideFile beside = find_beside(tensor.file, folders_);
-    if (!beside.fault.empty()) throw RuleError{"external-data", beside.fault};
-    file = MappedFile::open(beside.path);
-    if (files_read_ != nullptr) files_read_->push_back(beside.path);
-  }
-  return read_.emplace(fqn, tensor_in(tensor, file, fqn)).first->second;
+  const FilePart part = files_.read(tensor.file, tensor.offset, tensor.length);
+  return read_.emplace(fqn, tensor_in(tensor, part, fqn)).first->second;
 }
 
 }  // namespace tcc::fx

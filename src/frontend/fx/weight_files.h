@@ -2,12 +2,11 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "frontend/base/beside_files.h"
 #include "frontend/fx/fx_file.h"
-#include "tcc/support/files.h"
 
 namespace tcc::fx {
 
@@ -16,7 +15,7 @@ class WeightFiles {
  public:
   /// `folders`: of the JSON file (tcc/support/beside.h). `files_read` (may be null) receives the path of each file that is opened.
   WeightFiles(const std::map<std::string, FileTensor>& tensors, std::vector<std::string> folders, std::vector<std::string>* files_read)
-      : tensors_(tensors), folders_(std::move(folders)), files_read_(files_read) {}
+      : tensors_(tensors), files_(std::move(folders), files_read) {}
 
   bool has(const std::string& fqn) const { return tensors_.contains(fqn); }
   /// RuleError "external-data" for a file outside of the folder, "malformed-file" for a tensor outside of its file; Error (environment) for a
@@ -25,9 +24,7 @@ class WeightFiles {
 
  private:
   const std::map<std::string, FileTensor>& tensors_;
-  std::vector<std::string> folders_;
-  std::vector<std::string>* files_read_;
-  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+  BesideFiles files_;
   std::map<std::string, Tensor> read_;
 };
 

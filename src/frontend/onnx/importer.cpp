@@ -25,7 +25,7 @@ Importer::Importer(const ModelFile& file, std::shared_ptr<const pb::ModelProto> 
       graph_(std::make_unique<Graph>(model_->graph().name().empty() ? "model" : model_->graph().name())),
       random_ops_(*graph_),
       shape_arithmetic_(*graph_) {
-  source_ = {std::make_shared<ExternalFiles>(file.folders, options.files_read), model_};
+  source_ = {std::make_shared<BesideFiles>(file.folders, options.files_read), model_};
   graph_->file = file.name;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "frontend/onnx/external_data.h"
 #include "tcc/graph/limits.h"
 #include "tcc/support/diagnostics.h"
 
@@ -102,7 +103,7 @@ Tensor tensor_of(const pb::TensorProto& proto, const TensorSource& source) {
   const int64_t bytes = storage_bytes(dtype, num_elements(shape));
 
   if (proto.data_location() == pb::TensorProto::EXTERNAL) {
-    const ExternalBytes external = source.files->read(proto, bytes);
+    const FilePart external = external_bytes(proto, *source.files, bytes);
     return view_or_copy(dtype, shape, external.bytes.data(), external.file);
   }
   if (proto.has_raw_data()) {

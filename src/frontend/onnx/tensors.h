@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "frontend/onnx/external_data.h"
+#include "frontend/base/beside_files.h"
 #include "frontend/onnx/proto.h"
 #include "tcc/graph/graph.h"
 
@@ -20,7 +20,7 @@ DType require_dtype(int onnx_type);
 
 /// Where tensors' bytes come from.
 struct TensorSource {
-  std::shared_ptr<ExternalFiles> files;
+  std::shared_ptr<BesideFiles> files;
   std::shared_ptr<const void> owner;  ///< keeps the messages alive: tensors view their raw bytes
 };
 
