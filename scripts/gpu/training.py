@@ -29,7 +29,8 @@ def intact_parameters(path):
 
 
 def check_gradients(options, folder):
-    """The cotangent of the first output is linspace(-1, 1, n) / sqrt(n), as in ref.npz; gradients of parameters to 1e-3 and as inputs.md says."""
+    """The cotangent of the first output is linspace(-1, 1, n) / sqrt(n), as in ref.npz; gradients of parameters
+    to 1e-3 of each element, or to 1e-5 of the tensor's largest or 1e-7 of the model's, whichever is larger."""
     rows = []
     root = models_folder(options, folder)
     for path in sorted(glob.glob(os.path.join(root or "", "*", "*.onnx"))) if root else []:

@@ -1,4 +1,4 @@
-// A roofline: arithmetic against memory, divided by what runs in parallel, plus the launch (codegen.md section 7).
+// A roofline: arithmetic against memory, divided by what runs in parallel, plus the launch.
 #include "schedule/cost.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the cost model knows of the targets (codegen.md's measured numbers; calibration per device comes later).
+// What the cost model knows of the targets: rates of one chip of the kind (for CUDA measured on an H200), for all alike.
 #include "tcc/schedule/schedule.h"
 
 namespace tcc::schedule {

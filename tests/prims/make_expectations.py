@@ -78,7 +78,7 @@ for name, op, tcc_attrs, attrs in [
     case(name, "%s(%%0)%s" % (name, " {%s}" % tcc_attrs if tcc_attrs else ""), op, [x23], attrs)
 case("gelu", 'gelu(%0) {approximate="none"}', "Gelu", [x23])
 case("gelu_tanh", 'gelu(%0) {approximate="tanh"}', "Gelu", [x23], {"approximate": "tanh"})
-case("prelu_last_axis", "prelu(%0, %1)", "PRelu", [values(1, 3, 2, 4), values(4)])   # inputs.md: a slope [4] is the last axis, not channels
+case("prelu_last_axis", "prelu(%0, %1)", "PRelu", [values(1, 3, 2, 4), values(4)])   # broadcast as numpy does: a slope [4] is of the last axis, not of the channels
 case("prelu_channels", "prelu(%0, %1)", "PRelu", [values(2, 3, 2, 2), values(3, 1, 1)])
 case("clip", "clip(%0, %1, %2)", "Clip", [np.array([-2, np.nan, 0.5, 3, np.inf], np.float32), np.float32(-1), np.float32(1)])
 case("clip_low", "clip(%0, %1)", "Clip", [x23, np.float32(-1)])
