@@ -34,15 +34,13 @@ std::unique_ptr<Graph> import_archive(const ProgramFile& file, const ImportOptio
 }
 
 std::unique_ptr<Graph> import_json(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
-  const Program program = read_program(text, file.name);
+  const Program program = read_program(file.text(), file.name);
   const WeightSource none = [](const InputSpec&, const TensorMeta&) { return std::optional<Tensor>(); };
   return Importer(program, file.name, none, options, diagnostics).run();
 }
 
 std::unique_ptr<Graph> import_fx(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
-  const FxFile fx = read_fx_file(text, file.name);
+  const FxFile fx = read_fx_file(file.text(), file.name);
   if (fx.functions.size() > 1)
     diagnostics.not_supported("unsupported-format", file.name,
                               "the file has " + std::to_string(fx.functions.size()) + " graphs that are functions");

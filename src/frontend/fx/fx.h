@@ -2,21 +2,15 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "frontend/base/model_file.h"
 #include "tcc/frontend/import.h"
 
 namespace tcc::fx {
 
-/// A file in memory. `owner` keeps the bytes as long as weights point into them.
-struct ProgramFile {
-  std::string name;                  ///< as messages name it
-  std::vector<std::string> folders;  ///< where the files that it names are looked for, in this order
-  std::span<const std::byte> bytes;
-  std::shared_ptr<const void> owner;
-};
+using ProgramFile = ModelFile;
 
 /// A zip: an archive of torch.export. Weights are mapped where they lie. Others that are zips (torch.save, TorchScript, AOTInductor packages) are
 /// told apart and refused with what to do.
