@@ -79,6 +79,19 @@ class Differentiator {
     }
   }
 
+  /// Rules read the named inputs in the place of the named results.
+  void use_saved(const std::map<std::string, std::string>& saved) {
+    if (saved.empty()) return;
+    std::unordered_map<std::string, Value*> inputs;
+    for (Value* input : graph_.body.args) inputs[input->name] = input;
+    for (const Node* node : graph_.body.nodes) {
+      for (const Value* result : node->results) {
+        if (const auto found = saved.find(result->name); found != saved.end()) saved_[result] = inputs.at(found->second);
+      }
+    }
+    check(saved_.size() == saved.size(), "a result that is saved is not in the graph");
+  }
+
   const std::vector<Value*>& targets() const { return targets_; }
 
   void differentiate(const std::vector<std::pair<Value*, Value*>>& seeds) {
@@ -221,13 +234,17 @@ class Differentiator {
   }
 
   void apply_rule(const Node& node) {
-    std::vector<Value*> cotangents;
+    std::vector<Value*> results, cotangents;
+    for (Value* result : node.results) {
+      const auto saved = saved_.find(result);
+      results.push_back(saved == saved_.end() ? result : saved->second);
+    }
     for (const Value* result : node.results) cotangents.push_back(varies_[id(result)] ? cotangents_[id(result)] : nullptr);
     if (std::all_of(cotangents.begin(), cotangents.end(), [](const Value* value) { return value == nullptr; })) return;
     std::vector<char> wanted;
     for (const Value* operand : node.operands) wanted.push_back(operand != nullptr && varies_[id(operand)]);
     Builder builder(graph_, graph_.body, grad_location(&node));
-    Vjp vjp(builder, node, std::move(cotangents), wanted);
+    Vjp vjp(builder, node, std::move(results), std::move(cotangents), wanted);
     try {
       const VjpEntry entry = find_vjp(node);
       if (entry.kind != VjpEntry::Kind::rule)
@@ -288,6 +305,7 @@ class Differentiator {
   std::vector<Value*> cotangents_;  // by value id
   std::unordered_set<const Node*> useful_;
   std::unordered_map<Value*, Value*> replaced_;
+  std::unordered_map<const Value*, Value*> saved_;
   std::unordered_set<const Value*> named_;
   std::vector<std::pair<const Node*, RuleError>> faults_;
 };
@@ -346,6 +364,7 @@ std::vector<std::pair<Value*, Value*>> seed(Graph& graph, const LossOptions& opt
 std::unique_ptr<Graph> build_joint(const Graph& forward, const GradOptions& options, Diagnostics& diagnostics, GradReport* report) {
   std::unique_ptr<Graph> graph = forward.clone();
   Differentiator differentiator(*graph, diagnostics);
+  differentiator.use_saved(options.saved);
   differentiator.choose(options);  // before inputs are added: a target or cotangent is never differentiated
   const auto seeds = seed(*graph, options.loss, options.loss_scale);
   differentiator.differentiate(seeds);

@@ -10,7 +10,7 @@
 #include <unordered_set>
 
 #include "graph/resolve.h"
-#include "tcc/autograd/autograd.h"
+#include "tcc/autograd/pullback.h"
 
 namespace tcc {
 namespace {
@@ -77,44 +77,6 @@ struct Cone {
   std::unordered_map<const Value*, Value*> inside_;
 };
 
-std::unique_ptr<Graph> joint_of(const Cone& cone, std::vector<std::string> wrt) {
-  GradOptions options;
-  options.wrt = std::move(wrt);
-  Diagnostics diagnostics;
-  try {
-    return build_joint(cone.graph, options, diagnostics);
-  } catch (const Error& error) {
-    if (error.code() == ExitCode::internal) throw;
-    const Diagnostic& first = error.diagnostics().front();
-    throw RuleError{"unsupported-gradient", first.message + (first.where.empty() ? "" : ", in `" + first.where + "`")};
-  }
-}
-
-/// Appends the nodes of `joint`; returns its outputs.
-Values inline_joint(Builder& b, const Graph& joint, const Values& inputs) {
-  std::unordered_map<const Value*, Value*> outside;
-  for (size_t i = 0; i < joint.body.args.size(); ++i) {
-    Value* input = joint.body.args[i];
-    outside[input] = i < inputs.size() ? inputs[i] : b.full(input->type.dtype, input->type.shape(), 1);
-  }
-  auto find = [&](Value* value) -> Value* {
-    if (value == nullptr) return nullptr;
-    Value*& found = outside[value];
-    if (found == nullptr) found = b.constant(value->weight->tensor);  // one that a rule made
-    return found;
-  };
-  for (const Node* node : joint.body.nodes) {
-    Values operands;
-    for (Value* operand : node->operands) operands.push_back(find(operand));
-    b.set_loc(node->loc);
-    const Node* made = b.emit_node(node->op, std::move(operands), node->attrs, static_cast<int>(node->results.size()));
-    for (size_t i = 0; i < node->results.size(); ++i) outside[node->results[i]] = made->results[i];
-  }
-  Values results;
-  for (Value* result : joint.body.results) results.push_back(find(result));
-  return results;
-}
-
 }  // namespace
 
 std::optional<Values> resolve_gradient(ResolveContext& context, const Node& node) {
@@ -128,18 +90,20 @@ std::optional<Values> resolve_gradient(ResolveContext& context, const Node& node
   std::unordered_set<const Value*> reached;
   const std::vector<const Node*> between = nodes_between({node.operands.begin() + 1, node.operands.end()}, y, reached);
   Cone cone;
-  std::vector<std::string> wrt;
-  std::unordered_map<const Value*, size_t> position;  // among the outputs of the joint graph: y comes first
+  Pullback pullback;
+  std::unordered_map<const Value*, size_t> position;  // among the gradients
   for (Value* x : xs) {
-    if (reached.count(x) == 0 || !position.emplace(x, position.size() + 1).second) continue;
-    wrt.push_back(cone.inside(x)->name);
+    if (reached.count(x) == 0 || !position.emplace(x, position.size()).second) continue;
+    pullback.wrt.push_back(cone.inside(x)->name);
   }
   Values gradients;
   if (!position.empty()) {
     for (const Node* step : between) cone.copy(*step);
     cone.graph.file = b.loc().file;
     cone.graph.add_output(cone.inside(y), "y");
-    gradients = inline_joint(b, *joint_of(cone, std::move(wrt)), cone.inputs);
+    pullback.inputs = cone.inputs;
+    pullback.cotangents = {b.full(y->type.dtype, y->type.shape(), 1)};
+    gradients = append_pullback(b, cone.graph, pullback);
   }
   b.set_loc(node.loc);
   Values results;

@@ -36,7 +36,7 @@ void train_batch_norms(Graph& graph, double momentum) {
     Builder b(graph, graph.body, node->loc);
     b.set_name_hint(node->result()->name);
     Node* trained =
-        b.emit_node(Op::batch_norm_train_, node->operands, {{"epsilon", node->attrs.get_float("epsilon")}, {"momentum", 1 - momentum}});
+        b.emit_node(Op::batch_norm_train_, node->operands, {{"epsilon", node->attrs.get_float("epsilon")}, {"momentum", 1 - momentum}}, 3);
     std::swap(trained->result()->name, node->result()->name);
     replaced[node->result()] = trained->result();
     // The statistics as the decomposition computes them; only the variance that is remembered is unbiased.

@@ -15,10 +15,12 @@ namespace tcc::autograd {
 
 class Vjp {
  public:
-  Vjp(Builder& builder, const Node& of, std::vector<Value*> cotangents, std::vector<char> wanted)
+  /// `results`: what stands for the node's results where a rule reads them; themselves unless the backward pass has them from elsewhere.
+  Vjp(Builder& builder, const Node& of, std::vector<Value*> results, std::vector<Value*> cotangents, std::vector<char> wanted)
       : b(builder),
         node(of),
         g(cotangents[0]),
+        results_(std::move(results)),
         cotangents_(std::move(cotangents)),
         wanted_(std::move(wanted)),
         given_(wanted_.size(), nullptr) {}
@@ -28,7 +30,7 @@ class Vjp {
   Value* const g;  ///< the cotangent of result 0; null when only other results have one
 
   Value* x(int operand = 0) const { return node.operand(operand); }
-  Value* y(int result = 0) const { return node.result(result); }
+  Value* y(int result = 0) const { return results_[static_cast<size_t>(result)]; }
   const Attrs& attrs() const { return node.attrs; }
   /// Null: the result does not matter.
   Value* cotangent(int result) const { return cotangents_[static_cast<size_t>(result)]; }
@@ -45,6 +47,7 @@ class Vjp {
   Value* where_not(Value* condition, Value* value) { return b.select(condition, zeros(value), value); }
 
  private:
+  std::vector<Value*> results_;
   std::vector<Value*> cotangents_;
   std::vector<char> wanted_;
   std::vector<Value*> given_;

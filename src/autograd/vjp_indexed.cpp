@@ -33,8 +33,16 @@ Value* gather_readers(Vjp& v, Value* g, const std::vector<std::vector<int64_t>>&
   Value* sum = nullptr;
   for (size_t k = 0; k < most; ++k) {
     std::vector<int64_t> from;
-    for (const auto& list : readers) from.push_back(k < list.size() ? list[k] : count);  // one past the end reads 0
+    Tensor is_read(DType::boolean, {static_cast<int64_t>(readers.size())});
+    bool all_are_read = true;
+    for (size_t i = 0; i < readers.size(); ++i) {
+      const bool has_reader = k < readers[i].size();
+      from.push_back(has_reader ? readers[i][k] : 0);
+      is_read.set_int64(static_cast<int64_t>(i), has_reader ? 1 : 0);
+      all_are_read = all_are_read && has_reader;
+    }
     Value* part = b.emit(Op::gather_, {g, b.constant(Tensor::from_ints(from), "readers")}, {{"axis", axis}});
+    if (!all_are_read) part = v.where(b.broadcast_in_dim(b.constant(is_read, "is_read"), part->type.shape(), {axis}), part);
     sum = sum == nullptr ? part : b.add(sum, part);
   }
   return sum;

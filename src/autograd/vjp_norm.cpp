@@ -4,7 +4,11 @@
 //   dx = inverse * (gh - mean(gh) - h * mean(gh * h))        means over the normalised axes
 //   dscale = sum(g * h),  dbias = sum(g)                     sums over the axes that scale does not have
 // rms_norm has no mean to subtract, and batch_norm in evaluation form no statistics that depend on x. The decompositions would give the same sums
-// in parts that cancel. The statistics are written as the decompositions write them, so that equal nodes merge with those of the forward pass.
+// in parts that cancel. The statistics are the node's results where it has them, else written as the decompositions write them, so that equal
+// nodes merge with those of the forward pass. Where they have cotangents themselves,
+//   dx += gmean / n - ginverse * inverse^2 * h / n
+
+#include <cstdint>
 
 #include "autograd/vjp.h"
 
@@ -16,14 +20,50 @@ struct Normalized {
   Value* inverse;  ///< of x's shape
 };
 
-Normalized normalize(Vjp& v, Value* x, const std::vector<int64_t>& axes) {
+/// A statistic over `axes` that result i of the node holds, of x's shape; null when the node lacks it.
+Value* statistic(Vjp& v, size_t i, const Value* x, const std::vector<int64_t>& axes) {
+  if (i >= v.node.results.size()) return nullptr;
+  Shape reduced;
+  for (const int64_t axis : prims::other_axes(x->type.rank(), axes)) reduced.push_back(prims::extent_of(x, axis));
+  return prims::spread(v.b, v.b.reshape(v.b.cast(v.y(static_cast<int>(i)), x->type.dtype), reduced), x->type.shape(), axes);
+}
+
+/// 1 / sqrt(mean(values^2) + epsilon), of their shape.
+Value* inverse_root(Vjp& v, Value* values, const std::vector<int64_t>& axes) {
+  Value* square = prims::mean(v.b, v.b.mul(values, values), axes);
+  Value* inverse = v.b.unary(Op::rsqrt_, v.b.binary(Op::add_, square, v.attrs().get_float("epsilon")));
+  return prims::spread(v.b, inverse, values->type.shape(), axes);
+}
+
+constexpr size_t kNoResult = SIZE_MAX - 1;
+
+/// `first`: the result that holds the mean, if there is one; the next holds the inverse.
+Normalized normalize(Vjp& v, Value* x, const std::vector<int64_t>& axes, size_t first = kNoResult) {
   Builder& b = v.b;
-  const Shape shape = x->type.shape();
-  Value* centered = b.sub(x, prims::spread(b, prims::mean(b, x, axes), shape, axes));
-  Value* variance = prims::mean(b, b.mul(centered, centered), axes);
-  Value* inverse = b.unary(Op::rsqrt_, b.binary(Op::add_, variance, v.attrs().get_float("epsilon")));
-  Value* spread = prims::spread(b, inverse, shape, axes);
-  return {b.mul(centered, spread), spread};
+  Value *mean = statistic(v, first, x, axes), *inverse = statistic(v, first + 1, x, axes);
+  if (mean == nullptr) mean = prims::spread(b, prims::mean(b, x, axes), x->type.shape(), axes);
+  Value* centered = b.sub(x, mean);
+  if (inverse == nullptr) inverse = inverse_root(v, centered, axes);
+  return {b.mul(centered, inverse), inverse};
+}
+
+/// A cotangent of a statistic, divided by the number of elements that it is of, in x's shape; null when there is none.
+Value* share_of(Vjp& v, int result, const Value* x, const std::vector<int64_t>& axes) {
+  Value* g = static_cast<size_t>(result) < v.node.results.size() ? v.cotangent(result) : nullptr;
+  if (g == nullptr || x->type.count() == 0) return nullptr;
+  Shape reduced;
+  for (const int64_t axis : prims::other_axes(x->type.rank(), axes)) reduced.push_back(prims::extent_of(x, axis));
+  g = v.scale(v.b.reshape(v.b.cast(g, x->type.dtype), reduced), 1 / static_cast<double>(prims::extent_over(x, axes)));
+  return prims::spread(v.b, g, x->type.shape(), axes);
+}
+
+void give_to_x(Vjp& v, Value* cotangent) { v.give(0, v.b.cast(v.b.reshape(cotangent, v.x()->type.shape()), v.x()->type.dtype)); }
+
+/// What comes to x through the statistics themselves. `mean`: the result that holds it, or -1; `inverse` likewise.
+void give_through_statistics(Vjp& v, const Normalized& n, const std::vector<int64_t>& axes, int mean, int inverse) {
+  if (!v.wants(0)) return;
+  if (Value* g = mean < 0 ? nullptr : share_of(v, mean, n.h, axes)) give_to_x(v, g);
+  if (Value* g = share_of(v, inverse, n.h, axes)) give_to_x(v, v.neg(v.b.mul(g, v.b.mul(n.h, v.b.mul(n.inverse, n.inverse)))));
 }
 
 Value* mean_over(Vjp& v, Value* x, const std::vector<int64_t>& axes) {
@@ -77,13 +117,13 @@ void vjp_log_softmax(Vjp& v) {
   v.give(0, b.cast(b.sub(g, b.mul(b.unary(Op::exp_, y), sum)), v.x()->type.dtype));
 }
 
-bool layer_norm_has_vjp(const Node& node) { return node.results.size() == 1; }
-
 void vjp_layer_norm(Vjp& v) {
   Builder& b = v.b;
-  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
   const std::vector<int64_t> axes = trailing_axes(v);
-  const Normalized n = normalize(v, x, axes);
+  const Normalized n = normalize(v, prims::widen(b, v.x()), axes, 1);
+  give_through_statistics(v, n, axes, 1, 2);
+  if (v.g == nullptr) return;
+  Value* g = prims::widen(b, v.g);
   if (v.wants(0)) {
     Value* gh = b.mul(g, b.cast(v.x(1), g->type.dtype));
     v.give(0, b.cast(normalize_vjp(v, n, gh, axes), v.x()->type.dtype));
@@ -94,16 +134,19 @@ void vjp_layer_norm(Vjp& v) {
 
 void vjp_rms_norm(Vjp& v) {
   Builder& b = v.b;
-  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
+  Value* x = prims::widen(b, v.x());
   const std::vector<int64_t> axes = trailing_axes(v);
-  Value* square = prims::mean(b, b.mul(x, x), axes);
-  Value* inverse = prims::spread(b, b.unary(Op::rsqrt_, b.binary(Op::add_, square, v.attrs().get_float("epsilon"))), x->type.shape(), axes);
-  Value* h = b.mul(x, inverse);
+  Value* inverse = statistic(v, 1, x, axes);
+  if (inverse == nullptr) inverse = inverse_root(v, x, axes);
+  const Normalized n{b.mul(x, inverse), inverse};
+  give_through_statistics(v, n, axes, -1, 1);
+  if (v.g == nullptr) return;
+  Value* g = prims::widen(b, v.g);
   if (v.wants(0)) {
     Value* gh = b.mul(g, b.cast(v.x(1), g->type.dtype));
-    v.give(0, b.cast(b.mul(inverse, b.sub(gh, b.mul(h, mean_over(v, b.mul(gh, h), axes)))), v.x()->type.dtype));
+    v.give(0, b.cast(b.mul(inverse, b.sub(gh, b.mul(n.h, mean_over(v, b.mul(gh, n.h), axes)))), v.x()->type.dtype));
   }
-  if (v.wants(1)) give_narrow(v, 1, b.mul(g, h));
+  if (v.wants(1)) give_narrow(v, 1, b.mul(g, n.h));
 }
 
 /// y = (x - mean) * scale / sqrt(var + epsilon) + bias, everything but x per channel.
@@ -136,8 +179,9 @@ void vjp_batch_norm_train(Vjp& v) {
   const DType dtype = x->type.dtype;
   const Shape shape = x->type.shape();
   const std::vector<int64_t> axes = prims::other_axes(x->type.rank(), {1});
+  if (v.node.results.size() > 3) give_through_statistics(v, normalize(v, x, axes, 3), axes, 3, 4);
   if (v.g != nullptr) {
-    const Normalized n = normalize(v, x, axes);
+    const Normalized n = normalize(v, x, axes, 3);
     Value* g = prims::widen(b, v.g);
     if (v.wants(0)) v.give(0, b.cast(normalize_vjp(v, n, b.mul(g, along_channels(v, v.x(1), g)), axes), v.x()->type.dtype));
     if (v.wants(1)) give_channels(v, 1, b.mul(g, n.h));
@@ -168,14 +212,16 @@ void vjp_instance_norm(Vjp& v) {
 /// Groups are rows of [N, groups, rest]; scale and bias are per channel or per group.
 void vjp_group_norm(Vjp& v) {
   Builder& b = v.b;
-  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
+  Value* x = prims::widen(b, v.x());
   const Shape shape = x->type.shape();
   const int64_t groups = v.attrs().get_int("num_groups");
   const int64_t spatial = prims::extent_over(x, prims::axes_from(2, x->type.rank()));
   const Shape rows{shape[0], groups, shape[1] / groups * spatial};
   const Shape affine = prims::extent_of(v.x(1), 0) == shape[1] ? shape : rows;  // where scale lies along axis 1
-  const Normalized n = normalize(v, b.reshape(x, rows), {2});
-  Value* g_affine = b.reshape(g, affine);
+  const Normalized n = normalize(v, b.reshape(x, rows), {2}, 1);
+  give_through_statistics(v, n, {2}, 1, 2);
+  if (v.g == nullptr) return;
+  Value* g_affine = b.reshape(prims::widen(b, v.g), affine);
   if (v.wants(0)) {
     Value* gh = b.mul(g_affine, along_channels(v, v.x(1), g_affine));
     v.give(0, b.cast(b.reshape(normalize_vjp(v, n, b.reshape(gh, rows), {2}), shape), v.x()->type.dtype));

@@ -22,7 +22,10 @@ DType dtype_before_shapes(const InferInput& input, int result) {
     case Op::quantize_linear_: return input.attrs.get_dtype("dtype");
     case Op::dequantize_linear_: return input.operand(1).dtype;
     case Op::dynamic_quantize_linear_: return result == 1 ? x : DType::u8;
-    case Op::layer_norm_: return result == 0 ? x : compute_dtype(x);
+    case Op::layer_norm_:
+    case Op::rms_norm_:
+    case Op::group_norm_: return result == 0 ? x : compute_dtype(x);
+    case Op::batch_norm_train_: return result == 0 ? x : result < 3 ? input.operand(2 + result).dtype : compute_dtype(x);
     case Op::one_hot_: return input.operand(1).dtype;
     default: return x;
   }

@@ -73,7 +73,9 @@ Results decompose_rms_norm(Builder& b, const Node& node) {
   const std::vector<int64_t> axes = prims::axes_from(prims::normal_axis(node.attrs.get_int("axis"), rank), rank);
   Value* inverse = b.unary(Op::rsqrt_, b.binary(Op::add_, prims::mean(b, b.mul(x, x), axes), node.attrs.get_float("epsilon")));
   Value* y = b.mul(x, prims::spread(b, inverse, prims::shape_of(x), axes));
-  return {b.cast(affine(b, y, node.operand(1), nullptr), prims::dtype_of(given))};
+  Results results{b.cast(affine(b, y, node.operand(1), nullptr), prims::dtype_of(given))};
+  if (node.results.size() > 1) results.push_back(b.reshape(inverse, kept_shape(x, axes)));
+  return results;
 }
 
 Results decompose_batch_norm(Builder& b, const Node& node) {
@@ -101,7 +103,10 @@ Results decompose_batch_norm_train(Builder& b, const Node& node) {
     return b.cast(b.add(kept, b.binary(Op::mul_, current, 1 - momentum)), prims::dtype_of(old));
   };
   Value* y = channel_affine(b, n.y, node.operand(1), node.operand(2));
-  return {b.cast(y, prims::dtype_of(given)), running(node.operand(3), n.mean), running(node.operand(4), n.variance)};
+  Results results{b.cast(y, prims::dtype_of(given)), running(node.operand(3), n.mean), running(node.operand(4), n.variance)};
+  if (node.results.size() > 3) results.push_back(n.mean);
+  if (node.results.size() > 4) results.push_back(n.inverse);
+  return results;
 }
 
 Results decompose_instance_norm(Builder& b, const Node& node) {
@@ -128,7 +133,10 @@ Results decompose_group_norm(Builder& b, const Node& node) {
   const int64_t scales = prims::extent_of(node.operand(1), 0);
   Value* y = scales == shape[1] ? channel_affine(b, b.reshape(n.y, shape), node.operand(1), node.operand(2))
                                 : b.reshape(channel_affine(b, n.y, node.operand(1), node.operand(2)), shape);
-  return {b.cast(y, prims::dtype_of(given))};
+  Results results{b.cast(y, prims::dtype_of(given))};
+  if (node.results.size() > 1) results.push_back(n.mean);
+  if (node.results.size() > 2) results.push_back(n.inverse);
+  return results;
 }
 
 /// y = x / (bias + alpha / size * (sum of x^2 over `size` neighbouring channels)) ^ beta

@@ -101,7 +101,7 @@ inline void check_by_differences(const Case& c, int64_t most = 1000) {
   }
 }
 
-/// The same in 16 bits: types fit, whatever is widened inside.
+/// The same in 16 bits: gradients have the types of what they are of, whatever is widened inside. (Statistics of norms are results in f32.)
 inline void check_narrow(const Case& c) {
   std::string text = c.graph;
   for (size_t at = text.find("f32"); at != std::string::npos; at = text.find("f32", at + 3)) text.replace(at, 3, "f16");
@@ -109,6 +109,7 @@ inline void check_narrow(const Case& c) {
   const auto joint = joint_of(*parse(text));
   for (size_t i = 0; i < joint->output_names.size(); ++i) {
     const DType dtype = joint->body.results[i]->type.dtype;
+    if (i > 0 && joint->output_names[i].rfind("grad.", 0) != 0) continue;
     EXPECT_TRUE(dtype == DType::f16 || !is_float(dtype)) << joint->output_names[i];
   }
 }

@@ -1,5 +1,5 @@
-// Captured programs: what each operator computes (fx_cases.json, written by make_fx_cases.py, holds what the framework computed), and what is
-// refused.
+// Captured programs: what each operator computes (fx_cases.json and fx_training_cases.json, written by make_fx_cases.py, hold what the framework
+// computed), and what is refused.
 #include <gtest/gtest.h>
 #include <minizip/zip.h>
 
@@ -12,6 +12,7 @@
 #include <random>
 
 #include "frontend/fx/importer.h"
+#include "frontend/fx_cases.h"
 #include "tcc/frontend/import.h"
 #include "tcc/graph/passes.h"
 #include "tcc/support/files.h"
@@ -22,27 +23,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-const Json& cases() {
-  static const Json json = Json::parse(read_text_file(std::string(TCC_TEST_DATA_DIR) + "/fx_cases.json"));
-  return json;
-}
+using testing::compare;
+using testing::tensor_of;
 
-double number(const Json& value) {
-  if (value.is_number()) return value.get<double>();
-  const std::string text = value.get<std::string>();
-  const double infinity = std::numeric_limits<double>::infinity();
-  return text == "inf" ? infinity : text == "-inf" ? -infinity : std::numeric_limits<double>::quiet_NaN();
-}
-
-Tensor tensor_of(const Json& json) {
-  Tensor tensor(*parse_dtype(json.at("dtype").get<std::string>()), json.at("shape").get<Shape>());
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    const Json& value = json.at("values").at(static_cast<size_t>(i));
-    if (value.is_number_integer()) tensor.set_int64(i, value.get<int64_t>());
-    else tensor.set_double(i, number(value));
-  }
-  return tensor;
-}
+const Json& cases() { return testing::fx_cases(); }
 
 std::unique_ptr<Graph> import_text(const std::string& text, const ImportOptions& options = {}) {
   const testing::ScratchFolder folder;
@@ -55,49 +39,22 @@ std::unique_ptr<Graph> import_text(const std::string& text, const ImportOptions&
   return graph;
 }
 
-/// Relative to what the framework rounds to.
-double tolerance_of(DType dtype) { return dtype == DType::bf16 ? 2e-2 : dtype == DType::f16 ? 2e-3 : dtype == DType::f64 ? 1e-9 : 2e-5; }
-
-void compare(const Tensor& found, const Tensor& expected, const std::string& what) {
-  ASSERT_EQ(found.shape(), expected.shape()) << what;
-  for (int64_t i = 0; i < expected.count(); ++i) {
-    const double a = found.as_double(i), b = expected.as_double(i);
-    if (std::isnan(b)) {
-      ASSERT_TRUE(std::isnan(a)) << what << " at " << i << ": " << a;
-      continue;
-    }
-    if (a == b) continue;
-    ASSERT_LE(std::abs(a - b), tolerance_of(expected.dtype()) * (1 + std::abs(b)))
-        << what << " at " << i << ": " << a << ", expected " << b;
-  }
-}
-
 class FxCases : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(FxCases, ComputeWhatTheFrameworkComputes) {
   const Json& one = cases().at(GetParam());
-  std::vector<Tensor> inputs;
-  for (const Json& input : one.at("inputs")) inputs.push_back(tensor_of(input));
   for (const Json& program : one.at("programs")) {
     std::unique_ptr<Graph> graph;
     try {
       graph = import_text(program.dump());
     } catch (const Error& error) { FAIL() << error.what(); }
     EXPECT_EQ(verify(*graph, GraphStage::resolved), std::vector<std::string>());
-    // Without an archive around the program its constants are inputs.
-    std::vector<Tensor> all;
-    size_t next = 0;
-    for (const Value* input : graph->body.args) {
-      const bool is_constant = one.contains("constants") && one.at("constants").contains(input->name);
-      ASSERT_TRUE(is_constant || next < inputs.size()) << input->name;
-      all.push_back(is_constant ? tensor_of(one.at("constants").at(input->name)) : inputs[next++]);
-    }
-    ASSERT_EQ(next, inputs.size());
     ASSERT_EQ(graph->body.results.size(), one.at("outputs").size());
-    const std::vector<Tensor> outputs = interpret(*graph, all, true);
+    const std::vector<Tensor> outputs = interpret(*graph, testing::inputs_of(one, *graph), true);
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Tensor expected = tensor_of(one.at("outputs")[i]);
       EXPECT_EQ(graph->body.results[i]->type.dtype, expected.dtype());
+      EXPECT_EQ(outputs[i].shape(), expected.shape());
       compare(outputs[i], expected, "output " + std::to_string(i));
     }
   }

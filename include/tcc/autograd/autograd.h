@@ -15,6 +15,7 @@
 //   }
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -60,6 +61,8 @@ struct GradOptions {
   std::vector<std::string> train, freeze;
   /// The cotangent of the loss is this instead of 1; a dynamic one is read from the state `optimizer.loss_scale`. For build_training.
   LossScale loss_scale;
+  /// Results of nodes, by name, that rules read from an input instead, by name: what a forward pass has computed elsewhere.
+  std::map<std::string, std::string> saved;
 };
 
 /// Which parameters got a gradient, and which did not, in the order of the graph's weights.

@@ -35,8 +35,41 @@ Value* clip(Call& call, Value* x, double low, double high) {
   return call.emit(Op::clip_, {x, call.constant(x->type.dtype, low), call.constant(x->type.dtype, high)});
 }
 
-void import_hardtanh(Call& call) { call.result(clip(call, call.in("self"), call.number("min_val"), call.number("max_val"))); }
-void import_relu6(Call& call) { call.result(clip(call, call.in("self"), 0, 6)); }
+/// Not clip, which has the slope 1 at its bounds: this has none.
+Value* hard_tanh(Call& call, Value* x, double low, double high) {
+  Builder& b = call.build();
+  Value *least = call.constant(x->type.dtype, low), *most = call.constant(x->type.dtype, high);
+  return b.select(b.binary(Op::le_, x, least), least, b.select(b.binary(Op::ge_, x, most), most, x));
+}
+
+void import_hardtanh(Call& call) { call.result(hard_tanh(call, call.in("self"), call.number("min_val"), call.number("max_val"))); }
+void import_relu6(Call& call) { call.result(hard_tanh(call, call.in("self"), 0, 6)); }
+
+/// x where it lies outside of [-lambd, lambd], else 0; NaN stays.
+void import_hardshrink(Call& call) {
+  Builder& b = call.build();
+  Value *x = call.in("self"), *bound = call.constant(x->type.dtype, call.number("lambd"));
+  call.result(b.select(b.binary(Op::le_, call.emit(Op::abs_, {x}), bound), call.constant(x->type.dtype, 0.0), x));
+}
+
+/// Towards zero by lambd, where zero is not reached.
+void import_softshrink(Call& call) {
+  Builder& b = call.build();
+  Value* x = call.in("self");
+  const double by = call.number("lambd");
+  Value *above = b.binary(Op::gt_, x, call.constant(x->type.dtype, by)), *below = b.binary(Op::lt_, x, call.constant(x->type.dtype, -by));
+  Value* inside = b.mul(x, call.constant(x->type.dtype, 0.0));  // NaN stays
+  call.result(b.select(above, b.binary(Op::add_, x, -by), b.select(below, b.binary(Op::add_, x, by), inside)));
+}
+
+/// log(x / (1 - x)), x within [eps, 1 - eps] when there is an eps.
+void import_logit(Call& call) {
+  Builder& b = call.build();
+  const Operand operand = call.operand("self");
+  Value* x = as_tensor(call, operand, promoted_to_float(std::array{operand}));
+  if (const auto eps = call.maybe_number("eps"); eps && *eps >= 0) x = clip(call, x, *eps, 1 - *eps);
+  call.result(call.emit(Op::log_, {b.div(x, b.sub(call.constant(x->type.dtype, 1.0), x))}));
+}
 
 void import_hardsigmoid(Call& call) { call.result(call.emit(Op::hard_sigmoid_, {call.in("self")}, {{"alpha", 1.0 / 6}, {"beta", 0.5}})); }
 
@@ -68,10 +101,18 @@ void import_prelu(Call& call) {
   call.result(call.emit(Op::prelu_, {x, slope}));
 }
 
+void import_log_sigmoid_forward(Call& call) {
+  import_log_sigmoid(call);
+  Value *x = call.in("self"), *y = call.result_at(0);
+  const Type buffer = call.declared(1).value_or(x->type);  // of some devices it is empty
+  call.results({y, buffer == x->type ? call.emit(Op::exp_, {call.emit(Op::neg_, {call.emit(Op::abs_, {x})})}) : call.filler(1, buffer)});
+}
+
 void import_threshold(Call& call) {
   Value* x = call.in("self");
-  Value* above = call.build().binary(Op::gt_, x, call.constant(x->type.dtype, call.scalar("threshold")));
-  call.result(call.build().select(above, x, call.constant(x->type.dtype, call.scalar("value"))));
+  // By `le`, which is false for NaN: that stays.
+  Value* below = call.build().binary(Op::le_, x, call.constant(x->type.dtype, call.scalar("threshold")));
+  call.result(call.build().select(below, call.constant(x->type.dtype, call.scalar("value")), x));
 }
 
 /// The first half of the axis times the sigmoid of the second.
@@ -100,6 +141,11 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"hardswish.default(self)", import_plain<Op::hard_swish_>},
     {"softsign.default(self)", import_plain<Op::softsign_>},
     {"hardsigmoid.default(self)", import_hardsigmoid},
+    {"hardshrink.default(self, lambd=0.5)", import_hardshrink},
+    {"softshrink.default(self, lambd=0.5)", import_softshrink},
+    {"logit.default(self, eps=None)", import_logit},
+    {"special_logit.default(self, eps=None)", import_logit},
+    {"log_sigmoid_forward.default(self)", import_log_sigmoid_forward},
     {"hardtanh.default(self, min_val=-1, max_val=1)", import_hardtanh},
     {"gelu.default(self, approximate='none')", import_gelu},
     {"leaky_relu.default(self, negative_slope=0.01)", import_leaky_relu},

@@ -45,6 +45,35 @@ const Argument& Call::argument(std::string_view name) const {
   internal_error("a handler reads `" + std::string(name) + "`, which the signature of " + node_.op + " lacks");
 }
 
+std::optional<Type> Call::declared(size_t i) const {
+  if (graph_ == nullptr || i >= node_.results.size() || node_.results[i].names.size() != 1) return std::nullopt;
+  const auto meta = graph_->tensors.find(node_.results[i].names[0]);
+  if (meta == graph_->tensors.end() || !meta->second.dtype) return std::nullopt;
+  Shape shape;
+  for (const SizeExpr& size : meta->second.sizes) {
+    const auto extent = importer_.evaluate(size);
+    if (!extent) return std::nullopt;
+    shape.push_back(*extent);
+  }
+  return Type(*meta->second.dtype, shape);
+}
+
+std::optional<Call::Layout> Call::layout(std::string_view name) const {
+  const auto* tensor = argument(name).as<ValueName>();
+  if (graph_ == nullptr || tensor == nullptr) return std::nullopt;
+  const auto meta = graph_->tensors.find(tensor->name);
+  if (meta == graph_->tensors.end() || !meta->second.strides) return std::nullopt;
+  const auto offset = importer_.evaluate(meta->second.storage_offset);
+  if (!offset) return std::nullopt;
+  Layout layout{{}, *offset};
+  for (const SizeExpr& stride : *meta->second.strides) {
+    const auto value = importer_.evaluate(stride);
+    if (!value) return std::nullopt;
+    layout.strides.push_back(*value);
+  }
+  return layout;
+}
+
 void Call::wrong(std::string_view name, std::string_view expected) const {
   refuse("malformed-file", "argument `" + std::string(name) + "` of " + node_.op + " is not " + std::string(expected));
 }
@@ -207,7 +236,7 @@ void Call::same(std::string_view name) {
   view(name, {[](Builder&, Value* base) { return base; }, [](Builder&, Value*, Value* view) { return view; }});
 }
 
-void Call::write(std::string_view name, Value* value) {
+const std::shared_ptr<Alias>& Call::update(std::string_view name, Value* value) {
   const auto* tensor = argument(name).as<ValueName>();
   const Slot* slot = tensor == nullptr ? nullptr : importer_.find(tensor->name);
   if (slot == nullptr || slot->tensor == nullptr) wrong(name, "a tensor");
@@ -215,8 +244,23 @@ void Call::write(std::string_view name, Value* value) {
   value = builder_.cast(value, old->type.dtype);
   if (value->type != old->type) value = builder_.broadcast_to(value, old->type.shape());
   slot->tensor->write(builder_, value);
-  results_.assign(1, {value});
-  aliases_.assign(1, slot->tensor);
+  return slot->tensor;
+}
+
+void Call::write(std::string_view name, Value* value) {
+  const std::shared_ptr<Alias>& written = update(name, value);
+  results_.assign(1, {written->read(builder_)});
+  aliases_.assign(1, written);
+}
+
+Value* Call::filler(size_t i, const Type& otherwise) {
+  const Type type = declared(i).value_or(otherwise);
+  return builder_.full(type.dtype, type.shape(), 0);
+}
+
+Value* Call::as_declared(size_t i, Value* value) {
+  const auto type = declared(i);
+  return type && is_float(type->dtype) ? builder_.cast(value, type->dtype) : value;
 }
 
 Value* Call::constant(DType dtype, const Number& number, const Shape& shape) {

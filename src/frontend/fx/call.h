@@ -81,6 +81,12 @@ class Call {
   void same(std::string_view name);
   /// Writes in place what a functional op would return, and returns the tensor.
   void write(std::string_view name, Value* value);
+  /// Writes in place beside the results: a tensor that the operator changes. Gives the tensor.
+  const std::shared_ptr<Alias>& update(std::string_view name, Value* value);
+  /// A result that counts for nothing: zeros of the type that the program declares, of `otherwise` when it says nothing.
+  Value* filler(size_t i, const Type& otherwise);
+  /// In the float dtype that the program declares for result i: statistics of 16-bit floats are f32 on some devices.
+  Value* as_declared(size_t i, Value* value);
 
   // ---- values
   Value* emit(Op op, std::vector<Value*> operands, Attrs attrs = {}) { return builder_.emit(op, std::move(operands), std::move(attrs)); }
@@ -88,10 +94,19 @@ class Call {
   Value* constant(DType dtype, const Number& number, const Shape& shape = {});
   Value* seed();
   int64_t count_random_op();
+  /// The type that the program declares for result i; nothing when it says nothing.
+  std::optional<Type> declared(size_t i) const;
+  /// Where the elements of a tensor lie in the framework's memory, in elements; nothing when the program doesn't say.
+  struct Layout {
+    std::vector<int64_t> strides;
+    int64_t offset;
+  };
+  std::optional<Layout> layout(std::string_view name) const;
   [[noreturn]] static void refuse(std::string kind, std::string message) { throw RuleError{std::move(kind), std::move(message)}; }
 
  private:
   friend class Importer;
+  friend class Rebuilt;
   const Argument& argument(std::string_view name) const;
   std::optional<Number> number_of(const Argument& argument) const;
   [[noreturn]] void wrong(std::string_view name, std::string_view expected) const;
@@ -99,6 +114,7 @@ class Call {
   Importer& importer_;
   Builder& builder_;
   const ProgramNode& node_;
+  const ProgramGraph* graph_ = nullptr;  ///< that the node is of; none for one that is rebuilt
   std::vector<std::pair<std::string_view, const Argument*>> arguments_;
   std::vector<std::vector<Value*>> results_;     ///< per result of the node, the elements of a list or one
   std::vector<std::shared_ptr<Alias>> aliases_;  ///< of a result (or of a list's elements) that shares memory

@@ -1,8 +1,6 @@
-// Products: linear layers, matrices, convolutions, attention.
+// Products: linear layers, matrices, convolutions.
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
 
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/handlers.h"
@@ -116,68 +114,6 @@ void import_convolution(Call& call) {
                   .output_padding = call.per_axis("output_padding", spatial)});
 }
 
-// ---- attention
-
-/// Each head of k and v serves as many of q as there are more of them: [h0, h0, h1, h1, ...].
-Value* repeat_heads(Builder& b, Value* x, int64_t heads) {
-  Shape shape = shape_of(x);
-  const size_t axis = shape.size() - 3;
-  if (shape[axis] == heads || shape[axis] == 0) return x;
-  if (heads % shape[axis] != 0)
-    Call::refuse("type-error", std::to_string(heads) + " heads of queries share " + std::to_string(shape[axis]) + " of keys");
-  const int64_t times = heads / shape[axis];
-  Shape apart = shape, repeated;
-  apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(axis) + 1, 1);
-  repeated = apart;
-  repeated[axis + 1] = times;
-  shape[axis] = fx::times(shape[axis], times);
-  return b.reshape(b.broadcast_to(b.reshape(x, apart), repeated), shape);
-}
-
-/// softmax(q k^T * scale + mask) v; a row in which all is masked gives zeros. Queries and keys are scaled by the root each, so that products of
-/// 16-bit floats don't overflow.
-void import_attention(Call& call) {
-  Builder& b = call.build();
-  Value *q = call.in("query"), *k = call.in("key"), *v = call.in("value"), *mask = call.maybe("attn_mask");
-  if (call.number("dropout_p") != 0)
-    Call::refuse("unsupported-attribute", "`dropout_p` is " + std::to_string(call.number("dropout_p")) + ", lowered is 0");
-  const DType dtype = q->type.dtype;
-  const Shape shape = shape_of(q);
-  if (shape.size() < 2) Call::refuse("type-error", "attention of " + to_string(q->type) + ", [..., length, size] was expected");
-  if (call.flag("enable_gqa") && shape.size() > 2) {
-    k = repeat_heads(b, k, shape[shape.size() - 3]);
-    v = repeat_heads(b, v, shape[shape.size() - 3]);
-  }
-  const double scale = call.maybe_number("scale").value_or(1 / std::sqrt(static_cast<double>(shape.back())));
-  const double root = std::sqrt(std::abs(scale));
-  std::vector<int64_t> turned(at(k->type.rank()));
-  for (size_t i = 0; i < turned.size(); ++i) turned[i] = static_cast<int64_t>(i);
-  std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
-  Value* scores =
-      call.emit(Op::matmul_, {b.binary(Op::mul_, q, scale < 0 ? -root : root), b.transpose(b.binary(Op::mul_, k, root), turned)});
-
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  Value* allowed = nullptr;  // what is not stays out
-  if (call.flag("is_causal")) {
-    const Shape all = shape_of(scores);
-    const Shape square{all[all.size() - 2], all.back()};
-    allowed = b.binary(Op::le_, b.iota(DType::i64, square, 1), b.iota(DType::i64, square, 0));
-  }
-  if (mask != nullptr && mask->type.dtype == DType::boolean) {
-    allowed = allowed == nullptr ? mask : b.binary(Op::and_, allowed, mask);
-  } else if (mask != nullptr) {
-    scores = b.add(scores, b.cast(mask, dtype));
-  }
-  if (allowed != nullptr) scores = b.select(allowed, scores, b.full(dtype, {}, -kInf));
-  Value* weights = call.emit(Op::softmax_, {scores}, {{"axis", int64_t{-1}}});
-  if (allowed != nullptr || mask != nullptr) {
-    Value* largest = b.reduce_keep(Op::reduce_max_, scores, {scores->type.rank() - 1});
-    Value* nothing = b.binary(Op::eq_, largest, b.full(dtype, {}, -kInf));
-    weights = b.select(nothing, b.full(dtype, {}, 0), weights);
-  }
-  call.result(call.emit(Op::matmul_, {weights, v}));
-}
-
 constexpr auto kHandlers = std::to_array<Handler>({
     {"linear.default(input, weight, bias=None)", import_linear},
     {"matmul.default(self, other)", import_matmul<0>},
@@ -203,8 +139,6 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"conv_transpose3d.input(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1)",
      import_conv_transpose},
     {"convolution.default(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)", import_convolution},
-    {"scaled_dot_product_attention.default(query, key, value, attn_mask=None, dropout_p=0, is_causal=False, scale=None, enable_gqa=False)",
-     import_attention},
 });
 
 }  // namespace

@@ -133,6 +133,14 @@ void import_bernoulli(Call& call) {
   call.result(call.emit(Op::bernoulli_, {x, call.seed()}, {{"dtype", x->type.dtype}, {"stream", call.count_random_op()}}));
 }
 
+/// 1 with the probability p, in the tensor's dtype; its values count for nothing.
+void import_bernoulli_p(Call& call) {
+  Builder& b = call.build();
+  const Value* x = call.in("self");
+  Value* drawn = uniform(call, shape_of(x), DType::f32);
+  call.result(b.cast(b.binary(Op::lt_, drawn, call.constant(DType::f32, call.number("p"))), x->type.dtype));
+}
+
 void import_dropout(Call& call) {
   Value* x = call.in("input");
   const double ratio = call.number("p");
@@ -175,6 +183,9 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"zeros.default(size, dtype=None, layout=None, device=None, pin_memory=None)", import_filled<0>},
     {"ones.default(size, dtype=None, layout=None, device=None, pin_memory=None)", import_filled<1>},
     {"empty.memory_format(size, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None)", import_filled<0>},
+    {"empty_strided.default(size, stride, dtype=None, layout=None, device=None, pin_memory=None)", import_filled<0>},
+    {"empty_permuted.default(size, physical_layout, dtype=None, layout=None, device=None, pin_memory=None)", import_filled<0>},
+    {"new_empty_strided.default(self, size, stride, dtype=None, layout=None, device=None, pin_memory=None)", import_new<0>},
     {"full.default(size, fill_value, dtype=None, layout=None, device=None, pin_memory=None)", import_full},
     {"zeros_like.default(self, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None)", import_filled_like<0>},
     {"ones_like.default(self, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None)", import_filled_like<1>},
@@ -198,6 +209,7 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"randint.default(high, size, dtype=None, layout=None, device=None, pin_memory=None)", import_randint},
     {"randint.low(low, high, size, dtype=None, layout=None, device=None, pin_memory=None)", import_randint_low},
     {"bernoulli.default(self, generator=None)", import_bernoulli},
+    {"bernoulli.p(self, p, generator=None)", import_bernoulli_p},
     {"dropout.default(input, p, train)", import_dropout},
     {"native_dropout.default(input, p, train)", import_native_dropout},
     {"clone.default(self, memory_format=None)", import_clone},

@@ -20,8 +20,9 @@ const std::unordered_map<std::string, Row>& rows() {
   static const std::unordered_map<std::string, Row> table = [] {
     std::unordered_map<std::string, Row> result;
     for (const auto family :
-         {activation_handlers(), contraction_handlers(), creation_handlers(), index_handlers(), norm_handlers(), pointwise_handlers(),
-          pool_handlers(), reduce_handlers(), resize_handlers(), structure_handlers(), view_handlers()}) {
+         {activation_handlers(), attention_handlers(), backward_handlers(), batch_norm_handlers(), contraction_handlers(),
+          creation_handlers(), image_handlers(), index_handlers(), loss_handlers(), norm_handlers(), pointwise_handlers(), pool_handlers(),
+          prims_handlers(), reduce_handlers(), resize_handlers(), structure_handlers(), view_handlers()}) {
       for (const Handler& handler : family) {
         Signature signature = parse_signature(handler.signature);
         const std::string op = signature.op;
@@ -36,8 +37,9 @@ const std::unordered_map<std::string, Row>& rows() {
 }  // namespace
 
 HandlerMatch find_handler(const std::string& op) {
-  if (!op.starts_with("aten.")) return {};
-  const std::string name = op.substr(5);
+  // Rows of ATen have its operators' names alone.
+  if (!op.starts_with("aten.") && !op.starts_with("prims.")) return {};
+  const std::string name = op.starts_with("aten.") ? op.substr(5) : op;
   if (const auto found = rows().find(name); found != rows().end()) return {found->second.handler, &found->second.signature, false};
   // `add_.Tensor` is `add.Tensor`, written to its first argument; `__and__.Tensor` is a name of its own.
   const size_t dot = name.find('.');

@@ -12,12 +12,18 @@ namespace tcc::fx {
 Value* put_slice(Builder& b, Value* base, Value* part, int64_t axis, int64_t start, int64_t end, int64_t step);
 
 std::span<const Handler> activation_handlers();
+std::span<const Handler> attention_handlers();
+std::span<const Handler> backward_handlers();
+std::span<const Handler> batch_norm_handlers();
 std::span<const Handler> contraction_handlers();
 std::span<const Handler> creation_handlers();
+std::span<const Handler> image_handlers();
 std::span<const Handler> index_handlers();
+std::span<const Handler> loss_handlers();
 std::span<const Handler> norm_handlers();
 std::span<const Handler> pointwise_handlers();
 std::span<const Handler> pool_handlers();
+std::span<const Handler> prims_handlers();
 std::span<const Handler> reduce_handlers();
 std::span<const Handler> resize_handlers();
 std::span<const Handler> structure_handlers();

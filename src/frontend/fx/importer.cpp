@@ -152,6 +152,7 @@ void Importer::import_node(const ProgramGraph& graph, const ProgramNode& node) {
   const HandlerMatch match = find_handler(node.op);
   Builder builder = builder_at(node.module.empty() ? node.name : node.module + "/" + node.name);
   Call call(*this, builder, node, *match.handler);
+  call.graph_ = &graph;
   match.handler->import(call);
   if (match.in_place) call.write(match.signature->parameters.at(0).name, call.results_.at(0).at(0));
   take_results(graph, node, call, first_new);
@@ -174,6 +175,19 @@ void Importer::set_number(const ProgramGraph& graph, const ProgramNode& node, co
     }
   }
   scope().set(name, {.tensor = nullptr, .number = number});
+}
+
+std::vector<std::vector<Value*>> Importer::import_apart(Builder& builder, const ProgramNode& node,
+                                                        const std::map<std::string, Value*>& tensors) {
+  Scope<Slot> inner;
+  for (const auto& [name, value] : tensors) inner.set(name, {.tensor = Alias::of_new_storage(value), .number = std::nullopt});
+  scopes_.push_back(std::move(inner));
+  const auto leave = [this](Scope<Slot>*) { scopes_.pop_back(); };
+  const std::unique_ptr<Scope<Slot>, decltype(leave)> guard(&scopes_.back(), leave);
+  const HandlerMatch match = find_handler(node.op);
+  Call call(*this, builder, node, *match.handler);
+  match.handler->import(call);
+  return call.results_;
 }
 
 void Importer::take_results(const ProgramGraph& graph, const ProgramNode& node, Call& call, int first_new) {

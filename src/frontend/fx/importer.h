@@ -39,6 +39,8 @@ class Importer {
   const Slot* find(const std::string& name) const { return scope().find(name); }
   std::optional<int64_t> evaluate(const SizeExpr& expr) const { return fx::evaluate(expr, symbols_); }
   RandomOps& random_ops() { return random_ops_; }
+  /// Another operator with these tensors behind the names of its arguments, appended by `builder`; its results. See rebuilt.h.
+  std::vector<std::vector<Value*>> import_apart(Builder& builder, const ProgramNode& node, const std::map<std::string, Value*>& tensors);
 
  private:
   // ---- inputs and outputs (interface.cpp)

@@ -70,14 +70,21 @@ struct Indexing {
   Shape shape;                  ///< of each index
 };
 
-Indexing read_indices(Call& call, const Value* x) {
+/// `clamped`: indices outside of their axis are moved into it.
+Indexing read_indices(Call& call, const Value* x, bool clamped = false) {
   Indexing indexing;
   const std::vector<Value*> given = call.tensors("indices");
   if (given.size() > at(x->type.rank())) Call::refuse("type-error", "more indices than the tensor has axes");
   for (size_t axis = 0; axis < given.size(); ++axis) {
     if (given[axis] == nullptr) continue;
     indexing.axes.push_back(static_cast<int64_t>(axis));
-    indexing.indices.push_back(call.build().cast(as_index(call.build(), given[axis]), DType::i64));
+    Value* index = call.build().cast(as_index(call.build(), given[axis]), DType::i64);
+    if (clamped) {
+      const int64_t last = std::max<int64_t>(x->type.dims[axis].bound, 1) - 1;
+      index =
+          call.build().min(call.build().max(index, call.build().full_int(DType::i64, {}, 0)), call.build().full_int(DType::i64, {}, last));
+    }
+    indexing.indices.push_back(index);
   }
   if (indexing.axes.empty()) Call::refuse("malformed-file", "no index is given");
   indexing.indices = call.build().broadcast_together(indexing.indices);
@@ -120,20 +127,42 @@ std::vector<int64_t> order_of_result(const Indexing& indexing, const Value* x) {
   return order;
 }
 
-void import_index(Call& call) {
+Value* indexed(Call& call, Value* x, const Indexing& indexing) {
   Builder& b = call.build();
-  Value* x = call.in("self");
-  const Indexing indexing = read_indices(call, x);
-  if (indexing.axes.size() == 1) return call.result(call.emit(Op::gather_, {x, indexing.indices[0]}, {{"axis", indexing.axes[0]}}));
+  if (indexing.axes.size() == 1) return call.emit(Op::gather_, {x, indexing.indices[0]}, {{"axis", indexing.axes[0]}});
   Value* gathered =
       call.emit(Op::gather_nd_, {b.transpose(x, indexed_first(indexing, x)), tuples(b, indexing)}, {{"batch_dims", int64_t{0}}});
-  call.result(b.transpose(gathered, order_of_result(indexing, x)));
+  return b.transpose(gathered, order_of_result(indexing, x));
+}
+
+void import_index(Call& call) {
+  Value* x = call.in("self");
+  call.result(indexed(call, x, read_indices(call, x)));
+}
+
+/// `fill` where the mask is false, whatever the indices are there.
+void import_masked_index(Call& call) {
+  Value* x = call.in("self");
+  Value* values = indexed(call, x, read_indices(call, x, true));
+  call.result(call.build().select(call.in("mask"), values, call.constant(x->type.dtype, call.scalar("fill"))));
 }
 
 std::vector<int64_t> inverse_of(const std::vector<int64_t>& order) {
   std::vector<int64_t> inverse(order.size());
   for (size_t i = 0; i < order.size(); ++i) inverse[at(order[i])] = static_cast<int64_t>(i);
   return inverse;
+}
+
+Value* put(Call& call, Value* x, const Indexing& indexing, Value* values, const char* combiner) {
+  Builder& b = call.build();
+  const std::vector<int64_t> order = indexed_first(indexing, x), result_order = order_of_result(indexing, x);
+  Value* turned = b.transpose(x, order);
+  Shape in_front = indexing.shape, shape;
+  for (size_t i = indexing.axes.size(); i < order.size(); ++i) in_front.push_back(x->type.dims[at(order[i])].bound);
+  for (const int64_t axis : result_order) shape.push_back(in_front[at(axis)]);
+  Value* updates = b.transpose(b.broadcast_to(values, shape), inverse_of(result_order));
+  Value* written = call.emit(Op::scatter_nd_, {turned, tuples(b, indexing), updates}, {{"combiner", combiner}});
+  return b.transpose(written, inverse_of(order));
 }
 
 /// x[i, j] = values, or += values. A mask alone in the place of the first axes chooses between the two tensors.
@@ -149,15 +178,14 @@ void import_index_put(Call& call) {
     Value* value = b.reshape(values, {});
     return call.result(b.select(mask, accumulate ? b.add(x, value) : value, x));
   }
-  const Indexing indexing = read_indices(call, x);
-  const std::vector<int64_t> order = indexed_first(indexing, x), result_order = order_of_result(indexing, x);
-  Value* turned = b.transpose(x, order);
-  Shape in_front = indexing.shape, shape;
-  for (size_t i = indexing.axes.size(); i < order.size(); ++i) in_front.push_back(x->type.dims[at(order[i])].bound);
-  for (const int64_t axis : result_order) shape.push_back(in_front[at(axis)]);
-  Value* updates = b.transpose(b.broadcast_to(values, shape), inverse_of(result_order));
-  Value* written = call.emit(Op::scatter_nd_, {turned, tuples(b, indexing), updates}, {{"combiner", accumulate ? "add" : "assign"}});
-  call.result(b.transpose(written, inverse_of(order)));
+  call.result(put(call, x, read_indices(call, x), values, accumulate ? "add" : "assign"));
+}
+
+void import_masked_index_put(Call& call) {
+  Builder& b = call.build();
+  Value *x = call.in("self"), *values = b.cast(call.in("values"), x->type.dtype);
+  values = b.select(call.in("mask"), values, call.constant(x->type.dtype, int64_t{0}));
+  call.result(put(call, x, read_indices(call, x, true), values, "add"));
 }
 
 // ---- scatter along one axis
@@ -253,6 +281,9 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"index.Tensor(self, indices)", import_index},
     {"_unsafe_index.Tensor(self, indices)", import_index},
     {"index_put.default(self, indices, values, accumulate=False)", import_index_put},
+    {"_unsafe_index_put.default(self, indices, values, accumulate=False)", import_index_put},
+    {"_unsafe_masked_index.default(self, mask, indices, fill)", import_masked_index},
+    {"_unsafe_masked_index_put_accumulate.default(self, mask, indices, values)", import_masked_index_put},
     {"scatter.src(self, dim, index, src)", import_scatter_src},
     {"scatter.value(self, dim, index, value)", import_scatter_value},
     {"scatter_add.default(self, dim, index, src)", import_scatter_add},

@@ -1,8 +1,11 @@
-// Normalisations and softmax.
+// Normalisations and softmax. Batch norms are in batch_norm.cpp.
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "frontend/fx/handlers.h"
+#include "frontend/fx/norms.h"
+#include "frontend/fx/rebuilt.h"
 
 namespace tcc::fx {
 
@@ -33,13 +36,17 @@ Node* layer_norm(Call& call, int num_results) {
 
 void import_layer_norm(Call& call) { call.result(layer_norm(call, 1)->result()); }
 
-void import_native_layer_norm(Call& call) {
-  const Node* node = layer_norm(call, 3);
-  call.results({node->result(0), node->result(1), node->result(2)});
+/// The statistics, after the result 0.
+void results_with_statistics(Call& call, const Node* node, int first) {
+  std::vector<Value*> results{node->result(0)};
+  for (int i = first; i < static_cast<int>(node->results.size()); ++i) results.push_back(call.as_declared(results.size(), node->result(i)));
+  call.results(results);
 }
 
-void import_rms_norm(Call& call) {
-  Value *x = call.in("input"), *scale = call.maybe("weight");
+void import_native_layer_norm(Call& call) { results_with_statistics(call, layer_norm(call, 3), 1); }
+
+Node* rms_norm(Call& call, std::string_view scale_name, int num_results) {
+  Value *x = call.in("input"), *scale = call.maybe(scale_name);
   const int64_t axis = first_axis(call, x);
   if (scale == nullptr) scale = ones(call, x->type.dtype, call.integers("normalized_shape"));
   // Without eps: the smallest step of the dtype above 1.
@@ -47,76 +54,63 @@ void import_rms_norm(Call& call) {
                           : x->type.dtype == DType::f16  ? 0x1p-10
                           : x->type.dtype == DType::bf16 ? 0x1p-7
                                                          : 0x1p-23;
-  call.result(call.emit(Op::rms_norm_, {x, scale}, {{"axis", axis}, {"epsilon", call.maybe_number("eps").value_or(smallest)}}));
+  return call.build().emit_node(Op::rms_norm_, {x, scale}, {{"axis", axis}, {"epsilon", call.maybe_number("eps").value_or(smallest)}},
+                                num_results);
 }
 
-void group_norm(Call& call, int64_t groups) {
+void import_rms_norm(Call& call) { call.result(rms_norm(call, "weight", 1)->result()); }
+void import_fused_rms_norm(Call& call) { results_with_statistics(call, rms_norm(call, "weight", 2), 1); }
+
+Node* group_norm(Call& call, int64_t groups, int num_results) {
   Value *x = call.in("input"), *scale = call.maybe("weight"), *bias = call.maybe("bias");
+  if (x->type.rank() < 2) Call::refuse("type-error", "group norm of " + to_string(x->type) + ", [batch, channels, ...] was expected");
   const Shape channels{x->type.dims[1].bound};
   if (scale == nullptr) scale = ones(call, x->type.dtype, channels);
   if (bias == nullptr) bias = zeros(call, x->type.dtype, channels);
-  call.result(call.emit(Op::group_norm_, {x, scale, bias}, {{"epsilon", call.number("eps")}, {"num_groups", groups}}));
+  return call.build().emit_node(Op::group_norm_, {x, scale, bias}, {{"epsilon", call.number("eps")}, {"num_groups", groups}}, num_results);
 }
 
-void import_group_norm(Call& call) { group_norm(call, call.integer("num_groups")); }
+void import_group_norm(Call& call) { call.result(group_norm(call, call.integer("num_groups"), 1)->result()); }
+void import_native_group_norm(Call& call) { results_with_statistics(call, group_norm(call, call.integer("group"), 3), 1); }
 
-/// With the mean and the inverse deviation of each group, [batch, groups].
-void import_native_group_norm(Call& call) {
-  group_norm(call, call.integer("group"));
-  Value* y = call.result_at(0);
-  Value* x = call.in("input");
-  Builder& b = call.build();
-  const Shape groups{x->type.dims[0].bound, call.integer("group")};
-  const int64_t count = groups[0] * groups[1] == 0 ? 0 : x->type.count() / (groups[0] * groups[1]);
-  Value* flat = b.reshape(x, {groups[0], groups[1], count});
-  const auto mean_of = [&](Value* value, bool keep) {
-    return call.emit(Op::reduce_, {value}, {{"op", "mean"}, {"axes", std::vector<int64_t>{2}}, {"keepdims", keep}});
-  };
-  Value* centred = b.sub(flat, mean_of(flat, true));
-  Value* variance = mean_of(b.mul(centred, centred), false);
-  call.results({y, mean_of(flat, false), call.emit(Op::rsqrt_, {b.binary(Op::add_, variance, call.number("eps"))})});
+// ---- backward forms
+
+void import_layer_norm_backward(Call& call) {
+  Rebuilt forward(call, "native_layer_norm.default");
+  forward.set("eps", Argument{0.0});  // what it went into is saved
+  forward.save(1, call.in("mean"));
+  forward.save(2, call.in("rstd"));
+  std::vector<int64_t> mask = mask_of(call, 3);
+  if (!call.has("bias")) mask[2] = 0;
+  call.results(forward.gradients({{0, call.in("grad_out")}}, {"input", "weight", "bias"}, mask));
 }
 
-/// Evaluation form: by the running statistics.
-Value* batch_norm(Call& call) {
-  Value *x = call.in("input"), *scale = call.maybe("weight"), *bias = call.maybe("bias");
-  if (x->type.rank() < 2) Call::refuse("type-error", "batch norm of " + to_string(x->type) + ", [batch, channels, ...] was expected");
-  const Shape channels{x->type.dims[1].bound};
-  if (scale == nullptr) scale = ones(call, x->type.dtype, channels);
-  if (bias == nullptr) bias = zeros(call, x->type.dtype, channels);
-  return call.emit(Op::batch_norm_, {x, scale, bias, call.in("running_mean"), call.in("running_var")}, {{"epsilon", call.number("eps")}});
+void import_rms_norm_backward(Call& call) {
+  Rebuilt forward(call, "_fused_rms_norm.default");
+  forward.set("eps", Argument{0.0});
+  forward.save(1, call.in("rstd"));
+  call.results(forward.gradients({{0, call.in("grad_out")}}, {"input", "weight"}, mask_of(call, 2)));
 }
 
-void import_batch_norm(Call& call) {
-  if (call.flag("training"))
-    Call::refuse("unsupported-attribute",
-                 "`training` is True: the program changes its running statistics; export the model after model.eval()");
-  call.result(batch_norm(call));
+void import_group_norm_backward(Call& call) {
+  Rebuilt forward(call, "native_group_norm.default");
+  forward.set("eps", Argument{0.0});
+  forward.set_unread("bias", channels_of(call));
+  forward.save(1, call.in("mean"));
+  forward.save(2, call.in("rstd"));
+  call.results(forward.gradients({{0, call.in("grad_out")}}, {"input", "weight", "bias"}, mask_of(call, 3)));
 }
 
-/// The last two results, statistics of the batch, are empty in evaluation form.
-void import_batch_norm_no_training(Call& call) {
-  Value* y = batch_norm(call);
-  call.results({y, zeros(call, y->type.dtype, {0}), zeros(call, y->type.dtype, {0})});
-}
-
-/// By the statistics of the batch, and no running ones: y, mean, inverse deviation.
-void import_batch_norm_no_stats(Call& call) {
-  Builder& b = call.build();
-  Value *x = call.in("input"), *scale = call.maybe("weight"), *bias = call.maybe("bias");
-  if (!call.flag("training")) Call::refuse("unsupported-attribute", "`training` is False, and there are no running statistics");
-  std::vector<int64_t> axes{0};
-  Shape own(static_cast<size_t>(x->type.rank()), 1);
-  for (int64_t axis = 2; axis < x->type.rank(); ++axis) axes.push_back(axis);
-  own[1] = x->type.dims[1].bound;
-  const auto mean_of = [&](Value* value) { return call.emit(Op::reduce_, {value}, {{"op", "mean"}, {"axes", axes}, {"keepdims", true}}); };
-  Value* mean = mean_of(x);
-  Value* centred = b.sub(x, mean);
-  Value* inverse = call.emit(Op::rsqrt_, {b.binary(Op::add_, mean_of(b.mul(centred, centred)), call.number("eps"))});
-  Value* y = b.mul(centred, inverse);
-  if (scale != nullptr) y = b.mul(y, b.reshape(scale, own));
-  if (bias != nullptr) y = b.add(y, b.reshape(bias, own));
-  call.results({y, b.reshape(mean, {own[1]}), b.reshape(inverse, {own[1]})});
+/// What is saved is the result.
+template <Text op> void import_softmax_backward(Call& call) {
+  Value* y = call.in("output");
+  if (y->type.rank() == 0) return call.result(call.filler(0, y->type));  // of one element: 1 whatever it is
+  const DType dtype = call.maybe_dtype("input_dtype").value_or(y->type.dtype);
+  Rebuilt forward(call, op.value);
+  forward.set_unread("self", Type(dtype, shape_of(y)));
+  forward.set("half_to_float", Argument{dtype != y->type.dtype});
+  forward.save(0, y);
+  call.results(forward.gradients({{0, call.in("grad_output")}}, {"self"}));
 }
 
 /// v scaled so that the norm of each of its slices along `dim` is g's.
@@ -129,15 +123,6 @@ void import_weight_norm(Call& call) {
   }
   Value* norm = call.emit(Op::reduce_, {v}, {{"op", "l2"}, {"axes", axes}, {"keepdims", true}});
   call.result(call.build().mul(v, call.build().div(g, norm)));
-}
-
-void import_instance_norm(Call& call) {
-  if (!call.flag("use_input_stats")) Call::refuse("unsupported-attribute", "`use_input_stats` is False, lowered is True");
-  Value *x = call.in("input"), *scale = call.maybe("weight"), *bias = call.maybe("bias");
-  const Shape channels{x->type.dims[1].bound};
-  if (scale == nullptr) scale = ones(call, x->type.dtype, channels);
-  if (bias == nullptr) bias = zeros(call, x->type.dtype, channels);
-  call.result(call.emit(Op::instance_norm_, {x, scale, bias}, {{"epsilon", call.number("eps")}}));
 }
 
 template <Op op> void softmax(Call& call, Value* x) {
@@ -155,23 +140,36 @@ template <Op op> void import_native_softmax(Call& call) {
   softmax<op>(call, call.flag("half_to_float") ? call.build().cast(call.in("self"), DType::f32) : call.in("self"));
 }
 
+/// A row of negative infinities gives zeros.
+void import_safe_softmax(Call& call) {
+  Value* x = call.to_dtype(call.in("self"), call.maybe_dtype("dtype"));
+  softmax<Op::softmax_>(call, x);
+  if (x->type.rank() == 0) return;
+  Builder& b = call.build();
+  Value* lowest = call.constant(x->type.dtype, -std::numeric_limits<double>::infinity());
+  Value* nothing = b.binary(Op::eq_, b.reduce_keep(Op::reduce_max_, x, {call.axis("dim", x)}), lowest);
+  call.result(b.select(nothing, call.constant(x->type.dtype, 0.0), call.result_at(0)));
+}
+
 constexpr auto kHandlers = std::to_array<Handler>({
     {"layer_norm.default(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)", import_layer_norm},
     {"native_layer_norm.default(input, normalized_shape, weight, bias, eps)", import_native_layer_norm},
     {"rms_norm.default(input, normalized_shape, weight=None, eps=None)", import_rms_norm},
     {"group_norm.default(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True)", import_group_norm},
     {"native_group_norm.default(input, weight, bias, N, C, HxW, group, eps)", import_native_group_norm},
-    {"batch_norm.default(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled)", import_batch_norm},
-    {"_native_batch_norm_legit_no_training.default(input, weight, bias, running_mean, running_var, momentum, eps)",
-     import_batch_norm_no_training},
-    {"_native_batch_norm_legit.no_stats(input, weight, bias, training, momentum, eps)", import_batch_norm_no_stats},
+    {"_fused_rms_norm.default(input, normalized_shape, weight, eps)", import_fused_rms_norm},
+    {"native_layer_norm_backward.default(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)",
+     import_layer_norm_backward},
+    {"_fused_rms_norm_backward.default(grad_out, input, normalized_shape, rstd, weight, output_mask)", import_rms_norm_backward},
+    {"native_group_norm_backward.default(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)", import_group_norm_backward},
     {"_weight_norm.default(v, g, dim=0)", import_weight_norm},
-    {"instance_norm.default(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled)",
-     import_instance_norm},
     {"softmax.int(self, dim, dtype=None)", import_softmax<Op::softmax_>},
     {"log_softmax.int(self, dim, dtype=None)", import_softmax<Op::log_softmax_>},
     {"_softmax.default(self, dim, half_to_float)", import_native_softmax<Op::softmax_>},
     {"_log_softmax.default(self, dim, half_to_float)", import_native_softmax<Op::log_softmax_>},
+    {"_safe_softmax.default(self, dim, dtype=None)", import_safe_softmax},
+    {"_softmax_backward_data.default(grad_output, output, dim, input_dtype)", import_softmax_backward<"_softmax.default">},
+    {"_log_softmax_backward_data.default(grad_output, output, dim, input_dtype)", import_softmax_backward<"_log_softmax.default">},
 });
 
 }  // namespace

@@ -140,6 +140,18 @@ void import_where(Call& call) {
   call.result(call.build().select(truth(call, call.in("condition")), pair.a, pair.b));
 }
 
+/// self * log(other), and 0 where self is 0 and other no NaN.
+template <bool plus_one> void import_xlogy(Call& call) {
+  Builder& b = call.build();
+  const Operand x = call.operand("self"), y = call.operand("other");
+  const DType dtype = promoted_to_float(std::array{x, y});
+  const std::vector<Value*> both = b.broadcast_together({as_tensor(call, x, dtype), as_tensor(call, y, dtype)});
+  Value* is_zero =
+      b.binary(Op::and_, b.binary(Op::eq_, both[0], call.constant(dtype, 0.0)), call.emit(Op::not_, {call.emit(Op::isnan_, {both[1]})}));
+  Value* product = b.mul(both[0], call.emit(plus_one ? Op::log1p_ : Op::log_, {both[1]}));
+  call.result(b.select(is_zero, call.constant(dtype, 0.0), product));
+}
+
 void import_masked_fill(Call& call) {
   Value *x = call.in("self"), *mask = call.in("mask");
   Value* value = as_tensor(call, call.operand("value"), x->type.dtype);
@@ -287,6 +299,10 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"where.ScalarOther(condition, self, other)", import_where},
     {"where.ScalarSelf(condition, self, other)", import_where},
     {"where.Scalar(condition, self, other)", import_where},
+    {"xlogy.Tensor(self, other)", import_xlogy<false>},
+    {"xlogy.Scalar_Self(self, other)", import_xlogy<false>},
+    {"xlogy.Scalar_Other(self, other)", import_xlogy<false>},
+    {"special_xlog1py.default(self, other)", import_xlogy<true>},
     {"masked_fill.Scalar(self, mask, value)", import_masked_fill},
     {"masked_fill.Tensor(self, mask, value)", import_masked_fill},
     {"clamp.default(self, min=None, max=None)", import_clamp},

@@ -75,6 +75,8 @@ struct TensorMeta {
   std::string dtype_name;
   bool is_ranked = true;
   std::vector<SizeExpr> sizes;
+  std::optional<std::vector<SizeExpr>> strides;  ///< in elements; nothing: not said. Read by operators that name positions in memory alone
+  SizeExpr storage_offset;
 };
 
 struct ProgramGraph {

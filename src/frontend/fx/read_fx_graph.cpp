@@ -26,8 +26,12 @@ TensorMeta read_tensor_value(const FxContext& context, const Fields& fields) {
   meta.is_ranked = !fields.at("shape").is_null();
   if (!meta.is_ranked) return meta;
   for (const Json& size : fields.list("shape")) meta.sizes.push_back(read_size(context, size, fields.place()));
-  if (const Json* stride = fields.find("stride"); stride != nullptr && (!stride->is_array() || stride->size() != meta.sizes.size()))
-    fields.fail("`stride` is no list with a number for each axis");
+  const Json* strides = fields.find("stride");
+  if (strides == nullptr || strides->is_null()) return meta;
+  if (!strides->is_array() || strides->size() != meta.sizes.size()) fields.fail("`stride` is no list with a number for each axis");
+  meta.strides.emplace();
+  for (const Json& stride : *strides) meta.strides->push_back(read_size(context, stride, fields.place()));
+  if (const Json* offset = fields.find("storage_offset")) meta.storage_offset = read_size(context, *offset, fields.place());
   return meta;
 }
 
@@ -105,7 +109,7 @@ class Reader {
 
  private:
   void read_value(const std::string& name, const Json& json) {
-    const Fields fields(json, place_ + ": value `" + name + "`", {"dtype", "shape", "stride", "sym", "number"});
+    const Fields fields(json, place_ + ": value `" + name + "`", {"dtype", "shape", "stride", "storage_offset", "sym", "number"});
     if (json.contains("sym") ? json.size() != 1 : json.contains("number") && json.size() != 1)
       fields.fail("a value is a tensor, or a `sym`, or a `number`");
     declared_.insert(name);

@@ -365,10 +365,22 @@ std::optional<DType> read_dtype(const Json& json, std::string* name) {
   return std::nullopt;
 }
 
+/// Few operators read it: one that isn't understood is as if it were not said.
+void read_layout(const Json& json, TensorMeta& meta) {
+  try {
+    std::vector<SizeExpr> strides;
+    for (const Json& stride : json["strides"]) strides.push_back(read_size(stride));
+    if (json.contains("storage_offset")) meta.storage_offset = read_size(json["storage_offset"]);
+    meta.strides = std::move(strides);
+  } catch (const RuleError&) {
+  } catch (const Error&) {}
+}
+
 TensorMeta read_tensor_meta(const Json& json) {
   TensorMeta meta;
   meta.dtype = read_dtype(field(json, "dtype"), &meta.dtype_name);
   for (const Json& size : list_field(json, "sizes")) meta.sizes.push_back(read_size(size));
+  if (json.contains("strides") && json["strides"].is_array()) read_layout(json, meta);
   return meta;
 }
 

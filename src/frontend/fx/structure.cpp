@@ -234,6 +234,27 @@ template <bool upper> void import_triangle(Call& call) {
   call.result(call.emit(Op::trilu_, {call.in("self")}, {{"upper", upper}, {"k", call.integer("diagonal")}}));
 }
 
+/// Windows along an axis; what lies within one becomes the last axis.
+void import_unfold(Call& call) {
+  Builder& b = call.build();
+  Value* x = call.in("self");
+  const int64_t size = call.integer("size"), step = call.integer("step");
+  if (x->type.rank() == 0) x = b.reshape(x, {1});
+  const int64_t axis = call.axis("dimension", x), extent = x->type.dims[at(axis)].bound;
+  if (size < 1 || step < 1 || size > extent)
+    Call::refuse("type-error",
+                 "windows of " + std::to_string(size) + ", " + std::to_string(step) + " apart, of an axis of " + std::to_string(extent));
+  const int64_t count = (extent - size) / step + 1;
+  Value* first = b.binary(Op::mul_, b.iota(DType::i64, {count, size}, 0), b.full_int(DType::i64, {}, step));
+  Value* windows = call.emit(Op::gather_, {x, b.add(first, b.iota(DType::i64, {count, size}, 1))}, {{"axis", axis}});
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < windows->type.rank(); ++i) {
+    if (i != axis + 1) order.push_back(i);
+  }
+  order.push_back(axis + 1);
+  call.result(b.transpose(windows, order));
+}
+
 void import_size(Call& call) {
   const Value* x = call.in("self");
   call.result_number(x->type.dims[at(call.axis("dim", x))].bound);
@@ -264,6 +285,8 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"meshgrid.default(tensors, indexing='ij')", import_meshgrid},
     {"tril.default(self, diagonal=0)", import_triangle<false>},
     {"triu.default(self, diagonal=0)", import_triangle<true>},
+    {"unfold.default(self, dimension, size, step)", import_unfold},
+    {"unfold_copy.default(self, dimension, size, step)", import_unfold},
     {"sym_size.int(self, dim)", import_size},
     {"sym_numel.default(self)", import_numel},
 });

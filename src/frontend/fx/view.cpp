@@ -323,6 +323,106 @@ void import_diagonal_scatter(Call& call) {
   call.result(diagonal_of(call, x).write_back(call.build(), x, call.build().cast(call.in("src"), x->type.dtype)));
 }
 
+// ---- positions in memory, by strides. The tensor's own memory must be known, and be row-major
+
+/// The elements that a tensor of this shape and of these strides has in row-major memory of `count` elements.
+struct Strided {
+  Shape shape;
+  std::vector<int64_t> strides;
+  int64_t offset;
+
+  /// The part of the memory from the first element to the last is the tensor itself.
+  bool is_dense() const {
+    int64_t expected = 1;
+    for (size_t i = shape.size(); i-- > 0;) {
+      if (shape[i] != 1 && strides[i] != expected) return false;
+      expected = times(expected, shape[i]);
+    }
+    return true;
+  }
+  Value* positions(Builder& b) const {
+    Value* sum = b.full_int(DType::i64, shape, offset);
+    for (size_t i = 0; i < shape.size(); ++i) {
+      Value* along = b.iota(DType::i64, shape, static_cast<int64_t>(i));
+      sum = b.add(sum, b.binary(Op::mul_, along, b.full_int(DType::i64, {}, strides[i])));
+    }
+    return sum;
+  }
+};
+
+bool is_row_major(const Shape& shape, const std::vector<int64_t>& strides) {
+  return shape.size() == strides.size() && (num_elements(shape) == 0 || Strided{shape, strides, 0}.is_dense());
+}
+
+Strided strided_of(Call& call) {
+  const Value* x = call.in("self");
+  const auto layout = call.layout("self");
+  if (!layout) Call::refuse("unsupported-attribute", "the strides of what " + call.op() + " reads are not said by the program");
+  if (!is_row_major(shape_of(x), layout->strides))
+    Call::refuse("unsupported-attribute", "what " + call.op() + " reads has the strides " +
+                                              to_string(std::span<const int64_t>(layout->strides)) +
+                                              ", lowered are those of row-major memory");
+  Strided strided{call.integers("size"), call.integers("stride"), call.maybe_integer("storage_offset").value_or(layout->offset)};
+  if (strided.shape.size() != strided.strides.size()) Call::refuse("malformed-file", "`size` and `stride` differ in length");
+  strided.offset = minus(strided.offset, layout->offset);
+  int64_t last = strided.offset, count = 1;
+  for (size_t i = 0; i < strided.shape.size(); ++i) {
+    if (strided.shape[i] < 0 || strided.strides[i] < 0) Call::refuse("type-error", "a size or a stride is negative");
+    last = plus(last, times(std::max<int64_t>(strided.shape[i] - 1, 0), strided.strides[i]));
+    count = times(count, strided.shape[i]);
+  }
+  if (count > 0 && (strided.offset < 0 || last >= x->type.count()))
+    Call::refuse("unsupported-attribute", "the elements " + std::to_string(strided.offset) + " to " + std::to_string(last) +
+                                              " are named, of a tensor of " + std::to_string(x->type.count()));
+  return strided;
+}
+
+Value* flat(Builder& b, Value* x) { return b.reshape(x, {x->type.count()}); }
+
+Value* read_strided(Builder& b, Value* base, const Strided& strided) {
+  const int64_t count = num_elements(strided.shape);
+  if (strided.is_dense() || count == 0)
+    return b.reshape(b.slice(flat(b, base), {count == 0 ? 0 : strided.offset}, {count == 0 ? 0 : strided.offset + count}), strided.shape);
+  return b.emit(Op::gather_, {flat(b, base), strided.positions(b)}, {{"axis", int64_t{0}}});
+}
+
+Value* write_strided(Builder& b, Value* base, Value* view, const Strided& strided) {
+  const int64_t count = num_elements(strided.shape);
+  if (count == 0) return base;
+  Value* updates = flat(b, view);
+  Value* written = strided.is_dense() ? put_slice(b, flat(b, base), updates, 0, strided.offset, strided.offset + count, 1)
+                                      : b.emit(Op::scatter_elements_, {flat(b, base), flat(b, strided.positions(b)), updates},
+                                               {{"axis", int64_t{0}}, {"combiner", "assign"}});
+  return b.reshape(written, shape_of(base));
+}
+
+void import_as_strided(Call& call) {
+  const Strided strided = strided_of(call);
+  call.view("self", {[=](Builder& b, Value* base) { return read_strided(b, base, strided); },
+                     [=](Builder& b, Value* base, Value* view) { return write_strided(b, base, view, strided); }});
+}
+
+void import_as_strided_scatter(Call& call) {
+  Value *x = call.in("self"), *part = call.build().cast(call.in("src"), x->type.dtype);
+  const Strided strided = strided_of(call);
+  if (shape_of(part) != strided.shape) Call::refuse("type-error", "`src` is " + to_string(part->type) + ", not of the given size");
+  call.result(write_strided(call.build(), x, part, strided));
+}
+
+void import_stride(Call& call) {
+  const auto layout = call.layout("self");
+  const int64_t axis = call.axis("dim", call.in("self"));
+  if (!layout || at(axis) >= layout->strides.size())
+    Call::refuse("unsupported-attribute", "the strides of what " + call.op() + " reads are not said by the program");
+  call.result_number(layout->strides[at(axis)]);
+}
+
+void import_storage_offset(Call& call) {
+  const auto layout = call.layout("self");
+  if (!layout) Call::refuse("unsupported-attribute", "the strides of what " + call.op() + " reads are not said by the program");
+  call.result_number(layout->offset);
+}
+
 void import_detach(Call& call) {
   call.view("self", {[](Builder& b, Value* base) { return stop_gradient(b, base); }, [](Builder&, Value*, Value* view) { return view; }});
 }
@@ -373,6 +473,10 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"unbind.int(self, dim=0)", import_unbind},
     {"diagonal.default(self, offset=0, dim1=0, dim2=1)", import_diagonal},
     {"diagonal_scatter.default(self, src, offset=0, dim1=0, dim2=1)", import_diagonal_scatter},
+    {"as_strided.default(self, size, stride, storage_offset=None)", import_as_strided},
+    {"as_strided_scatter.default(self, src, size, stride, storage_offset=None)", import_as_strided_scatter},
+    {"sym_stride.int(self, dim)", import_stride},
+    {"sym_storage_offset.default(self)", import_storage_offset},
     {"alias.default(self)", import_same},
     {"detach.default(self)", import_detach},
     {"contiguous.default(self, memory_format=None)", import_same},
