@@ -279,6 +279,81 @@ TEST(FxRefusals, OfGraphsInGraphs) {
   EXPECT_EQ(inside.find("output `y`"), std::string::npos) << "the fault is said once: " << inside;
 }
 
+/// y = relu(x) where the predicate holds, else neg(x). The nodes that make it stand in front; `predicate` is the argument.
+Json cond_program(const Json& nodes_before, const Json& predicate) {
+  Json program = small_program();
+  Json& graph = program["graph_module"]["graph"];
+  Json branches[2];
+  for (const bool holds : {false, true}) {
+    Json branch = graph;
+    branch["inputs"][0]["as_tensor"]["name"] = branch["nodes"][0]["inputs"][0]["arg"]["as_tensor"]["name"] = "x_inside";
+    branch["nodes"][0]["target"] = holds ? "torch.ops.aten.relu.default" : "torch.ops.aten.neg.default";
+    branches[holds] = {{"name", ""}, {"arg", {{"as_graph", {{"name", "g"}, {"graph", branch}}}}}, {"kind", 1}};
+  }
+  Json cond = graph["nodes"][0];
+  cond["target"] = "torch.ops.higher_order.cond";
+  cond["inputs"] = {{{"name", ""}, {"arg", predicate}, {"kind", 1}},
+                    branches[true],
+                    branches[false],
+                    {{"name", ""}, {"arg", {{"as_tensors", {{{"name", "x"}}}}}}, {"kind", 1}}};
+  graph["nodes"] = nodes_before;
+  graph["nodes"].push_back(cond);
+  return program;
+}
+
+/// p = (size of axis 0 of x) > 3
+Json is_large_program() {
+  const Json size = {{"target", "torch.ops.aten.sym_size.int"},
+                     {"name", "n"},
+                     {"inputs",
+                      {{{"name", "self"}, {"arg", {{"as_tensor", {{"name", "x"}}}}}, {"kind", 1}},
+                       {{"name", "dim"}, {"arg", {{"as_int", 0}}}, {"kind", 1}}}},
+                     {"outputs", {{{"as_sym_int", {{"as_name", "n"}}}}}}};
+  const Json compare = {
+      {"target", "_operator.gt"},
+      {"name", "p"},
+      {"inputs",
+       {{{"name", ""}, {"arg", {{"as_sym_int", {{"as_name", "n"}}}}}, {"kind", 1}}, {{"name", ""}, {"arg", {{"as_int", 3}}}, {"kind", 1}}}},
+      {"outputs", {{{"as_sym_bool", {{"as_name", "p"}}}}}}};
+  return cond_program({size, compare}, {{"as_sym_bool", {{"as_name", "p"}}}});
+}
+
+TEST(FxCond, TakesTheBranchOfAKnownSize) {
+  const auto op_of = [](const Graph& graph) { return graph.body.results[0]->producer->op; };
+  EXPECT_EQ(op_of(*import_text(is_large_program().dump(), with_rows(4))), Op::relu_);
+  EXPECT_EQ(op_of(*import_text(is_large_program().dump(), with_rows(3))), Op::neg_);
+}
+
+TEST(FxCond, TakesTheBranchOfAnInputThatIsBound) {
+  Json program = cond_program(Json::array(), {{"as_tensor", {{"name", "flag"}}}});
+  Json& module = program["graph_module"];
+  module["graph"]["inputs"].push_back({{"as_tensor", {{"name", "flag"}}}});
+  module["graph"]["tensor_values"]["flag"] = {{"dtype", 12}, {"sizes", Json::array()}};
+  module["signature"]["input_specs"].push_back({{"user_input", {{"arg", {{"as_tensor", {{"name", "flag"}}}}}}}});
+  for (const bool holds : {false, true}) {
+    ImportOptions options = with_rows(4);
+    options.known.inputs["flag"] = Tensor::from_ints({holds ? 1 : 0}).cast_to(DType::boolean).reshaped({});
+    EXPECT_EQ(import_text(program.dump(), options)->body.results[0]->producer->op, holds ? Op::relu_ : Op::neg_);
+  }
+  const std::string message = refusal(program, with_rows(4));
+  expect_contains(message,
+                  ":y: error: not supported yet: higher-order operator `cond`: its predicate depends on the inputs of the program");
+  expect_contains(message, ":y: help: compute both sides and choose between them with torch.where, or fix the condition with --bind");
+}
+
+TEST(FxCond, LooksAtTheBranchThatIsTaken) {
+  Json program = is_large_program();
+  Json& then_branch = program["graph_module"]["graph"]["nodes"][2]["inputs"][1]["arg"]["as_graph"]["graph"];
+  then_branch["nodes"][0]["target"] = "torch.ops.aten.fft_fft.default";
+  EXPECT_EQ(import_text(program.dump(), with_rows(3))->body.nodes.size(), 1u);
+  expect_contains(refusal(program, with_rows(4)), ":y: error: not supported yet: operator `aten.fft_fft.default` [unsupported-op]");
+  Json& node = program["graph_module"]["graph"]["nodes"][2];
+  node["inputs"][1]["arg"] = {{"as_int", 1}};
+  expect_contains(refusal(program, with_rows(4)), "argument 1 of `hop.cond` is no graph [malformed-file]");
+  node["inputs"] = Json::array();
+  expect_contains(refusal(program, with_rows(4)), "argument 1 of `hop.cond` is no graph [malformed-file]");
+}
+
 TEST(FxRefusals, DeepGraphs) {
   Json inner = small_program()["graph_module"]["graph"];
   for (int i = 0; i < 100; ++i) {

@@ -27,6 +27,8 @@ const std::set<std::string, std::less<>> kAssertions = {
     "aten._assert_tensor_metadata.default", "aten._assert_async.msg",           "aten._assert_async.default",
     "aten._assert_scalar.default",          "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"};
 
+constexpr std::string_view kCond = "hop.cond";
+
 bool is_control_flow(const std::string& op) { return op.starts_with("hop."); }
 
 bool is_known(const ProgramNode& node) {
@@ -51,6 +53,13 @@ std::string name_of(const ProgramNode& node) {
   return (node.module.empty() ? "" : node.module + "/") + (node.name.empty() ? node.op : node.name);
 }
 
+/// What a user can do about a fault; empty when the message says it.
+std::string help_for(const RuleError& error) {
+  if (error.kind == "unsupported-control-flow")
+    return "compute both sides and choose between them with torch.where, or fix the condition with --bind=NAME=VALUE";
+  return "";
+}
+
 /// A graph that several nodes name stands in the place of each.
 void check_size_inlined(const Program& program) {
   check_inlining({&program.graph, program.name, false}, [](const InlinedBody& body) {
@@ -72,9 +81,10 @@ Importer::Importer(const Program& program, std::string file, WeightSource weight
       weights_(std::move(weights)),
       options_(options),
       diagnostics_(diagnostics),
-      faults_(diagnostics, std::move(file)),
+      faults_(diagnostics, std::move(file), help_for),
       graph_(std::make_unique<Graph>(program.name)),
       random_ops_(*graph_),
+      shape_arithmetic_(*graph_),
       scopes_(1) {
   graph_->file = faults_.file();
 }
@@ -84,8 +94,7 @@ std::unique_ptr<Graph> Importer::run() {
   faults_.checkpoint();
   std::set<const ProgramGraph*> seen;
   check_ops(program_.graph, seen);
-  missing_ops_.report(diagnostics_, options_.report_every_node);
-  faults_.checkpoint();
+  report_missing_ops();
   add_inputs();
   faults_.checkpoint();
   bind_inputs();
@@ -95,7 +104,7 @@ std::unique_ptr<Graph> Importer::run() {
   check_guards();
   faults_.checkpoint();
   import_nodes(program_.graph);
-  faults_.checkpoint();
+  report_missing_ops();
   add_outputs();
   refuse_mutations();
   faults_.checkpoint();
@@ -103,21 +112,27 @@ std::unique_ptr<Graph> Importer::run() {
   return std::move(graph_);
 }
 
-void Importer::check_ops(const ProgramGraph& graph, std::set<const ProgramGraph*>& seen) {
-  if (!seen.insert(&graph).second) return;
+void Importer::report_missing_ops() {
+  missing_ops_.report(diagnostics_, options_.report_every_node);
+  faults_.checkpoint();
+}
+
+bool Importer::check_ops(const ProgramGraph& graph, std::set<const ProgramGraph*>& seen) {
+  if (!seen.insert(&graph).second) return true;
+  bool has_all = true;
   for (const ProgramNode& node : graph.nodes) {
+    if (node.op == kCond) continue;  // a branch is looked at when it is taken
     for (const NamedArgument& argument : node.arguments) {
-      if (const ProgramGraph* inner = graph_of(argument.argument)) check_ops(*inner, seen);
+      if (const ProgramGraph* inner = graph_of(argument.argument)) has_all &= check_ops(*inner, seen);
     }
     if (is_known(node)) continue;
+    has_all = false;
     const bool is_hop = is_control_flow(node.op);
-    const auto remark = [&] {
-      return MissingOps::Remark{is_hop ? "unsupported-control-flow" : "unsupported-op",
-                                node.op == "hop.cond" ? "compute both sides and choose with torch.where" : ""};
-    };
+    const auto remark = [&] { return MissingOps::Remark{is_hop ? "unsupported-control-flow" : "unsupported-op", ""}; };
     missing_ops_.add(is_hop ? "higher-order operator `" + node.op.substr(4) + "`" : "operator `" + node.op + "`", where(node),
                      name_of(node), remark);
   }
+  return has_all;
 }
 
 bool Importer::reads_faulty(const ProgramNode& node) const {
@@ -141,6 +156,7 @@ void Importer::import_nodes(const ProgramGraph& graph) {
 
 void Importer::import_node(const ProgramGraph& graph, const ProgramNode& node) {
   if (kAssertions.contains(node.op)) return;
+  if (node.op == kCond) return import_cond(node);
   if (kWrappers.contains(node.op)) {
     for (size_t i = 0; i < node.arguments.size(); ++i) {
       if (const ProgramGraph* inner = graph_of(node.arguments[i].argument)) return inline_graph(*inner, node, i + 1);

@@ -15,6 +15,7 @@
 #include "frontend/base/names.h"
 #include "frontend/base/random_ops.h"
 #include "frontend/base/scope.h"
+#include "frontend/base/shape_arithmetic.h"
 #include "frontend/fx/call.h"
 #include "frontend/fx/signature.h"
 #include "tcc/frontend/import.h"
@@ -61,7 +62,9 @@ class Importer {
   void refuse_mutations();
 
   // ---- nodes (importer.cpp)
-  void check_ops(const ProgramGraph& graph, std::set<const ProgramGraph*>& seen);
+  /// Notes operators that are missing; false when there was one.
+  bool check_ops(const ProgramGraph& graph, std::set<const ProgramGraph*>& seen);
+  void report_missing_ops();
   void import_nodes(const ProgramGraph& graph);
   void import_node(const ProgramGraph& graph, const ProgramNode& node);
   void import_number(const ProgramGraph& graph, const ProgramNode& node);
@@ -72,6 +75,10 @@ class Importer {
   static std::optional<Slot> output_of_call(const Argument& output, const Scope<Slot>& inner);
   Scope<Slot> scope_of_call(const ProgramGraph& graph, const ProgramNode& node, size_t first_operand) const;
   bool reads_faulty(const ProgramNode& node) const;
+
+  // ---- control flow (control.cpp)
+  void import_cond(const ProgramNode& node);
+  std::optional<bool> known_condition(const Argument& argument);
 
   Scope<Slot>& scope() { return scopes_.back(); }
   const Scope<Slot>& scope() const { return scopes_.back(); }
@@ -87,6 +94,7 @@ class Importer {
   MissingOps missing_ops_;
   std::unique_ptr<Graph> graph_;
   RandomOps random_ops_;
+  ShapeArithmetic shape_arithmetic_;
   std::vector<Scope<Slot>> scopes_;  ///< of the graphs being inlined; a graph sees its own names only
   std::map<std::string, int64_t> symbols_;
   std::vector<std::string> graph_inputs_;  ///< names in the program of the graph's inputs, in order
