@@ -71,7 +71,8 @@ int bench(const Arguments& arguments) {
   std::string function_name;
   CLI::Option* runs_option = app.add_option("--runs", runs, "timed runs (as many as half a second holds, at least 20)")->type_name("N");
   CLI::Option* warmups_option = app.add_option("--warmup", warmups, "runs before those (for a fifth of a second)")->type_name("N");
-  app.add_option("--function", function_name, "of a library for training: infer, step, forward, backward, update (infer)")
+  app.add_option("--function", function_name,
+                 "of a library with several: infer, step, forward, backward, update of one for training (the first)")
       ->type_name("NAME");
   app.add_flag("--json", json, "prints one JSON object");
   app.add_flag("--profile", profile, "adds a table of launches, each timed by itself: medians, their sum, the whole run");

@@ -77,7 +77,9 @@ void CompileFlags::add_to(CLI::App& app, bool generates_code) {
   if (generates_code) group(app.add_option("-O", o.optimization, "effort of code generation, 0 to 3 (2)")->type_name("N"), common);
   group(app.add_flag("-q,--quiet", o.quiet, "no warnings, no progress"), common);
 
-  group(app.add_option("-x", o.format, "kind of the model: onnx (found by content)")->type_name("KIND"), "Input");
+  group(app.add_option("-x", o.format, "kind of the model: onnx, pt2, fx (found by content)")->type_name("KIND"), "Input");
+  group(app.add_option("--function", o.function, "of a file with several graphs (tcc.fx JSON), the one to take (all)")->type_name("NAME"),
+        "Input");
   group(app.add_option("--parameters", o.parameters, "values of parameters: what a training saved (safetensors); the rest is the model's")
             ->type_name("FILE"),
         "Input");
@@ -146,6 +148,7 @@ void CompileFlags::refuse_idle_flags() const {
   const auto refuse = [&](bool idle, const char* flag, const std::string& beside, const std::string& help) {
     if (idle && given(flag)) usage(written_name(flag) + " says nothing with " + beside, help);
   };
+  refuse(!o.from.empty(), "--function", "--from=" + o.from, "a printed form is one function");
   refuse(!o.cuda, "--march", "--target=cpu", "it goes with --target=cuda; --cpu chooses the levels of the CPU");
   refuse(!o.cpu, "--cpu", "--target=cuda", "it goes with --target=cpu; -march chooses the chips of CUDA");
   if (o.from.empty()) return;

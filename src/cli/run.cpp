@@ -129,6 +129,8 @@ int run(const Arguments& arguments) {
   std::string save, expect;
   double rtol = -1, atol = -1;
   bool json = false;
+  std::string function_name;
+  app.add_option("--function", function_name, "of a library with several, the one to run (the first)")->type_name("NAME");
   app.add_option("--save", save,
                  "writes the outputs to FOLDER/0.npy, FOLDER/1.npy, ..., gradients to FOLDER/grad.<name>.npy, losses to "
                  "FOLDER/losses.npy; or all of them to an .npz, under their names")
@@ -150,7 +152,9 @@ int run(const Arguments& arguments) {
   const LoadedLibrary loaded = flags.load();
   training.check(loaded, flags.path);
   const bool steps = training.steps > 0;
-  const int function = steps ? loaded.library->function("step") : 0;
+  if (steps && !function_name.empty())
+    throw Error(ExitCode::usage, "invalid-argument", "", "--function says nothing with --steps", "a step is the function `step`");
+  const int function = steps ? loaded.library->function("step") : function_name.empty() ? 0 : loaded.library->function(function_name);
   const runtime::FunctionInfo& info = loaded.library->functions()[static_cast<size_t>(function)];
   if (steps && !expect.empty())
     throw Error(ExitCode::usage, "invalid-argument", "", "--expect compares the outputs of one run, and --steps gives none");
@@ -168,7 +172,7 @@ int run(const Arguments& arguments) {
     if (scalar.name == "seed") loaded.instance->set_scalar("seed", static_cast<double>(flags.input.seed));
   }
   if (steps) return run_steps(loaded, given, training, std::move(saved), json);
-  const std::vector<Tensor> outputs = loaded.instance->run(given.tensors);
+  const std::vector<Tensor> outputs = loaded.instance->run(function, given.tensors);
   if (!training.save.empty()) loaded.instance->save_state(training.save);
 
   nlohmann::ordered_json report = head_json(*loaded.instance, given.drawn);

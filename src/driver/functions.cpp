@@ -29,7 +29,7 @@ std::unique_ptr<Graph> prims_of(Session& session, std::unique_ptr<Graph> graph) 
 constexpr const char* kSeed = "seed";
 
 void add_seed(const Graph& graph, Functions& functions) {
-  if (graph.body.args.empty()) return;
+  if (graph.body.args.empty() || !functions.scalars.empty()) return;
   const Value* last = graph.body.args.back();
   if (last->name == kSeed && last->type == Type(DType::i64, {})) functions.scalars.push_back({kSeed, DType::i64, 0});
 }
@@ -93,19 +93,22 @@ Functions functions_of(std::unique_ptr<Graph> prims, Mode mode) {
   return functions;
 }
 
-Functions make_functions(Session& session, PassState state, Emitter& emitter, bool stop_at_joint) {
+Functions make_functions(Session& session, std::vector<PassState> imported, Emitter& emitter, bool stop_at_joint) {
   const Options& options = session.options;
   Functions functions;
-  add_seed(*state.graph, functions);
+  for (const PassState& state : imported) add_seed(*state.graph, functions);
   if (options.mode == Mode::infer) {
-    if (options.from != "prims") {
-      to_resolved(session, state);
-      to_prims(session, state);
+    for (PassState& state : imported) {
+      if (options.from != "prims") {
+        to_resolved(session, state);
+        to_prims(session, state);
+      }
+      group::split_wide_nodes(*state.graph);
+      functions.list.push_back({state.function, std::move(state.graph)});
     }
-    group::split_wide_nodes(*state.graph);
-    functions.list.push_back({"infer", std::move(state.graph)});
     return functions;
   }
+  PassState& state = imported.front();
   if (!state.graph->state_updates.empty())
     throw Error(ExitCode::usage, "invalid-argument", options.model, "the graph is a training step already", "leave --mode out");
   const std::string gradient = gradient_in(*state.graph);

@@ -29,9 +29,9 @@ struct Functions {
   int accumulate = 1;
 };
 
-/// From the imported graph (of any stage up to prims) to the functions of the mode. Emits `joint` and stops there, the list empty, when nothing
+/// From the imported graphs (of any stage up to prims; several for an inference only) to the functions of the mode. Emits `joint` and stops there, the list empty, when nothing
 /// later is asked for.
-Functions make_functions(Session& session, PassState imported, Emitter& emitter, bool stop_at_joint);
+Functions make_functions(Session& session, std::vector<PassState> imported, Emitter& emitter, bool stop_at_joint);
 
 /// The one function that prims are; in the modes grad and train with a backward half.
 Functions functions_of(std::unique_ptr<Graph> prims, Mode mode);

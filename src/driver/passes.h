@@ -14,6 +14,7 @@ namespace tcc::driver {
 
 /// The graph on its way through the passes.
 struct PassState {
+  std::string function = "infer";  ///< what it is called in a library for inference
   std::unique_ptr<Graph> graph;
   GraphStage stage = GraphStage::imported;  ///< what the verifier may ask of it
   Bindings bindings;

@@ -28,8 +28,23 @@ void replace_parameters(Session& session, Graph& graph) {
   take_parameters(graph, options.parameters, options.model, session.diagnostics);
 }
 
-PassState import(Session& session) {
+/// What only goes with one function.
+void check_several(const Options& options, const std::vector<ImportedFunction>& functions) {
+  const auto refuse = [&](const std::string& flag) {
+    std::vector<std::string> names;
+    for (const ImportedFunction& function : functions) names.push_back(function.name);
+    throw Error(ExitCode::usage, "invalid-argument", options.model,
+                flag + " takes one function, the file has " + std::to_string(names.size()), suggest("", "functions for --function", names));
+  };
+  if (options.mode != Mode::infer) refuse(options.mode == Mode::grad ? "--mode=grad" : "--mode=train");
+  if (!options.parameters.empty()) refuse("--parameters");
+  if (!options.passes.empty()) refuse("--pass");
+}
+
+/// One state for each function of the model, the entry first.
+std::vector<PassState> import(Session& session) {
   const Options& options = session.options;
+  std::vector<PassState> states(1);
   PassState state;
   session.progress.step("import");
   run_stage(session, "import", nullptr, "", [&] {
@@ -43,6 +58,7 @@ PassState import(Session& session) {
       replace_parameters(session, *state.graph);
       state.bindings = resolve_bindings(*state.graph, options, &session.files);
       if (options.from == "prims") state.stage = GraphStage::prims;
+      states.front() = std::move(state);
       return;
     }
     ImportOptions import_options;
@@ -50,22 +66,31 @@ PassState import(Session& session) {
     import_options.files_read = &external_data;
     import_options.report_every_node = options.json_diagnostics;
     import_options.format = options.format;
+    import_options.function = options.function;
     bool asked = false, is_bound = false;
     import_options.is_bound = &is_bound;
     import_options.bindings = [&](const Graph& signature, const std::vector<std::string>& sizes) {
       asked = true;
       return state.bindings = resolve_bindings(signature, options, &session.files, sizes);
     };
-    state.graph = import_model(options.model, import_options, session.diagnostics);
+    std::vector<ImportedFunction> functions = import_functions(options.model, import_options, session.diagnostics);
     session.diagnostics.checkpoint();
+    if (functions.size() > 1) check_several(options, functions);
+    states.resize(functions.size());
+    for (size_t i = 0; i < functions.size(); ++i) {
+      states[i].function = functions[i].name;
+      states[i].graph = std::move(functions[i].graph);
+    }
     for (const std::string& path : external_data) session.files.reads(path, "external data of the model");
-    replace_parameters(session, *state.graph);
-    if (!asked) state.bindings = resolve_bindings(*state.graph, options, &session.files);
-    if (is_bound) state.bindings = {};
-    if (session.verify) require_well_formed("import", verify(*state.graph, GraphStage::imported));
+    replace_parameters(session, *states.front().graph);
+    if (!asked) state.bindings = resolve_bindings(*states.front().graph, options, &session.files);
+    if (!is_bound) states.front().bindings = std::move(state.bindings);
+    for (const PassState& imported : states) {
+      if (session.verify) require_well_formed("import", verify(*imported.graph, GraphStage::imported));
+    }
   });
   session.files.check_distinct();  // now that all inputs are known
-  return state;
+  return states;
 }
 
 void check_form(const Options& options) {
@@ -147,7 +172,8 @@ void compile_units(Session& session, const std::vector<TargetChoice>& choices, E
 
 void compile_graph(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter) {
   const Options& options = session.options;
-  PassState state = import(session);
+  std::vector<PassState> states = import(session);
+  PassState& state = states.front();
   if (!options.passes.empty()) {
     for (const std::string& name : options.passes) run_pass(session, state, name);
     emitter.write_graph("graph", *state.graph);
@@ -164,7 +190,7 @@ void compile_graph(Session& session, const std::vector<TargetChoice>& choices, E
   }
   if (!builds && emitter.last_stage() <= Stage::imported && options.print_after.empty()) return;
   Functions functions =
-      make_functions(session, std::move(state), emitter, !builds && emitter.last_stage() == Stage::joint && options.print_after.empty());
+      make_functions(session, std::move(states), emitter, !builds && emitter.last_stage() == Stage::joint && options.print_after.empty());
   if (functions.list.empty()) return;
   emitter.write_graph("prims", *functions.list[functions.main].prims);
   if (!builds && emitter.last_stage() <= Stage::prims) return;
@@ -246,7 +272,15 @@ std::unique_ptr<Graph> compile_to_prims(const Options& options, Diagnostics& dia
   Options quiet = without_products(options);
   Session session(quiet, diagnostics);
   Emitter emitter(quiet, choose_targets(quiet));
-  Functions functions = make_functions(session, import(session), emitter, false);
+  std::vector<PassState> states = import(session);
+  if (states.size() > 1) {
+    std::vector<std::string> names;
+    for (const PassState& state : states) names.push_back(state.function);
+    throw Error(ExitCode::usage, "invalid-argument", options.model,
+                "the file has " + std::to_string(names.size()) + " functions, one was expected",
+                suggest("", "functions for --function", names));
+  }
+  Functions functions = make_functions(session, std::move(states), emitter, false);
   return std::move(functions.list[functions.main].prims);
 }
 

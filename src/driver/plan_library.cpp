@@ -118,8 +118,9 @@ class TargetPlanner {
     if (main && emitter_.wants("groups", choice_)) emitter_.write("groups", choice_.name, group::print(groups));
     run_stage(session_, "make-plan", &graph, reproducer_arguments(choice_), [&] {
       plan::Plan plan = plan::make_plan(graph, groups, choice_.target, options);
-      plan.name =
-          name == "infer" || graph.name.ends_with("." + name) ? graph.name : graph.name + "." + name;  // halves have names of their own
+      plan.name = name == "infer" || graph.name == name || graph.name.ends_with("." + name)
+                      ? graph.name
+                      : graph.name + "." + name;  // halves have names of their own
       if (session_.verify) verify_plan(plan);
       plans.push_back(std::move(plan));
     });

@@ -21,16 +21,21 @@ class WeightNumbers {
   explicit WeightNumbers(link::LinkInput* input) : input_(input) {}
   uint32_t number(const Weight& weight) {
     const auto [at, is_new] = numbers_.try_emplace(&weight, static_cast<uint32_t>(input_->weights.size()));
-    if (is_new) {
-      input_->program.weights.push_back({weight.name, weight.tensor.dtype(), weight.tensor.shape()});
-      input_->weights.push_back(weight.tensor);
+    if (!is_new) return at->second;
+    // Functions of one file share weights by name; what a pass made of one of them may have the name and other bytes.
+    for (auto [same, last] = named_.equal_range(weight.name); same != last; ++same) {
+      if (input_->weights[same->second].same_bytes(weight.tensor)) return at->second = same->second;
     }
+    named_.emplace(weight.name, at->second);
+    input_->program.weights.push_back({weight.name, weight.tensor.dtype(), weight.tensor.shape()});
+    input_->weights.push_back(weight.tensor);
     return at->second;
   }
 
  private:
   link::LinkInput* input_;
   std::unordered_map<const Weight*, uint32_t> numbers_;
+  std::unordered_multimap<std::string, uint32_t> named_;
 };
 
 /// In the program an alias lies in a buffer that comes earlier and is no alias itself; a plan allows chains in any order.

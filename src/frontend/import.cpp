@@ -6,6 +6,7 @@
 #include "frontend/onnx/onnx.h"
 #include "frontend/onnx/summary.h"
 #include "tcc/frontend/file_kind.h"
+#include "tcc/support/suggest.h"
 
 namespace tcc {
 
@@ -46,12 +47,28 @@ Input open_model(const std::string& path, const std::string& kind_given) {
 
 }  // namespace
 
-std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics) {
+std::vector<ImportedFunction> import_functions(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics) {
   const Input input = open_model(path, options.format);
-  if (input.format == FileFormat::torch_archive) return fx::import_archive(input.file, options, diagnostics);
-  if (input.format == FileFormat::torch_json) return fx::import_json(input.file, options, diagnostics);
   if (input.format == FileFormat::fx_json) return fx::import_fx(input.file, options, diagnostics);
-  return onnx::import(input.file, options, diagnostics);
+  if (!options.function.empty()) {
+    throw Error(ExitCode::usage, "invalid-argument", input.file.name, "--function=" + options.function + ": the model has one function",
+                "leave --function out: only tcc.fx JSON has several graphs");
+  }
+  std::vector<ImportedFunction> functions(1);
+  functions[0].name = "infer";
+  if (input.format == FileFormat::torch_archive) functions[0].graph = fx::import_archive(input.file, options, diagnostics);
+  else if (input.format == FileFormat::torch_json) functions[0].graph = fx::import_json(input.file, options, diagnostics);
+  else functions[0].graph = onnx::import(input.file, options, diagnostics);
+  return functions;
+}
+
+std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics) {
+  std::vector<ImportedFunction> functions = import_functions(path, options, diagnostics);
+  if (functions.size() == 1) return std::move(functions[0].graph);
+  std::vector<std::string> names;
+  for (const ImportedFunction& function : functions) names.push_back(function.name);
+  throw Error(ExitCode::usage, "invalid-argument", path, "the file has " + std::to_string(names.size()) + " functions, one was expected",
+              suggest("", "functions for --function", names));
 }
 
 ModelSummary summarize_model(const std::string& path) {

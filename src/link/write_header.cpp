@@ -220,11 +220,16 @@ struct FunctionText {
 class HeaderWriter {
  public:
   HeaderWriter(const ProgramDesc& program, std::string_view prefix) : program_(program), prefix_(prefix), macro_(upper(prefix_)) {
+    // What the header itself defines; each function has a second one, `<name>_on`.
+    for (const char* name : {"query", "api", "error", "options", "create_with", "create", "destroy", "run", "run_on", "save", "load"})
+      names_.make(name);
+    for (const ScalarDesc& scalar : program.scalars) names_.make("set_" + setter(scalar));
     for (const FunctionDesc& function : program.functions) {
       FunctionText text;
       text.function = &function;
       const bool first = functions_.empty();
       text.name = first ? "run" : names_.make(function.name);
+      names_.make(text.name + "_on");
       text.macro = macro_ + (first ? "" : "_" + upper(text.name));
       Identifiers ids;
       for (const TensorDesc& tensor : function.inputs) text.inputs.push_back({&tensor, ids.make(tensor.name)});
@@ -421,6 +426,7 @@ class HeaderWriter {
       return "One of the " + std::to_string(program_.accumulate) + " micro-batches of a training step; the last one updates";
     if (name == "step") return "One training step: forward, backward and update";
     if (name == "accumulate") return "Adds to the gradients what one micro-batch gives; " + prefix_ + "_step calls it";
+    if (!find("step")) return f == 0 ? "One run" : "One run of `" + for_comment(name) + "`";
     if (name == "forward") return "The first part of a step: the loss, and what backward needs";
     if (name == "backward") return "The second part: the gradients, which stay in the instance's state";
     if (name == "update") return "The third part: applies the gradients";

@@ -442,7 +442,7 @@ TEST(FxJson, DepthAndNumbersAreBounded) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   EXPECT_NO_THROW(import_small(nested(8, 2)));
-  says(nested(28, 2), "it has more than 262144 nodes [too-complex]");
+  says(nested(28, 2), "[too-complex]");
   says(nested(40, 1), "graphs nest more than 32 deep");
   Json cyclic = nested(3, 1);
   cyclic["graphs"][3]["nodes"] = cyclic["graphs"][2]["nodes"];

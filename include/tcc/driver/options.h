@@ -23,10 +23,11 @@ enum class WeightsPlace { embed, file };
 enum class ProgressStyle { automatic, plain, json, off };
 
 struct Options {
-  std::string model;   ///< path, or "-" for standard input
-  std::string format;  ///< -x: onnx, pt2 or fx; empty: found by content
-  std::string from;    ///< --from: graph, prims, loop or kernel; empty: a model
-  std::string output;  ///< -o; empty: no library is made
+  std::string model;     ///< path, or "-" for standard input
+  std::string format;    ///< -x: onnx, pt2 or fx; empty: found by content
+  std::string function;  ///< --function: of a file with several, the one that is compiled; empty: all
+  std::string from;      ///< --from: graph, prims, loop or kernel; empty: a model
+  std::string output;    ///< -o; empty: no library is made
 
   int optimization = 2;                                 ///< -O0 .. -O3
   bool cpu = true, cuda = true;                         ///< --target

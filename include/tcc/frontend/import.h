@@ -22,7 +22,8 @@ namespace tcc {
 inline constexpr int kOldestOpset = 6, kNewestOpset = 28;
 
 struct ImportOptions {
-  std::string format;  ///< "onnx", "pt2" or "fx": taken as that kind whatever the content looks like; empty: found by content
+  std::string function;  ///< of a file with several graphs, the one that is imported; empty: all
+  std::string format;    ///< "onnx", "pt2" or "fx": taken as that kind whatever the content looks like; empty: found by content
   /// What is already known of the inputs. The importer never changes the signature (that is bind_shapes); it only uses this where the model
   /// must be decided while it is read: the condition of an If, the training flag of a Dropout.
   Bindings known;
@@ -38,10 +39,19 @@ struct ImportOptions {
   std::vector<std::string>* files_read = nullptr;
 };
 
+/// What a library of the model can be asked to run.
+struct ImportedFunction {
+  std::string name;  ///< "infer"; of a file with several graphs what its id becomes (docs/fx_json.md)
+  std::unique_ptr<Graph> graph;
+};
+
 /// Reads a model; "-" is standard input. The kind (ONNX, torch.export archive or JSON, tcc.fx JSON) is found by content.
 /// Weights in external files are mapped, not copied, when they lie aligned; the mapping lives as long as the tensor.
 /// Warnings go to `diagnostics`. Throws Error: `environment` for a file that can't be read, `model` for everything wrong in the model;
 /// all unknown ops, then all faulty nodes, are reported together; what depends on a faulty node is passed over.
+/// The first function is the entry; only a tcc.fx JSON file has more. ImportOptions::bindings is called once, with the inputs of all.
+std::vector<ImportedFunction> import_functions(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics);
+/// The same of a model with one function. Error (usage) when there are several and the options name none.
 std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics);
 
 /// An op that models may have, of the versions that its domain has in kOldestOpset to kNewestOpset.

@@ -1,10 +1,8 @@
 #include "frontend/fx/fx.h"
 
-#include "frontend/fx/fx_file.h"
 #include "frontend/fx/importer.h"
 #include "frontend/fx/read_archive.h"
 #include "frontend/fx/read_program.h"
-#include "frontend/fx/weight_files.h"
 
 namespace tcc::fx {
 
@@ -37,22 +35,6 @@ std::unique_ptr<Graph> import_json(const ProgramFile& file, const ImportOptions&
   const Program program = read_program(file.text(), file.name);
   const WeightSource none = [](const InputSpec&, const TensorMeta&) { return std::optional<Tensor>(); };
   return Importer(program, file.name, none, options, diagnostics).run();
-}
-
-std::unique_ptr<Graph> import_fx(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
-  const FxFile fx = read_fx_file(file.text(), file.name);
-  if (fx.functions.size() > 1)
-    diagnostics.not_supported("unsupported-format", file.name,
-                              "the file has " + std::to_string(fx.functions.size()) + " graphs that are functions");
-  diagnostics.checkpoint(ExitCode::model);
-  WeightFiles files(fx.weights, file.folders, options.files_read);
-  const WeightSource weights = [&](const InputSpec& input, const TensorMeta&) -> std::optional<Tensor> {
-    if (!files.has(input.target)) return std::nullopt;
-    try {
-      return files.read(input.target);
-    } catch (const RuleError& error) { throw Error(ExitCode::model, error.kind, file.name + ":" + input.target, error.message); }
-  };
-  return Importer(fx.functions.front().program, file.name, weights, options, diagnostics).run();
 }
 
 }  // namespace tcc::fx

@@ -20,6 +20,6 @@ std::unique_ptr<Graph> import_archive(const ProgramFile& file, const ImportOptio
 std::unique_ptr<Graph> import_json(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics);
 
 /// tcc.fx JSON (docs/fx_json.md). Weights are mapped where they lie.
-std::unique_ptr<Graph> import_fx(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics);
+std::vector<ImportedFunction> import_fx(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics);
 
 }  // namespace tcc::fx

@@ -32,8 +32,7 @@ struct FxFile {
   std::map<std::string, FileTensor> weights;
 };
 
-/// Reads a file of version 1. Errors (Error, exit code model), naming the place in the file: malformed-file, unsupported-format for other versions,
-/// too-complex for bodies within bodies that would become too many nodes.
+/// Reads a file of version 1. Errors (Error, exit code model), naming the place in the file: malformed-file, unsupported-format for other versions.
 FxFile read_fx_file(std::string_view text, const std::string& file);
 
 }  // namespace tcc::fx

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "frontend/base/bind_signature.h"
 #include "frontend/base/inlining.h"
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/stop_gradient.h"
@@ -90,14 +91,26 @@ Importer::Importer(const Program& program, std::string file, WeightSource weight
 }
 
 std::unique_ptr<Graph> Importer::run() {
-  faults_.attempt([&] { check_size_inlined(program_); }, [&] { return faults_.file(); });
+  check_ops();
   faults_.checkpoint();
+  declare();
+  return import(bindings_of(options_, *graph_, free_sizes()));
+}
+
+void Importer::check_ops() {
+  if (!faults_.attempt([&] { check_size_inlined(program_); }, [&] { return faults_.file(); })) return;
   std::set<const ProgramGraph*> seen;
   check_ops(program_.graph, seen);
-  report_missing_ops();
+  missing_ops_.report(diagnostics_, options_.report_every_node);
+}
+
+void Importer::declare() {
   add_inputs();
   faults_.checkpoint();
-  bind_inputs();
+}
+
+std::unique_ptr<Graph> Importer::import(Bindings bindings) {
+  bind_inputs(std::move(bindings));
   check_ranges();
   faults_.checkpoint();
   add_weights();

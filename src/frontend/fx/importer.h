@@ -35,6 +35,16 @@ class Importer {
  public:
   Importer(const Program& program, std::string file, WeightSource weights, const ImportOptions& options, Diagnostics& diagnostics);
   std::unique_ptr<Graph> run();
+  // What run() does, in steps: programs of one file are bound together.
+  /// Reports the operators that are missing, without a checkpoint.
+  void check_ops();
+  /// Declares the inputs of the graph.
+  void declare();
+  const Graph& signature() const { return *graph_; }
+  /// Symbols that the program reads and that are no size of a tensor among its inputs.
+  std::vector<std::string> free_sizes() const;
+  /// The rest of the import.
+  std::unique_ptr<Graph> import(Bindings bindings);
 
   // For Call.
   const Slot* find(const std::string& name) const { return scope().find(name); }
@@ -47,9 +57,8 @@ class Importer {
   // ---- inputs and outputs (interface.cpp)
   void add_inputs();
   void add_input(const InputSpec& input);
-  std::vector<std::string> free_sizes() const;
   std::string sizes_at_capture() const;
-  void bind_inputs();
+  void bind_inputs(Bindings bindings);
   void learn_symbols();
   void check_ranges();
   void check_guards();

@@ -38,7 +38,6 @@ void Importer::add_input(const InputSpec& input) {
   graph_inputs_.push_back(input.name);
 }
 
-/// Symbols that the program reads and that are no size of a tensor among its inputs.
 std::vector<std::string> Importer::free_sizes() const {
   std::set<std::string> free, bound;
   for (const InputSpec& input : program_.inputs) {
@@ -52,15 +51,21 @@ std::vector<std::string> Importer::free_sizes() const {
 
 /// What a user could bind, where the file says it.
 std::string Importer::sizes_at_capture() const {
+  std::set<std::string> symbols;
+  for (const InputSpec& input : program_.inputs) {
+    if (input.size) symbols.merge(symbols_of(*input.size));
+    if (!input.is_tensor) continue;
+    for (const SizeExpr& size : program_.graph.tensors.at(input.name).sizes) symbols.merge(symbols_of(size));
+  }
   std::string list;
-  for (const auto& [symbol, size] : program_.hints) list += (list.empty() ? "" : ",") + symbol + "=" + std::to_string(size);
+  for (const auto& [symbol, size] : program_.hints) {
+    if (symbols.contains(symbol)) list += (list.empty() ? "" : ",") + symbol + "=" + std::to_string(size);
+  }
   return list.empty() ? "" : "the sizes at capture were --bind " + list;
 }
 
-void Importer::bind_inputs() {
-  const std::vector<std::string> free = free_sizes();
-  Bindings bindings = bindings_of(options_, *graph_, free);
-  for (const std::string& symbol : free) {
+void Importer::bind_inputs(Bindings bindings) {
+  for (const std::string& symbol : free_sizes()) {
     const auto given = bindings.symbols.find(symbol);
     if (given == bindings.symbols.end()) continue;
     symbols_.emplace(symbol, given->second);

@@ -19,8 +19,6 @@ using Json = nlohmann::json;
 constexpr int64_t kMajor = 1;
 // Bodies within bodies: no program nests cond and scan deeper, and reader and importer recurse.
 constexpr int kDeepestBody = 32;
-// Nodes of one function when the bodies stand where they are named.
-constexpr int64_t kMostNodes = 262144;
 
 /// A file of another version may have other keys: that it is one is said first.
 void check_version(const Json& json, const std::string& file) {
@@ -92,9 +90,8 @@ class FileReader {
   struct Entry {
     const Json* json;
     std::string role;
-    GraphRef body;           ///< of role body, once it was read
-    int64_t num_nodes = -1;  ///< of that, bodies within it included
-    bool is_open = false;    ///< being read
+    GraphRef body;         ///< of role body, once it was read
+    bool is_open = false;  ///< being read
   };
 
   void read_symbols(const Fields& fields) {
@@ -151,20 +148,13 @@ class FileReader {
     function.program.name = id;
     function.program.symbols = symbols_;
     function.program.hints = hints_;
-    int64_t inner_nodes = 0;
     const FxContext context{symbols_, [&](const std::string& inner, const std::string& where) {
                               const auto found = graphs_.find(inner);
                               if (found == graphs_.end()) malformed(where, "the file has no graph `" + inner + "`");
                               if (found->second.role != "body") malformed(where, "the graph `" + inner + "` is not of role body");
-                              GraphRef body = body_of(inner, found->second);
-                              inner_nodes = std::min(inner_nodes + found->second.num_nodes, kMostNodes + 1);
-                              return body;
+                              return body_of(inner, found->second);
                             }};
     fx::read_graph(context, *graph.json, place, function);
-    graph.num_nodes = inner_nodes + static_cast<int64_t>(function.program.graph.nodes.size());
-    if (graph.num_nodes > kMostNodes)
-      throw Error(ExitCode::model, "too-complex", place,
-                  "with the graphs that it names in their places it has more than " + std::to_string(kMostNodes) + " nodes");
     graph.is_open = false;
     --depth_;
     return function;
