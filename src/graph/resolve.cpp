@@ -114,6 +114,12 @@ class Resolver final : public ResolveContext {
     return evaluate_prim(*producer, {}, false).at(0);
   }
 
+  /// As ResolveSweep::type().
+  std::optional<Type> resolved_type(const Value* value) {
+    if (const Value* replacement = state(value).replacement) value = replacement;
+    return state(value).faulty || !value->type.is_static() ? std::nullopt : std::optional(value->type);
+  }
+
   Value* constant(Tensor tensor) override {
     Value* value = graph_.make_value(Value::Kind::result, Type(tensor.dtype(), tensor.shape()), "const");
     known_.set(value, std::move(tensor), true);
@@ -353,5 +359,6 @@ ResolveSweep::~ResolveSweep() = default;
 void ResolveSweep::append(Node& node) { impl_->resolver.append(node); }
 void ResolveSweep::set_unknown(const Value* value) { impl_->resolver.set_faulty(value); }
 std::optional<Tensor> ResolveSweep::known(const Value* value) { return impl_->resolver.known_result(value); }
+std::optional<Type> ResolveSweep::type(const Value* value) { return impl_->resolver.resolved_type(value); }
 
 }  // namespace tcc

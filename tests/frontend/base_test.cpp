@@ -106,19 +106,24 @@ TEST(ShapeArithmetic, DoesNotTakeParametersForConstants) {
   EXPECT_EQ(ints_of(g.arithmetic.value_of(g.shape(doubled))), std::vector<int64_t>{2});
 }
 
-/// What the passes say of one value of a graph: they are the oracle.
-std::optional<Tensor> value_by_passes(const Graph& graph, size_t node, size_t result, const Bindings& bindings) {
+struct Known {
+  std::optional<Tensor> tensor;
+  std::optional<Type> type;
+};
+
+/// What the passes say of the first result of a node: they are the oracle.
+Known known_by_passes(const Graph& graph, size_t node, const Bindings& bindings) {
   const std::unique_ptr<Graph> alone = graph.clone();
-  alone->add_output(alone->body.nodes.at(node)->results.at(result), "value");
+  alone->add_output(alone->body.nodes.at(node)->result(), "value");
   eliminate_dead_code(*alone);
   Diagnostics diagnostics;
   bind_shapes(*alone, bindings);
   resolve(*alone, diagnostics);
-  if (diagnostics.has_errors()) return std::nullopt;
+  if (diagnostics.has_errors()) return {};
   const Value* value = alone->body.results.at(0);
-  if (value->weight != nullptr) return value->weight->tensor;
-  if (value->producer == nullptr || !value->producer->operands.empty()) return std::nullopt;
-  return evaluate_prim(*value->producer, {}, false).at(0);
+  if (value->weight != nullptr) return {value->weight->tensor, value->type};
+  if (value->producer == nullptr || !value->producer->operands.empty()) return {std::nullopt, value->type};
+  return {evaluate_prim(*value->producer, {}, false).at(0), value->type};
 }
 
 /// Random shape arithmetic over tensors of known and of open sizes, with numbers that depend on data between.
@@ -174,13 +179,17 @@ TEST(ShapeArithmetic, SaysWhatThePassesSay) {
       if (graph.body.nodes.empty()) continue;
       // Any of the nodes so far: some were looked at, others are new.
       const auto node = static_cast<size_t>(random.below(static_cast<int64_t>(graph.body.nodes.size())));
-      const std::optional<Tensor> found = random.g.arithmetic.value_of(graph.body.nodes[node]->result());
-      const std::optional<Tensor> expected = value_by_passes(graph, node, 0, random.bindings);
-      ASSERT_EQ(found.has_value(), expected.has_value()) << "seed " << seed << ", node " << print(*graph.body.nodes[node]);
+      const Value* value = graph.body.nodes[node]->result();
+      const Known expected = known_by_passes(graph, node, random.bindings);
+      if (random.below(2) == 0) {
+        ASSERT_EQ(random.g.arithmetic.type_of(value), expected.type.value_or(value->type)) << "seed " << seed << ", %" << value->name;
+      }
+      const std::optional<Tensor> found = random.g.arithmetic.value_of(value);
+      ASSERT_EQ(found.has_value(), expected.tensor.has_value()) << "seed " << seed << ", node " << print(*graph.body.nodes[node]);
       (found ? num_known : num_unknown) += 1;
       if (!found) continue;
-      ASSERT_EQ(found->shape(), expected->shape());
-      ASSERT_EQ(ints_of(found), ints_of(expected)) << "seed " << seed << ", node " << print(*graph.body.nodes[node]);
+      ASSERT_EQ(found->shape(), expected.tensor->shape());
+      ASSERT_EQ(ints_of(found), ints_of(expected.tensor)) << "seed " << seed << ", node " << print(*graph.body.nodes[node]);
     }
   }
   EXPECT_GT(num_known, 200);

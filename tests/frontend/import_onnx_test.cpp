@@ -9,6 +9,7 @@
 #include "frontend/model_builder.h"
 #include "tcc/frontend/import.h"
 #include "tcc/frontend/tensor_file.h"
+#include "tcc/graph/passes.h"
 
 namespace tcc {
 namespace {
@@ -429,6 +430,75 @@ TEST_F(ImportOnnx, SizesComputedFromSizesInARow) {
   const auto count = [&](Op op) { return std::ranges::count_if(graph->body.nodes, [&](const Node* node) { return node->op == op; }); };
   EXPECT_EQ(count(Op::neg_), kLayers / 2);
   EXPECT_EQ(count(Op::exp_), kLayers / 2);
+}
+
+/// x: f32[2, 12] reshaped to [2, 4, 3] by sizes that are computed from its own: the graph doesn't say the rank of `r`.
+ModelBuilder reshaped_model(int64_t opset) {
+  ModelBuilder model(opset);
+  model.input("x", kFloat, {2, 12});
+  model.int64s("one", {1}, {1});
+  model.int64s("rest", {2}, {4, -1});
+  model.int64s("zero", {1}, {0});
+  model.node("Shape", {"x"}, {"s"});
+  model.node("Gather", {"s", "zero"}, {"batch"}, {onnx::int_attribute("axis", 0)});
+  model.node("Concat", {"batch", "rest"}, {"sizes"}, {onnx::int_attribute("axis", 0)});
+  model.node("Reshape", {"x", "sizes"}, {"r"});
+  model.output("y", kFloat);
+  return model;
+}
+
+// What an op needs to know of an operand's sizes may follow from shape arithmetic.
+TEST_F(ImportOnnx, RanksThatFollowFromSizes) {
+  const auto type_of_result = [&](const ModelBuilder& model) {
+    const auto graph = import(model);
+    Diagnostics diagnostics;
+    resolve(*graph, diagnostics);
+    diagnostics.checkpoint();
+    return to_string(graph->body.results.at(0)->type);
+  };
+  ModelBuilder reversed = reshaped_model(18);
+  reversed.int64s("lengths", {2}, {4, 2});
+  reversed.node("ReverseSequence", {"r", "lengths"}, {"y"}, {onnx::int_attribute("time_axis", 1), onnx::int_attribute("batch_axis", 0)});
+  EXPECT_EQ(type_of_result(reversed), "f32[2, 4, 3]");
+
+  ModelBuilder blocks = reshaped_model(21);  // a scale for each 2 elements of axis 1
+  blocks.floats("scale", {2, 2, 3}, std::vector<float>(12, 0.5F));
+  blocks.node("QuantizeLinear", {"r", "scale"}, {"y"}, {onnx::int_attribute("axis", 1), onnx::int_attribute("block_size", 2)});
+  blocks.graph().mutable_output()->Clear();
+  blocks.output("y", pb::TensorProto::UINT8);
+  EXPECT_EQ(type_of_result(blocks), "u8[2, 4, 3]");
+
+  ModelBuilder slopes = reshaped_model(6);  // one per channel
+  slopes.floats("slope", {4}, {1, 2, 3, 4});
+  slopes.node("PRelu", {"r", "slope"}, {"y"});
+  EXPECT_EQ(type_of_result(slopes), "f32[2, 4, 3]");
+
+  ModelBuilder computed = reshaped_model(6);  // the rank of the slopes is computed, too
+  computed.floats("slope", {2, 2}, {1, 2, 3, 4});
+  computed.int64s("all", {1}, {-1});
+  computed.node("Reshape", {"slope", "all"}, {"flat"});
+  computed.node("PRelu", {"r", "flat"}, {"y"});
+  EXPECT_EQ(type_of_result(computed), "f32[2, 4, 3]");
+}
+
+TEST_F(ImportOnnx, RanksThatDependOnData) {
+  ModelBuilder model;
+  model.input("x", kFloat, {2, 12});
+  model.input("sizes", kInt64, {3});
+  model.int64s("lengths", {2}, {4, 2});
+  model.node("Reshape", {"x", "sizes"}, {"r"});
+  model.node("ReverseSequence", {"r", "lengths"}, {"y"}, {onnx::int_attribute("time_axis", 1), onnx::int_attribute("batch_axis", 0)});
+  model.output("y", kFloat);
+  try {
+    import(model);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the rank of operand `r` is not known while importing [unknown-value]"), std::string::npos)
+        << error.what();
+  }
+  ImportOptions options;
+  options.known.inputs["sizes"] = Tensor::from_ints({2, 4, 3});
+  EXPECT_EQ(import(model, options)->body.results.size(), 1U);
 }
 
 TEST_F(ImportOnnx, EveryFormOfTensor) {

@@ -27,6 +27,8 @@ class ResolveSweep {
   /// The value of a weight, or of what is computed from constants alone and is no function of a float parameter, which training changes; of more
   /// elements than resolve() evaluates only where all are made by one node (`full`, `iota`). Nothing otherwise.
   std::optional<Tensor> known(const Value* value);
+  /// The static type; nothing for a value that is unknown, or for a sequence.
+  std::optional<Type> type(const Value* value);
 
  private:
   class Impl;

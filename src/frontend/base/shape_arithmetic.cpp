@@ -27,9 +27,21 @@ bool has_known_size(const Type& type) {
 
 std::optional<Tensor> ShapeArithmetic::value_of(const Value* value) {
   if (value->weight != nullptr) return value->weight->tensor;
+  const Value* copy = resolved(value);
+  return sweep_->known(copy);
+}
+
+Type ShapeArithmetic::type_of(const Value* value) {
+  if (value->type.is_static()) return value->type;
+  const Value* copy = resolved(value);
+  return sweep_->type(copy).value_or(value->type);
+}
+
+/// The copy of a value, whose node and all behind it are resolved.
+Value* ShapeArithmetic::resolved(const Value* value) {
   if (copy_ == nullptr) declare_inputs();
   for (const Node* node : new_nodes_behind(value)) append(*node);
-  return sweep_->known(copy_of(value));
+  return copy_of(value);
 }
 
 /// With the inputs as outputs, what bind_shapes() leaves there is what each input became.

@@ -30,11 +30,14 @@ class ShapeArithmetic {
 
   /// Nothing when it isn't known, or is a function of a parameter, which training changes. (A parameter itself is known.)
   std::optional<Tensor> value_of(const Value* value);
+  /// The type with the sizes that are known: those of a reshape to a size that is computed, say. Else the type that the value has in the graph.
+  Type type_of(const Value* value);
 
   /// Nodes that were looked at so far.
   int64_t num_resolved_nodes() const { return num_resolved_nodes_; }
 
  private:
+  Value* resolved(const Value* value);
   void declare_inputs();
   void declare(const Value* input, Value* copy);
   std::vector<const Node*> new_nodes_behind(const Value* value) const;

@@ -18,7 +18,7 @@ void import_leaky_relu(NodeContext& node) { node.result(Op::leaky_relu_, {node.i
 /// The slope is broadcast as numpy does; opset 6 has one slope for all or one per channel.
 void import_prelu(NodeContext& node) {
   Value* slope = node.in(1);
-  if (node.opset() < 7 && node.rank(1) == 1 && node.rank(0) > 2 && !(slope->type.dims[0] == Dim(1))) {
+  if (node.opset() < 7 && node.rank(1) == 1 && node.rank(0) > 2 && !(node.type_of(slope).dims[0] == Dim(1))) {
     std::vector<int64_t> axes;
     for (int64_t axis = 1; axis < node.rank(0) - 1; ++axis) axes.push_back(axis);
     slope = node.emit(Op::unsqueeze_at_, {slope, node.ints(axes, "axes")});

@@ -148,7 +148,7 @@ void import_rotary(NodeContext& node) {
   Arithmetic m(node);
   const int64_t heads = node.integer("num_heads", 0), size = node.integer("rotary_embedding_dim", 0);
   const bool interleaved = node.flag("interleaved", false);
-  const Type& type = node.in(0)->type;
+  const Type type = node.type_of(node.in(0));
   const bool packed = type.ranked ? type.rank() == 3 : heads != 0;
   if (packed && heads == 0) node.refuse("malformed-file", "attribute `num_heads` is missing");
   Value* x = packed ? split_heads(node, m, node.in(0), heads) : node.in(0);

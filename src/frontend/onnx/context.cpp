@@ -65,8 +65,10 @@ Tensor NodeContext::require_constant(int i, std::string_view what) const {
   throw RuleError{"unknown-value", "`" + std::string(what) + "` (operand `" + proto_.input(i) + "`) is not known at compile time"};
 }
 
+Type NodeContext::type_of(const Value* value) const { return importer_.shape_arithmetic().type_of(value); }
+
 int64_t NodeContext::rank(int i) const {
-  const Type& type = in(i)->type;
+  const Type type = type_of(in(i));
   if (!type.ranked) throw RuleError{"unknown-value", "the rank of operand `" + proto_.input(i) + "` is not known while importing"};
   return type.rank();
 }

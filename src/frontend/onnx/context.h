@@ -43,6 +43,8 @@ class NodeContext {
   /// The value of an operand where it is known while importing; `what` names it in the RuleError otherwise.
   std::optional<Tensor> constant(int i) const;
   Tensor require_constant(int i, std::string_view what) const;
+  /// The type of a value with all that is known of its sizes while importing.
+  Type type_of(const Value* value) const;
   /// Rank of an operand; RuleError when it isn't known while importing.
   int64_t rank(int i) const;
 

@@ -22,7 +22,7 @@ Value* dequantize(NodeContext& node, Value* x, Value* scale, Value* zero_point, 
 /// A scale or zero point per block of `block` elements along `axis`, given to each element.
 Value* per_element(NodeContext& node, Value* parameter, int64_t axis, int64_t block) {
   if (parameter == nullptr) return nullptr;
-  const Type& type = node.in(0)->type;
+  const Type type = node.type_of(node.in(0));
   if (!type.ranked || axis < 0 || axis >= type.rank() || !type.dims[static_cast<size_t>(axis)].is_constant()) {
     node.refuse("unknown-value",
                 "the size of axis " + std::to_string(axis) + ", which is quantised in blocks, is not known while importing");
@@ -43,7 +43,7 @@ void quantize_blocks(NodeContext& node, int64_t axis, int64_t block, DType dtype
 
 /// The 8-bit floats have no zero point; the cast rounds and saturates.
 void quantize_to_float(NodeContext& node, DType dtype, bool saturate) {
-  const Type& scale = node.in(1)->type;
+  const Type scale = node.type_of(node.in(1));
   if (!scale.ranked || (scale.rank() != 0 && !(scale.rank() == 1 && scale.dims[0] == Dim(1)))) {
     node.refuse("unsupported-dtype",
                 "quantisation to " + std::string(name_of(dtype)) + " with a scale of " + to_string(scale) + ", lowered is one for all");
@@ -99,10 +99,12 @@ Value* centred(NodeContext& node, Value* x, Value* zero_point, bool per_channel)
   Value* wide = b.cast(x, DType::i32);
   if (zero_point == nullptr) return wide;
   Value* offset = b.cast(zero_point, DType::i32);
-  if (per_channel && offset->type.ranked && offset->type.rank() == 1 && !(offset->type.dims[0] == Dim(1))) {
-    if (!x->type.ranked) node.refuse("unknown-value", "the rank of the filter is not known while importing");
+  const Type filter = node.type_of(x), point = node.type_of(zero_point);
+  if (per_channel && !point.ranked) node.refuse("unknown-value", "the rank of the zero point is not known while importing");
+  if (per_channel && point.rank() == 1 && !(point.dims[0] == Dim(1))) {
+    if (!filter.ranked) node.refuse("unknown-value", "the rank of the filter is not known while importing");
     std::vector<int64_t> axes;
-    for (int64_t axis = 1; axis < x->type.rank(); ++axis) axes.push_back(axis);
+    for (int64_t axis = 1; axis < filter.rank(); ++axis) axes.push_back(axis);
     offset = node.emit(Op::unsqueeze_at_, {offset, node.ints(axes, "axes")});
   }
   return node.emit(Op::sub_, {wide, offset});
