@@ -91,6 +91,9 @@ Json fx_of(const Json& program) {
     }
     const Json& meta = graph.at("tensor_values").at(name);
     fx["values"][name] = {{"dtype", dtype_of(meta.at("dtype"))}, {"shape", sizes_of(meta.at("sizes"))}};
+    if (!meta.contains("strides")) return;
+    fx["values"][name]["stride"] = sizes_of(meta.at("strides"));
+    fx["values"][name]["storage_offset"] = meta.at("storage_offset").at("as_int");
   };
   for (const Json& spec : program.at("graph_module").at("signature").at("input_specs")) {
     const std::string kind = spec.begin().key();

@@ -410,6 +410,45 @@ def resizing():
     one("linear_1d", lambda a: F.interpolate(a, scale_factor=2, mode="linear"), r(1, 2, 4))
 
 
+def core_aten():
+    """Core overloads that the families above don't reach."""
+    A = torch.ops.aten
+    x = r(3, 4)
+    one("cdist", torch.cdist, r(2, 3, 4), r(2, 5, 4))
+    one("cdist_1", lambda a, b: torch.cdist(a, b, p=1.0), r(3, 4), r(2, 4))
+    one("pdist", lambda a: A._pdist_forward(a, 2.0), x)
+    one("masked_scatter", torch.masked_scatter, x, r(3, 4) > 0, r(12))
+    for mode in ["sum", "mean", "max"]:
+        one("embedding_bag_" + mode, lambda w, i, o, m=mode: F.embedding_bag(i, w, o, mode=m), r(5, 3), ints(0, 5, 7), torch.tensor([0, 2, 2, 6]))
+    one("embedding_bag_padded", lambda w, i, o, p: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=p, padding_idx=1), r(5, 3), ints(0, 3, 7),
+        torch.tensor([0, 3]), r(7))
+    one("embedding_bag_core", lambda w, i, o: A._embedding_bag(w, i, o)[0], r(5, 3), ints(0, 5, 7), torch.tensor([0, 2, 2, 6]))
+    one("scalar_overloads", lambda a: (A.sub.Scalar(a, 2), A.div.Scalar_mode(a, 0.75, rounding_mode="floor"), A.fill.Scalar(a, 3)), x)
+    one("bitwise_scalar_overloads", lambda a: (A.bitwise_and.Scalar(a, 6), A.bitwise_or.Scalar(a, 6), A.bitwise_xor.Scalar(a, 6)), ints(0, 9, 5))
+    one("pads_1d_3d", lambda a: (A.reflection_pad1d(a[0, 0], [1, 2]), A.reflection_pad3d(a, [1, 1, 1, 0, 1, 1]), A.replication_pad3d(a, [1, 1, 1, 0, 2, 1])),
+        r(1, 2, 2, 2, 3))
+    one("atan2_out", lambda a, b: A.atan2.out(a, b, out=torch.empty(3, 4)), x, r(3, 4))
+    one("grid_sample", lambda a, g: F.grid_sample(a, g, align_corners=True), r(1, 2, 3, 4), r(1, 2, 3, 2))
+    one("im2col", lambda a: F.unfold(a, (2, 3), padding=1, stride=2, dilation=(2, 1)), r(2, 2, 4, 5))
+    one("col2im", lambda a: F.fold(a, (4, 5), (2, 2), stride=(2, 1)), r(1, 8, 8))
+    one("as_strided", lambda a: torch.as_strided(a, (2, 3), (4, 1), 1) + torch.as_strided(a, (2, 3), (1, 2), 0), x)
+    one("empty", lambda a: (torch.empty_strided((3, 4), (4, 1)).copy_(a), torch.empty(3, 4).fill_(2), torch.empty_like(a).zero_()), x)
+    one("randperm", lambda a: torch.randperm(5).sort()[0] + a.sum().long(), x)
+    one("random_shapes", lambda a: (torch.rand(3, 4) + torch.randn_like(a) + torch.rand_like(a) + torch.randn(3, 4)) * 0 + a, x)
+    one("dropout_of_none", lambda a: A.native_dropout(a, 0.0, True), x)
+    one("native_batch_norm", lambda a, w, b: A._native_batch_norm_legit.no_stats(a, w, b, True, 0.1, 1e-5), r(3, 2, 4), r(2), r(2))
+    one("expand_copy_slice", lambda a: a.expand(2, 3, 4)[1, ::2].clone(), x)
+    one("detach_alias", lambda a: A.alias(a.detach()) + 1, x)
+    one("sym_sizes", lambda a: a.view(a.size(0) * a.size(1)) * a.numel(), x)
+    one("scatter_core", lambda a, i, s: (a.scatter(1, i, s), a.scatter(1, i, 2.0), a.scatter_reduce(1, i, s, "amax")), x, torch.tensor([[0, 3], [1, 2], [3, 0]]),
+        r(3, 2))
+    one("conv_core", lambda a, w: A.convolution(a, w, None, [1], [0], [1], False, [0], 1), r(1, 2, 5), r(3, 2, 2))
+    one("reflection_replication", lambda a: (F.pad(a, (1, 1), mode="reflect"), F.pad(a.unsqueeze(0), (1, 1, 1, 1, 1, 1), mode="replicate")), r(2, 2, 3))
+    one("adaptive_1d_3d", lambda a: (F.adaptive_avg_pool1d(a[0, 0], 2), F.adaptive_avg_pool3d(a, 2), F.avg_pool3d(a, 2)), r(1, 2, 4, 4, 4))
+    one("max_pool3d", lambda a: F.max_pool3d(a, 2, return_indices=True), torch.randperm(64).float().reshape(1, 1, 4, 4, 4))
+    one("upsample_core", lambda a: (A.upsample_nearest2d.vec(a, None, [2.0, 2.0]), A.upsample_bilinear2d.vec(a, [4, 5], False, None)), r(1, 1, 2, 3))
+
+
 # ---- training: the forward and backward graphs that ahead-of-time autograd makes of a function
 
 TRAINED = {}
@@ -648,7 +687,7 @@ def numbers(tensor):
 
 
 def make_cases(only):
-    for family in [pointwise, activations, views, writes, creation, reductions, indexing, structure, contractions, norms, pools, resizing]:
+    for family in [pointwise, activations, views, writes, creation, reductions, indexing, structure, contractions, norms, pools, resizing, core_aten]:
         family()
     written, failed = [], []
     for name, (function, inputs) in CASES.items():

@@ -128,6 +128,15 @@ void integers(Call& call, int64_t low, int64_t high) {
 void import_randint(Call& call) { integers(call, 0, call.integer("high")); }
 void import_randint_low(Call& call) { integers(call, call.integer("low"), call.integer("high")); }
 
+/// The order of as many random numbers.
+void import_randperm(Call& call) {
+  const int64_t n = call.integer("n");
+  if (n < 0) Call::refuse("type-error", "`n` is " + std::to_string(n));
+  const Node* sorted =
+      call.build().emit_node(Op::topk_, {uniform(call, {n}, DType::f64)}, {{"k", n}, {"axis", int64_t{0}}, {"largest", false}});
+  call.result(call.build().cast(sorted->result(1), call.maybe_dtype("dtype").value_or(DType::i64)));
+}
+
 void import_bernoulli(Call& call) {
   Value* x = call.in("self");
   call.result(call.emit(Op::bernoulli_, {x, call.seed()}, {{"dtype", x->type.dtype}, {"stream", call.count_random_op()}}));
@@ -209,6 +218,7 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"randint.default(high, size, dtype=None, layout=None, device=None, pin_memory=None)", import_randint},
     {"randint.low(low, high, size, dtype=None, layout=None, device=None, pin_memory=None)", import_randint_low},
     {"bernoulli.default(self, generator=None)", import_bernoulli},
+    {"randperm.default(n, dtype=None, layout=None, device=None, pin_memory=None)", import_randperm},
     {"bernoulli.p(self, p, generator=None)", import_bernoulli_p},
     {"dropout.default(input, p, train)", import_dropout},
     {"native_dropout.default(input, p, train)", import_native_dropout},

@@ -1,8 +1,10 @@
 // Elements by index: embeddings, gathers, scatters, and Python's x[i, j] with tensors.
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "frontend/fx/handlers.h"
+#include "frontend/fx/rebuilt.h"
 #include "frontend/fx/stop_gradient.h"
 
 namespace tcc::fx {
@@ -188,6 +190,91 @@ void import_masked_index_put(Call& call) {
   call.result(put(call, x, read_indices(call, x, true), values, "add"));
 }
 
+// ---- elements of a source in turn, where a mask is true
+
+void import_masked_scatter(Call& call) {
+  Builder& b = call.build();
+  Value *x = call.in("self"), *source = b.cast(call.in("source"), x->type.dtype);
+  const std::vector<Value*> both = b.broadcast_together({x, call.in("mask")});
+  const Shape shape = shape_of(both[0]);
+  const int64_t count = num_elements(shape), available = source->type.count();
+  if (count == 0) return call.result(both[0]);
+  if (available == 0) Call::refuse("type-error", "`source` has no elements");
+  Value* counted = b.cast(b.reshape(both[1], {count}), DType::i64);
+  Value* number = call.emit(Op::cumulative_, {counted}, {{"op", "sum"}, {"axis", int64_t{0}}, {"reverse", false}, {"exclusive", true}});
+  number = b.min(number, b.full_int(DType::i64, {}, available - 1));  // what is not masked reads anything
+  Value* taken = call.emit(Op::gather_, {b.reshape(source, {available}), b.reshape(number, shape)}, {{"axis", int64_t{0}}});
+  call.result(b.select(both[1], taken, both[0]));
+}
+
+/// The gradient of the source, whose size is given.
+void import_masked_scatter_backward(Call& call) {
+  Value* gradient = call.in("grad_output");
+  Rebuilt forward(call, "masked_scatter.default");
+  forward.set_unread("self", gradient->type);
+  forward.set_unread("source", Type(gradient->type.dtype, call.integers("sizes")));
+  call.results(forward.gradients({{0, gradient}}, {"source"}));
+}
+
+// ---- sums, means and extremes of bags of rows: bag i holds the indices from offsets[i] on
+
+struct Bags {
+  Value *of_index, *is_member, *size;  ///< of each index its bag, and whether it counts; of each bag how many count, i64
+  int64_t count;
+};
+
+Bags read_bags(Call& call, Value* indices, Value* offsets) {
+  Builder& b = call.build();
+  const int64_t n = indices->type.count(), given = offsets->type.count(), count = given - (call.flag("include_last_offset") ? 1 : 0);
+  if (indices->type.rank() != 1 || offsets->type.rank() != 1 || count < 0)
+    Call::refuse("type-error", "bags of " + to_string(indices->type) + " by " + to_string(offsets->type));
+  Value* starts = b.slice(b.cast(offsets, DType::i64), {0}, {count});
+  Value* begun = b.binary(Op::le_, b.broadcast_to(b.reshape(starts, {1, count}), {n, count}), b.iota(DType::i64, {n, count}, 0));
+  Value* number = b.reduce(Op::reduce_sum_, b.cast(begun, DType::i64), {1});
+  Bags bags{b.binary(Op::sub_, number, b.full_int(DType::i64, {}, 1)), b.full_int(DType::boolean, {n}, 1), nullptr, count};
+  const int64_t padding = call.maybe_integer("padding_idx").value_or(-1);
+  if (padding >= 0) bags.is_member = b.binary(Op::ne_, b.cast(indices, DType::i64), b.full_int(DType::i64, {}, padding));
+  Value* in_bag = b.binary(Op::eq_, b.reshape(bags.of_index, {n, 1}), b.iota(DType::i64, {n, count}, 1));
+  in_bag = b.binary(Op::and_, in_bag, b.reshape(bags.is_member, {n, 1}));
+  bags.size = b.reduce(Op::reduce_sum_, b.cast(in_bag, DType::i64), {0});
+  return bags;
+}
+
+/// `mode`: 0 sum, 1 mean, 2 max. Bags without rows are zeros.
+Value* reduce_bags(Call& call, const Bags& bags, Value* rows, int64_t mode) {
+  Builder& b = call.build();
+  const DType dtype = rows->type.dtype;
+  const double nothing = mode == 2 ? -std::numeric_limits<double>::infinity() : 0;
+  rows = b.select(b.reshape(bags.is_member, {rows->type.dims[0].bound, 1}), rows, b.full(dtype, {}, nothing));
+  Value* start = b.full(dtype, {bags.count, rows->type.dims[1].bound}, nothing);
+  Value* at_bag = b.broadcast_to(b.reshape(bags.of_index, {rows->type.dims[0].bound, 1}), shape_of(rows));
+  Value* result = call.emit(Op::scatter_elements_, {start, at_bag, rows}, {{"axis", int64_t{0}}, {"combiner", mode == 2 ? "max" : "add"}});
+  Value* size = b.reshape(bags.size, {bags.count, 1});
+  if (mode == 1) result = b.div(result, b.cast(b.max(size, b.full_int(DType::i64, {}, 1)), dtype));
+  if (mode == 2) result = b.select(b.binary(Op::eq_, size, b.full_int(DType::i64, {}, 0)), b.full(dtype, {}, 0), result);
+  return result;
+}
+
+/// The result; then, for the backward form, the bag of each index, the sizes of bags, and of a maximum the rows that have it. What no device
+/// needs is empty.
+void import_embedding_bag(Call& call) {
+  Builder& b = call.build();
+  Value *weight = call.in("weight"), *indices = as_index(b, call.in("indices"));
+  const int64_t mode = call.integer("mode");
+  if (mode < 0 || mode > 2 || weight->type.rank() != 2) Call::refuse("type-error", "bags of rows of " + to_string(weight->type));
+  const Bags bags = read_bags(call, indices, call.in("offsets"));
+  Value* rows = call.emit(Op::gather_, {weight, indices}, {{"axis", int64_t{0}}});
+  if (call.has("per_sample_weights"))
+    rows = b.mul(rows, b.reshape(b.cast(call.in("per_sample_weights"), rows->type.dtype), {indices->type.count(), 1}));
+  const DType dtype = indices->type.dtype;
+  const auto or_filler = [&](size_t i, Value* value) {
+    const auto type = call.declared(i);
+    return !type || type->shape() == shape_of(value) ? b.cast(value, type ? type->dtype : dtype) : call.filler(i, value->type);
+  };
+  call.results(
+      {reduce_bags(call, bags, rows, mode), or_filler(1, bags.of_index), or_filler(2, bags.size), call.filler(3, Type(dtype, {0}))});
+}
+
 // ---- scatter along one axis
 
 const char* combiner_of(const std::string& reduce) {
@@ -275,6 +362,20 @@ void import_one_hot(Call& call) {
 }
 
 constexpr auto kHandlers = std::to_array<Handler>({
+    {"masked_scatter.default(self, mask, source)", import_masked_scatter},
+    {"masked_scatter_backward.default(grad_output, mask, sizes)", import_masked_scatter_backward},
+    {"_embedding_bag.default(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, "
+     "include_last_offset=False, padding_idx=-1)",
+     import_embedding_bag},
+    {"embedding_bag.default(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, "
+     "include_last_offset=False, padding_idx=-1)",
+     import_embedding_bag},
+    {"embedding_bag.padding_idx(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, "
+     "padding_idx)",
+     import_embedding_bag},
+    {"_embedding_bag_forward_only.default(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, "
+     "per_sample_weights=None, include_last_offset=False, padding_idx=-1)",
+     import_embedding_bag},
     {"embedding.default(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False)", import_embedding},
     {"index_select.default(self, dim, index)", import_index_select},
     {"gather.default(self, dim, index, sparse_grad=False)", import_gather},

@@ -120,6 +120,11 @@ void import_pow(Call& call) {
   call.result(broadcast_binary(call, Op::pow_, x, as_tensor(call, exponent, dtype)));
 }
 
+void import_atan2_out(Call& call) {
+  import_float_binary<Op::atan2_>(call);
+  call.write("out", call.result_at(0));
+}
+
 template <Op op> void import_compare(Call& call) {
   const Pair pair = promoted_pair(call);
   call.result(broadcast_binary(call, op, pair.a, pair.b));
@@ -261,6 +266,7 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"fmod.Tensor(self, other)", import_binary<Op::rem_>},
     {"fmod.Scalar(self, other)", import_binary<Op::rem_>},
     {"atan2.default(self, other)", import_float_binary<Op::atan2_>},
+    {"atan2.out(self, other, out)", import_atan2_out},
     {"maximum.default(self, other)", import_binary<Op::max_>},
     {"minimum.default(self, other)", import_binary<Op::min_>},
     {"max.other(self, other)", import_binary<Op::max_>},

@@ -4,6 +4,7 @@
 
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/handlers.h"
+#include "frontend/fx/rebuilt.h"
 
 namespace tcc::fx {
 
@@ -173,6 +174,48 @@ void import_norm_all(Call& call) {
   norm(call, x, call.number("p"), all_axes(x), false);
 }
 
+// ---- distances between rows
+
+/// [..., P, M] and [..., R, M] -> [..., P, R]
+Value* distances(Call& call, Value* a, Value* b, double p) {
+  Builder& build = call.build();
+  Shape left = shape_of(a), right = shape_of(b);
+  if (left.size() < 2 || right.size() < 2) Call::refuse("type-error", "distances between rows of " + to_string(a->type));
+  left.insert(left.end() - 1, 1);
+  right.insert(right.end() - 2, 1);
+  Value* difference = build.sub(build.reshape(a, left), build.reshape(b, right));
+  norm(call, difference, p, {difference->type.rank() - 1}, false);
+  return call.result_at(0);
+}
+
+void import_cdist(Call& call) { call.result(distances(call, call.in("x1"), call.in("x2"), call.number("p"))); }
+
+void import_cdist_backward(Call& call) {
+  Rebuilt forward(call, "_cdist_forward.default");
+  forward.set("compute_mode", Argument());
+  call.results(forward.gradients({{0, call.in("grad")}}, {"x1"}));
+}
+
+/// Of each pair of rows, the first below the second.
+void import_pdist(Call& call) {
+  Value* x = call.in("self");
+  if (x->type.rank() != 2) Call::refuse("type-error", "distances between rows of " + to_string(x->type));
+  const int64_t rows = x->type.dims[0].bound;
+  check_count(times(rows, rows), 1 << 24, "pairs of rows");
+  std::vector<int64_t> first, second;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t k = i + 1; k < rows; ++k) {
+      first.push_back(i);
+      second.push_back(k);
+    }
+  }
+  Builder& b = call.build();
+  const auto rows_at = [&](const std::vector<int64_t>& at) {
+    return call.emit(Op::gather_, {x, b.constant(Tensor::from_ints(at), "rows")}, {{"axis", int64_t{0}}});
+  };
+  norm(call, b.sub(rows_at(first), rows_at(second)), call.number("p"), {1}, false);
+}
+
 // ---- running, largest
 
 template <bool is_sum> void import_cumulative(Call& call) {
@@ -262,6 +305,10 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"linalg_vector_norm.default(self, ord=2, dim=None, keepdim=False, dtype=None)", import_vector_norm},
     {"norm.ScalarOpt_dim(self, p, dim, keepdim=False)", import_norm},
     {"norm.Scalar(self, p=2)", import_norm_all},
+    {"_cdist_forward.default(x1, x2, p, compute_mode)", import_cdist},
+    {"cdist.default(x1, x2, p=2, compute_mode=None)", import_cdist},
+    {"_cdist_backward.default(grad, x1, x2, p, cdist)", import_cdist_backward},
+    {"_pdist_forward.default(self, p=2)", import_pdist},
     {"cumsum.default(self, dim, dtype=None)", import_cumulative<true>},
     {"cumprod.default(self, dim, dtype=None)", import_cumulative<false>},
     {"topk.default(self, k, dim=-1, largest=True, sorted=True)", import_topk},

@@ -417,6 +417,21 @@ void import_stride(Call& call) {
   call.result_number(layout->strides[at(axis)]);
 }
 
+void import_is_contiguous(Call& call) {
+  const auto layout = call.layout("self");
+  if (!layout) Call::refuse("unsupported-attribute", "the strides of what " + call.op() + " reads are not said by the program");
+  call.result_number(is_row_major(shape_of(call.in("self")), layout->strides));
+}
+
+/// To its own size. To another one a tensor would get elements that it has not.
+void import_resize(Call& call) {
+  const Value* x = call.in("self");
+  const Shape size = call.integers("size");
+  if (size != shape_of(x))
+    Call::refuse("unsupported-attribute", to_string(x->type) + " is resized in place to " + to_string(std::span<const int64_t>(size)));
+  call.same("self");
+}
+
 void import_storage_offset(Call& call) {
   const auto layout = call.layout("self");
   if (!layout) Call::refuse("unsupported-attribute", "the strides of what " + call.op() + " reads are not said by the program");
@@ -477,6 +492,8 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"as_strided_scatter.default(self, src, size, stride, storage_offset=None)", import_as_strided_scatter},
     {"sym_stride.int(self, dim)", import_stride},
     {"sym_storage_offset.default(self)", import_storage_offset},
+    {"sym_is_contiguous.default(self, memory_format=None)", import_is_contiguous},
+    {"resize_.default(self, size, memory_format=None)", import_resize},
     {"alias.default(self)", import_same},
     {"detach.default(self)", import_detach},
     {"contiguous.default(self, memory_format=None)", import_same},
