@@ -101,9 +101,11 @@ void check_form(const Options& options) {
 }
 
 void check_format(const Options& options) {
-  if (options.format.empty() || options.format == "onnx" || options.format == "pt2" || options.format == "fx") return;
-  throw Error(ExitCode::usage, "invalid-argument", "", "-x " + options.format + ": there is no such kind of model",
-              "kinds are onnx, pt2 and fx");
+  const std::vector<std::string> kinds = model_kinds();
+  if (options.format.empty() || std::ranges::find(kinds, options.format) != kinds.end()) return;
+  std::string list = kinds.front();
+  for (size_t i = 1; i < kinds.size(); ++i) list += (i + 1 < kinds.size() ? ", " : " and ") + kinds[i];
+  throw Error(ExitCode::usage, "invalid-argument", "", "-x " + options.format + ": there is no such kind of model", "kinds are " + list);
 }
 
 /// What the command line alone says of the files that are read and written.

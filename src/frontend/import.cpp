@@ -2,6 +2,9 @@
 // parser to judge.
 #include "tcc/frontend/import.h"
 
+#include <algorithm>
+#include <array>
+
 #include "frontend/fx/fx.h"
 #include "frontend/onnx/onnx.h"
 #include "frontend/onnx/summary.h"
@@ -12,54 +15,78 @@ namespace tcc {
 
 namespace {
 
-struct Input {
-  ModelFile file;
-  FileFormat format = FileFormat::other;  ///< torch_archive, torch_json, fx_json; other: ONNX
+using Functions = std::vector<ImportedFunction>;
+
+/// A kind of model that is read.
+struct Reader {
+  std::string_view kind;  ///< as -x has it
+  FileFormat format;      ///< that the content has; other: of no mark
+  Functions (*import)(const ModelFile& file, const ImportOptions& options, Diagnostics& diagnostics);
 };
 
-bool is_of_torch(FileFormat format) {
-  return format == FileFormat::torch_archive || format == FileFormat::torch_json || format == FileFormat::fx_json;
+/// The reader of a format whose files have one function.
+template <auto import> Functions import_one(const ModelFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
+  if (!options.function.empty()) {
+    throw Error(ExitCode::usage, "invalid-argument", file.name, "--function=" + options.function + ": the model has one function",
+                "leave --function out: only tcc.fx JSON has several graphs");
+  }
+  Functions functions(1);
+  functions[0].name = "infer";
+  functions[0].graph = import(file, options, diagnostics);
+  return functions;
+}
+
+constexpr auto kReaders = std::to_array<Reader>({
+    {"onnx", FileFormat::other, import_one<onnx::import>},
+    {"pt2", FileFormat::torch_archive, import_one<fx::import_archive>},
+    {"pt2", FileFormat::torch_json, import_one<fx::import_json>},
+    {"fx", FileFormat::fx_json, fx::import_fx},
+});
+constexpr const Reader& kOnnx = kReaders[0];
+
+const Reader* reader_of(FileFormat format) {
+  const auto found = std::ranges::find(kReaders, format, &Reader::format);
+  return found == kReaders.end() ? nullptr : &*found;
+}
+
+[[noreturn]] void refuse(const ModelFile& file, const FileKind& kind) {
+  if (kind.format != FileFormat::other_model)
+    throw Error(ExitCode::model, "malformed-file", file.name, "this is " + kind.what, kind.remedy);
+  Diagnostics diagnostics;
+  diagnostics.not_supported("unsupported-format", file.name, "this is " + kind.what);
+  diagnostics.help(file.name, kind.remedy);
+  diagnostics.checkpoint(ExitCode::model);
+  internal_error("a refusal was not thrown");
 }
 
 /// `kind_given` is the kind that the user says, "" when the content decides.
-Input open_model(const std::string& path, const std::string& kind_given) {
-  Input input{open_model_file(path)};
-  const ModelFile& file = input.file;
-  if (kind_given == "onnx") return input;
-  if (const auto kind = foreign_kind(file.text())) {
-    if (is_of_torch(kind->format)) {
-      input.format = kind_given == "fx" && kind->format == FileFormat::torch_json ? FileFormat::fx_json : kind->format;
-      if (kind_given.empty() || (kind_given == "fx") == (input.format == FileFormat::fx_json)) return input;
-      throw Error(ExitCode::model, "malformed-file", file.name, "this is " + kind->what + ", -x says " + kind_given);
-    }
-    if (kind->format == FileFormat::other_model) {
-      Diagnostics diagnostics;
-      diagnostics.not_supported("unsupported-format", file.name, "this is " + kind->what);
-      diagnostics.help(file.name, kind->remedy);
-      diagnostics.checkpoint(ExitCode::model);
-    }
-    throw Error(ExitCode::model, "malformed-file", file.name, "this is " + kind->what, kind->remedy);
-  }
-  if (!kind_given.empty())
-    throw Error(ExitCode::model, "malformed-file", file.name, "this is no captured program of torch, -x says " + kind_given);
-  return input;
+const Reader& reader_for(const ModelFile& file, const std::string& kind_given) {
+  if (kind_given == kOnnx.kind) return kOnnx;  // the parser judges
+  const std::optional<FileKind> kind = foreign_kind(file.text());
+  if (!kind && kind_given.empty()) return kOnnx;
+  if (!kind) throw Error(ExitCode::model, "malformed-file", file.name, "this is no captured program of torch, -x says " + kind_given);
+  const Reader* reader = kind->format == FileFormat::other ? nullptr : reader_of(kind->format);
+  if (reader == nullptr) refuse(file, *kind);
+  // JSON without the mark of tcc.fx is what the user says.
+  if (kind->format == FileFormat::torch_json && kind_given == "fx") return *reader_of(FileFormat::fx_json);
+  if (!kind_given.empty() && kind_given != reader->kind)
+    throw Error(ExitCode::model, "malformed-file", file.name, "this is " + kind->what + ", -x says " + kind_given);
+  return *reader;
 }
 
 }  // namespace
 
-std::vector<ImportedFunction> import_functions(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics) {
-  const Input input = open_model(path, options.format);
-  if (input.format == FileFormat::fx_json) return fx::import_fx(input.file, options, diagnostics);
-  if (!options.function.empty()) {
-    throw Error(ExitCode::usage, "invalid-argument", input.file.name, "--function=" + options.function + ": the model has one function",
-                "leave --function out: only tcc.fx JSON has several graphs");
+std::vector<std::string> model_kinds() {
+  std::vector<std::string> kinds;
+  for (const Reader& reader : kReaders) {
+    if (std::ranges::find(kinds, reader.kind) == kinds.end()) kinds.emplace_back(reader.kind);
   }
-  std::vector<ImportedFunction> functions(1);
-  functions[0].name = "infer";
-  if (input.format == FileFormat::torch_archive) functions[0].graph = fx::import_archive(input.file, options, diagnostics);
-  else if (input.format == FileFormat::torch_json) functions[0].graph = fx::import_json(input.file, options, diagnostics);
-  else functions[0].graph = onnx::import(input.file, options, diagnostics);
-  return functions;
+  return kinds;
+}
+
+std::vector<ImportedFunction> import_functions(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics) {
+  const ModelFile file = open_model_file(path);
+  return reader_for(file, options.format).import(file, options, diagnostics);
 }
 
 std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions& options, Diagnostics& diagnostics) {
@@ -72,11 +99,11 @@ std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions
 }
 
 ModelSummary summarize_model(const std::string& path) {
-  const Input input = open_model(path, "");
-  if (!is_of_torch(input.format)) return onnx::summarize(input.file);
+  const ModelFile file = open_model_file(path);
+  if (&reader_for(file, "") == &kOnnx) return onnx::summarize(file);
   Diagnostics diagnostics;
-  diagnostics.not_supported("unsupported-format", input.file.name, "this is a captured program of torch, which has no summary");
-  diagnostics.help(input.file.name, "compile it and inspect the library, or print it with --emit=graph");
+  diagnostics.not_supported("unsupported-format", file.name, "this is a captured program of torch, which has no summary");
+  diagnostics.help(file.name, "compile it and inspect the library, or print it with --emit=graph");
   diagnostics.checkpoint(ExitCode::model);
   internal_error("a refusal was not thrown");
 }

@@ -21,9 +21,12 @@ namespace tcc {
 /// The ONNX operator sets whose models are read.
 inline constexpr int kOldestOpset = 6, kNewestOpset = 28;
 
+/// What ImportOptions::format may say.
+std::vector<std::string> model_kinds();
+
 struct ImportOptions {
   std::string function;  ///< of a file with several graphs, the one that is imported; empty: all
-  std::string format;    ///< "onnx", "pt2" or "fx": taken as that kind whatever the content looks like; empty: found by content
+  std::string format;    ///< one of model_kinds(): taken as that kind whatever the content looks like; empty: found by content
   /// What is already known of the inputs. The importer never changes the signature (that is bind_shapes); it only uses this where the model
   /// must be decided while it is read: the condition of an If, the training flag of a Dropout.
   Bindings known;

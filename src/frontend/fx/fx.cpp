@@ -6,7 +6,7 @@
 
 namespace tcc::fx {
 
-std::unique_ptr<Graph> import_archive(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
+std::unique_ptr<Graph> import_archive(const ModelFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
   const Archive archive(file.name, file.bytes, file.owner);
   const ArchiveIndex index = read_index(archive, diagnostics);
   const EntryBytes text = archive.read(index.program);
@@ -31,7 +31,7 @@ std::unique_ptr<Graph> import_archive(const ProgramFile& file, const ImportOptio
   return Importer(program, file.name, weights, options, diagnostics).run();
 }
 
-std::unique_ptr<Graph> import_json(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
+std::unique_ptr<Graph> import_json(const ModelFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
   const Program program = read_program(file.text(), file.name);
   const WeightSource none = [](const InputSpec&, const TensorMeta&) { return std::optional<Tensor>(); };
   return Importer(program, file.name, none, options, diagnostics).run();

@@ -10,16 +10,14 @@
 
 namespace tcc::fx {
 
-using ProgramFile = ModelFile;
-
 /// A zip: an archive of torch.export. Weights are mapped where they lie. Others that are zips (torch.save, TorchScript, AOTInductor packages) are
 /// told apart and refused with what to do.
-std::unique_ptr<Graph> import_archive(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics);
+std::unique_ptr<Graph> import_archive(const ModelFile& file, const ImportOptions& options, Diagnostics& diagnostics);
 
 /// A bare program of torch.export as JSON: parameters, buffers and constants are inputs under their dotted names.
-std::unique_ptr<Graph> import_json(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics);
+std::unique_ptr<Graph> import_json(const ModelFile& file, const ImportOptions& options, Diagnostics& diagnostics);
 
 /// tcc.fx JSON (docs/fx_json.md). Weights are mapped where they lie.
-std::vector<ImportedFunction> import_fx(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics);
+std::vector<ImportedFunction> import_fx(const ModelFile& file, const ImportOptions& options, Diagnostics& diagnostics);
 
 }  // namespace tcc::fx

@@ -81,7 +81,7 @@ class SharedBindings {
 
 }  // namespace
 
-std::vector<ImportedFunction> import_fx(const ProgramFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
+std::vector<ImportedFunction> import_fx(const ModelFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
   FxFile fx = read_fx_file(file.text(), file.name);
   std::vector<std::string> ids;
   for (const FxFunction& function : fx.functions) ids.push_back(function.id);
