@@ -367,6 +367,42 @@ TEST(FxRefusals, DeepGraphs) {
   expect_contains(refusal(program, with_rows(4)), "graphs nest more than 32 deep [malformed-file]");
 }
 
+// ---- which reader a file goes to
+
+TEST(FxKinds, ByContentAndByWhatTheUserSays) {
+  const std::string onnx = read_text_file(std::string(TCC_MODELS_DIR) + "/mnist_mlp/dynamo.onnx");
+  const std::string archive = read_text_file(std::string(TCC_MODELS_DIR) + "/mnist_mlp/model.pt2");
+  const std::string other_onnx = "the bytes are not an ONNX model", no_program = "this is no captured program of torch, -x says ";
+  struct Row {
+    std::string bytes, by_content, as_onnx, as_pt2, as_fx;  // parts of the message; empty: it is imported
+  };
+  const Row rows[] = {
+      {onnx, "", "", no_program + "pt2", no_program + "fx"},
+      {archive, "", other_onnx, "", "this is a torch.export archive (.pt2), -x says fx"},
+      {small_program().dump(), "[unbound-size]", other_onnx, "[unbound-size]", "the key `graph_module` is not one of `format`"},
+      {R"({"format": "tcc.fx"})", "`version` is missing", other_onnx, "this is tcc.fx JSON, -x says pt2", "`version` is missing"},
+      {"\x93NUMPY", "this is a NumPy array (.npy)", other_onnx, "this is a NumPy array (.npy)", "this is a NumPy array (.npy)"},
+  };
+  const testing::ScratchFolder folder;
+  const std::string path = folder / "model";  // names say nothing
+  for (const Row& row : rows) {
+    std::ofstream(path, std::ios::binary) << row.bytes;
+    for (const auto& [kind, expected] :
+         std::map<std::string, std::string>{{"", row.by_content}, {"onnx", row.as_onnx}, {"pt2", row.as_pt2}, {"fx", row.as_fx}}) {
+      ImportOptions options;
+      options.format = kind;
+      std::string message;
+      try {
+        Diagnostics diagnostics;
+        import_model(path, options, diagnostics);
+      } catch (const Error& error) { message = error.what(); }
+      if (expected.empty()) EXPECT_EQ(message, "") << "-x " << kind;
+      else expect_contains(message, expected);
+    }
+  }
+  EXPECT_EQ(model_kinds(), (std::vector<std::string>{"onnx", "pt2", "fx"}));
+}
+
 // ---- archives
 
 std::string real_archive() { return read_text_file(std::string(TCC_MODELS_DIR) + "/mnist_mlp/model.pt2"); }
