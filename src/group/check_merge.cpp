@@ -3,7 +3,8 @@
 // Kinds:  map + map = map, map or rows + rows = rows, map + an anchored kind = that kind; two anchors never share a unit.
 // Sizes:  at most 64 ops and 24 buffers. Ops of random words are long chains with two words alive, and count a quarter.
 // Places: every value that others read, and every reduction, has a place in the domain (placement.h), so that it is computed once. A value without one, or
-//         with fewer variables than the domain, is computed again wherever it is pulled: allowed while it is cheap and nobody else needs it.
+//         with fewer variables than the domain, is computed again wherever it is pulled: allowed while it is cheap and nobody else needs it, and where
+//         it depends on no index at all, so that a thread computes it once, in small units at a higher cost.
 //         What depends on an anchor must sit on the anchor's own index, because an anchor computed twice is the work of two.
 // Rows:   full values beside a reduction only where the rows are many enough to keep a machine busy: with few long rows they are a unit of their own.
 // Halves: a node of the backward pass (loc.phase) stays out of the units of the forward pass, or what it computes would be stored from then on, although it
@@ -20,6 +21,10 @@ namespace {
 
 /// What may be computed again, in additions per element.
 constexpr int kMaxRecomputedCost = 6;
+/// The same of values that depend on no index, in additions per thread, which computes them once: in a unit of no more elements than this their
+/// cost is hidden, as another launch would not be.
+constexpr int kMaxScalarCost = 256;
+constexpr int64_t kMostElementsBesideScalars = 1 << 20;
 /// A unit with fewer rows than this, each longer than that, computes only its reductions.
 constexpr int64_t kFewRows = 8, kLongRow = 32768;
 
@@ -82,7 +87,8 @@ int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<N
                     const Node* anchor, int a, int b) {
   const Placement placement = place(kind, nodes, anchor, main_value(core));
   std::unordered_set<const Value*> after_anchor, after_loop;  // what depends on the anchor, on the anchor or a reduction
-  int cost = 0;
+  int cost = 0, scalar_cost = 0;
+  const bool is_small = product_of_extents(placement.domain) <= kMostElementsBesideScalars;
   bool has_full = false;
   // What the running state of a scan is stored at: the one inner variable that others may have.
   const std::vector<loop::VarRef> scanned =
@@ -117,10 +123,10 @@ int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<N
         continue;
       }
       if (follows || clusters.escapes(result, a, b)) return -1;
-      cost += op_cost(*node);
+      (is_small && at && vars_of(*at).empty() ? scalar_cost : cost) += op_cost(*node);
     }
   }
-  if (cost > kMaxRecomputedCost) return -1;
+  if (cost > kMaxRecomputedCost || scalar_cost > kMaxScalarCost) return -1;
   if (kind == UnitKind::rows && has_full && product_of_extents(placement.domain) < kFewRows && row_length > kLongRow) return -1;
   return cost;
 }

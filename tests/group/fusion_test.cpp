@@ -208,5 +208,22 @@ TEST(Fusion, ALongChainIsCutAndTakesLinearTime) {
   EXPECT_LT(time_of(4000), 1.0);
 }
 
+// A scalar that is dear to compute goes along with a small unit, where a launch of its own would take longer, and not with a large one; nor when
+// others read it. What depends on an index is not a scalar.
+TEST(Fusion, ScalarsGoAlongWithSmallUnits) {
+  const auto units = [](const std::string& shape, const std::string& scalar, const std::string& outputs) {
+    std::string chain = "%s0: f32" + scalar + " = exp(%a)\n";
+    for (int i = 1; i < 6; ++i) chain += "%s" + std::to_string(i) + ": f32" + scalar + " = exp(%s" + std::to_string(i - 1) + ")\n";
+    const std::string dims = scalar == "[]" ? "[]" : "[1]";
+    return form("graph @g(%a: f32" + scalar + ", %x: f32" + shape + ") -> (" + outputs + ") {\n" + chain + "%b: f32" + shape +
+                " = broadcast_in_dim(%s5) {dims=" + dims + ", shape=" + shape + "}\n%y: f32" + shape + " = mul(%b, %x)\n}\n")
+        .groups.units.size();
+  };
+  EXPECT_EQ(units("[64, 32]", "[]", "%y: f32[64, 32]"), 1U);
+  EXPECT_EQ(units("[2048, 1024]", "[]", "%y: f32[2048, 1024]"), 2U);
+  EXPECT_EQ(units("[64, 32]", "[32]", "%y: f32[64, 32]"), 2U);
+  EXPECT_EQ(units("[64, 32]", "[]", "%y: f32[64, 32], %s5: f32[]"), 2U);
+}
+
 }  // namespace
 }  // namespace tcc::group
