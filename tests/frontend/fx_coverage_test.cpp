@@ -72,11 +72,47 @@ bool differentiates(const Json& program) {
 
 /// Operators whose result is no float, or is flat or made of nothing wherever it is.
 bool is_without_gradient(const std::string& op) {
-  static const std::set<std::string> names = {
-      "any", "all", "argmax", "argmin", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "eq", "ge", "gt", "le", "lt", "ne", "isinf", "isnan",
-      "logical_and", "logical_not", "logical_or", "logical_xor", "nonzero", "sym_size", "sym_numel", "sym_stride", "sym_storage_offset",
-      "sym_is_contiguous", "_local_scalar_dense", "arange", "empty", "empty_strided", "full", "full_like", "rand", "randn", "randperm", "scalar_tensor",
-      "ceil", "floor", "round", "trunc", "sign"};
+  static const std::set<std::string> names = {"any",
+                                              "all",
+                                              "argmax",
+                                              "argmin",
+                                              "bitwise_and",
+                                              "bitwise_not",
+                                              "bitwise_or",
+                                              "bitwise_xor",
+                                              "eq",
+                                              "ge",
+                                              "gt",
+                                              "le",
+                                              "lt",
+                                              "ne",
+                                              "isinf",
+                                              "isnan",
+                                              "logical_and",
+                                              "logical_not",
+                                              "logical_or",
+                                              "logical_xor",
+                                              "nonzero",
+                                              "sym_size",
+                                              "sym_numel",
+                                              "sym_stride",
+                                              "sym_storage_offset",
+                                              "sym_is_contiguous",
+                                              "_local_scalar_dense",
+                                              "arange",
+                                              "empty",
+                                              "empty_strided",
+                                              "full",
+                                              "full_like",
+                                              "rand",
+                                              "randn",
+                                              "randperm",
+                                              "scalar_tensor",
+                                              "ceil",
+                                              "floor",
+                                              "round",
+                                              "trunc",
+                                              "sign"};
   return names.contains(op.substr(0, op.find('.')));
 }
 
@@ -107,11 +143,17 @@ std::string page() {
   }
   std::ostringstream text;
   text << "# Core ATen\n\n"
-       << "The operators that torch 2.11 tags as core (`torch.Tag.core`), to which `ExportedProgram.run_decompositions()` reduces a program: " << read
-       << " of " << total << " are\nread. Programs may hold others, too: `tcc check model.pt2` names those that tcc lacks ([torch_programs.md](torch_programs.md)).\n\n"
-       << "Gradient: `none` where there is none by nature (comparisons, positions, sizes, rounding, what is made of nothing). Cases: programs in\n"
-       << "`tests/frontend/fx_cases.json` and `fx_training_cases.json` that use it, whose values are compared with torch's and, where there is a gradient,\n"
-       << "that are differentiated. A test writes this page (`TCC_UPDATE=1 build/dev/tests/test_import_fx --gtest_filter='FxCoverage.*'`) and checks it.\n\n"
+       << "The operators that torch 2.11 tags as core (`torch.Tag.core`), to which `ExportedProgram.run_decompositions()` reduces a "
+          "program: "
+       << read << " of " << total
+       << " are\nread. Programs may hold others, too: `tcc check model.pt2` names those that tcc lacks "
+          "([torch_programs.md](torch_programs.md)).\n\n"
+       << "Gradient: `none` where there is none by nature (comparisons, positions, sizes, rounding, what is made of nothing). Cases: "
+          "programs in\n"
+       << "`tests/frontend/fx_cases.json` and `fx_training_cases.json` that use it, whose values are compared with torch's and, where "
+          "there is a gradient,\n"
+       << "that are differentiated. A test writes this page (`TCC_UPDATE=1 build/dev/tests/test_import_fx --gtest_filter='FxCoverage.*'`) "
+          "and checks it.\n\n"
        << "| operator | read | gradient | cases |\n|---|---|---|---|\n"
        << rows.str();
   return text.str();
