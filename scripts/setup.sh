@@ -16,6 +16,7 @@ packages=(
 )
 test_packages=(
   libgtest-dev llvm-22-tools libonnx-testdata      # tools: FileCheck
+  python3-jsonschema                               # for the schema of tcc.fx JSON, skipped without
 )
 dev_packages=(
   clang-format-22 clang-tidy-22 git

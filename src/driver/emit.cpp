@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tcc/frontend/fx_json.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/safetensors.h"
 #include "tcc/support/suggest.h"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr auto kKinds = std::to_array<EmitKind>({
     {"graph", Stage::imported, false, true, true, false, "the model as imported"},
+    {"fx", Stage::imported, false, true, true, false, "the same as tcc.fx JSON", "fx.json", "fx.json"},
     {"joint", Stage::joint, false, true, true, true, "the model with its gradients (--mode=grad, train)"},
     {"prims", Stage::prims, false, true, true, false, "primitive operations, after all passes on graphs"},
     {"remat", Stage::planned, true, true, true, true, "what is kept for the backward half and what is computed again (grad, train)"},
@@ -39,8 +41,8 @@ constexpr auto kKinds = std::to_array<EmitKind>({
 // What is left to emit when the input is a later form than a model.
 bool exists_from(std::string_view kind, std::string_view from) {
   if (from.empty() || from == "graph") return true;
-  if (from == "prims") return kind != "graph";
-  if (kind == "graph" || kind == "joint" || kind == "prims" || kind == "remat" || kind == "forward" || kind == "backward" ||
+  if (from == "prims") return kind != "graph" && kind != "fx";
+  if (kind == "graph" || kind == "fx" || kind == "joint" || kind == "prims" || kind == "remat" || kind == "forward" || kind == "backward" ||
       kind == "groups" || kind == "plan" || kind == "header" || kind == "manifest")
     return false;
   return from == "loop" || (kind != "loop" && kind != "schedule");
@@ -113,6 +115,7 @@ Emitter::Emitter(const Options& options, const std::vector<TargetChoice>& target
   if (requests.empty() && !options.dump_dir.empty()) {
     for (const EmitKind& kind : kKinds) {
       if (kind.of_gradients && options.mode == Mode::infer) continue;
+      if (kind.name == "fx") continue;  // `graph` says the same
       const bool any = std::any_of(targets.begin(), targets.end(), [&](const TargetChoice& target) { return has(kind, target); });
       if (any && exists_from(kind.name, options.from) && options.passes.empty()) requests.push_back({std::string(kind.name), ""});
     }
@@ -195,8 +198,9 @@ std::string Emitter::heading(const Product& product) const {
 }
 
 std::string Emitter::weights_path(const Product& product) const {
-  if (!is_graph(product.kind)) return "";
-  return product.path == "-" ? options_.emit_weights : product.path + ".safetensors";
+  const bool is_fx = product.kind == "fx";
+  if (!is_graph(product.kind) && !is_fx) return "";
+  return product.path == "-" ? options_.emit_weights : product.path + (is_fx ? ".weights" : ".safetensors");
 }
 
 void Emitter::put(const Product& product, std::string_view text) {
@@ -206,6 +210,16 @@ void Emitter::put(const Product& product, std::string_view text) {
 
 void Emitter::write(std::string_view kind, std::string_view target, std::string_view text) {
   if (const Product* product = find(kind, target)) put(*product, text);
+}
+
+void Emitter::write_fx(const Graph& graph) {
+  const Product* product = find("fx", "");
+  if (product == nullptr) return;
+  const std::string weights = weights_path(*product);
+  // Found beside the text: one on standard output names the file as it lies in the folder where the text will be.
+  const FxJson json = print_fx_json(graph, weights.empty() ? "" : file_name(weights));
+  if (!weights.empty()) outputs_.write(weights, json.weights);
+  put(*product, json.text);
 }
 
 void Emitter::write_graph(std::string_view kind, std::string_view target, const Graph& graph) {

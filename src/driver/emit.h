@@ -56,6 +56,8 @@ class Emitter {
   void write(std::string_view kind, std::string_view text) { write(kind, "", text); }
   void write(std::string_view kind, std::string_view target, std::string_view text);
   /// The text of a graph, and its weights in a file beside it.
+  /// The graph as tcc.fx JSON, and its weights in a file beside it.
+  void write_fx(const Graph& graph);
   void write_graph(std::string_view kind, const Graph& graph) { write_graph(kind, "", graph); }
   void write_graph(std::string_view kind, std::string_view target, const Graph& graph);
 

@@ -179,10 +179,12 @@ void compile_graph(Session& session, const std::vector<TargetChoice>& choices, E
   if (!options.passes.empty()) {
     for (const std::string& name : options.passes) run_pass(session, state, name);
     emitter.write_graph("graph", *state.graph);
+    emitter.write_fx(*state.graph);
     emitter.write_graph("prims", *state.graph);
     return;
   }
   emitter.write_graph("graph", *state.graph);
+  emitter.write_fx(*state.graph);
   const bool builds = !options.output.empty();
   if (builds && options.mode == Mode::infer && !state.graph->state_updates.empty()) {
     throw Error(ExitCode::usage, "invalid-argument", options.model,
@@ -215,7 +217,7 @@ void check_passes(const Options& options) {
     throw Error(ExitCode::usage, "invalid-argument", "", "--pass runs only the passes that it names, no library can come of that",
                 "leave -o out");
   for (const EmitRequest& request : options.emit) {
-    if (request.kind != "graph" && request.kind != "prims") {
+    if (request.kind != "graph" && request.kind != "fx" && request.kind != "prims") {
       throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + request.kind + ": after --pass only the graph is there",
                   "ask for --emit=graph");
     }

@@ -7,11 +7,13 @@
 #include "cli/models.h"
 #include "cli/program.h"
 #include "tcc/driver/pipeline.h"
+#include "tcc/frontend/fx_json.h"
 #include "tcc/frontend/import.h"
 #include "tcc/group/group.h"
 #include "tcc/loop/loop.h"
 #include "tcc/plan/plan.h"
 #include "tcc/schedule/schedule.h"
+#include "tcc/support/files.h"
 #include "tcc/support/safetensors.h"
 
 namespace tcc {
@@ -25,6 +27,26 @@ void expect_graph_reads_back(const Graph& graph) {
   std::string why;
   EXPECT_TRUE(equal(graph, *read, &why)) << why;
   EXPECT_EQ(print(*read), text);
+}
+
+void expect_fx_reads_back(const Graph& graph) {
+  const FxJson json = print_fx_json(graph, "w.bin");
+  const test::Folder folder;
+  folder.write("graph.json", json.text);
+  write_file_atomically(folder / "w.bin", json.weights);
+  Diagnostics diagnostics;
+  const std::unique_ptr<Graph> read = import_model(folder / "graph.json", {}, diagnostics);
+  read->file = graph.file;
+  std::string why;
+  EXPECT_TRUE(equal(graph, *read, &why)) << why;
+  // Locations are of the file that was read: all else is the same text.
+  for (Node* node : read->body.nodes) node->loc.file = graph.file;
+  EXPECT_EQ(print(*read), print(graph));
+  for (const auto& weight : graph.weights()) {
+    const Weight* same = read->find_weight(weight->name)->weight;
+    EXPECT_TRUE(same->tensor.same_bytes(weight->tensor)) << weight->name;
+    EXPECT_EQ(same->from_model, weight->from_model) << weight->name;
+  }
 }
 
 void expect_plan_reads_back(const plan::Plan& plan) {
@@ -50,7 +72,9 @@ class Identity : public testing::TestWithParam<test::ModelFile> {};
 
 TEST_P(Identity, EveryStageReadsBack) {
   Diagnostics diagnostics;
-  expect_graph_reads_back(*import_model(GetParam().path, {}, diagnostics));
+  const std::unique_ptr<Graph> imported = import_model(GetParam().path, {}, diagnostics);
+  expect_graph_reads_back(*imported);
+  expect_fx_reads_back(*imported);
 
   driver::Options options;
   options.model = GetParam().path;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tcc/frontend/fx_json.h"
 #include "tcc/frontend/import.h"
 #include "tcc/graph/passes.h"
 #include "tcc/support/files.h"
@@ -464,6 +465,79 @@ TEST(FxJson, DepthAndNumbersAreBounded) {
   std::string nest = R"({"format": "tcc.fx", "meta": )";
   for (int i = 0; i < 200000; ++i) nest += "[";
   testing::error_of(ExitCode::model, [&] { import_text(nest); });
+}
+
+// ---- graphs of tcc
+
+std::unique_ptr<Graph> reads_back(const Graph& graph) {
+  const FxJson json = print_fx_json(graph, "w.bin");
+  const testing::ScratchFolder folder;
+  std::ofstream(folder / "graph.json") << json.text;
+  write_file_atomically(folder / "w.bin", json.weights);
+  Diagnostics diagnostics;
+  return import_model(folder / "graph.json", {}, diagnostics);
+}
+
+TEST(FxJson, GraphsReadBack) {
+  // Names that need quoting, a bound, a rank that is not known, every kind of attribute, an absent operand, state, outputs with other names.
+  const std::string text =
+      R"(graph @"net 1"(%x: f32["batch size", n, 3], %"it's": f32["it's", k<=8, "2*n + 1"], %seed: i64[]) -> (%"out put": f32[*], %b: f32[2], %c: f32["batch size", n, 3]) {
+  weight @w: f32[2] made = [1.5, -0]
+  weight @x: i64[2] = [3, 4]
+  weight @e: f32[0, 3] made = []
+  %r: f32[*] = reshape_to(%x, @x) {allowzero=true}    loc("a/b")
+  %f: f32[2] = full() {dtype=f32, shape=[2], value=nan}    loc("") grad
+  %i: i64[2] = full() {dtype=i64, shape=[2], value=-9223372036854775808}
+  %s: f32[] = full() {dtype=f32, shape=[], value=0.1}
+  %p: f32[2] = pad(%f, %s) {high=[0], interior=[0], low=[0]}
+  %t: f32["batch size", n, 3] = leaky_relu(%x) {alpha=inf}
+  return %r, %p, %t, state(@w = %f)
+}
+)";
+  const auto graph = parse_graph(text, "net.graph", {});
+  EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>());
+  const auto read = reads_back(*graph);
+  read->file = graph->file;
+  for (Node* node : read->body.nodes) node->loc.file = graph->file;
+  EXPECT_EQ(print(*read, {.small_weights = 4}), print(*graph, {.small_weights = 4}));
+}
+
+TEST(FxJson, GraphsThatHaveNoWordsAreRefused) {
+  auto graph = parse_graph("graph @g(%x: f32[n<=8], %y: f32[n]) -> (%x: f32[n<=8]) {\n}\n", "g.graph", {});
+  EXPECT_NE(testing::error_of(ExitCode::model, [&] { print_fx_json(*graph, ""); }).find("the size `n` with two bounds as tcc.fx JSON"),
+            std::string::npos);
+  graph = std::make_unique<Graph>("g");
+  graph->add_output(graph->add_input("\xff", Type(DType::f32, {})), "y");
+  EXPECT_NE(testing::error_of(ExitCode::model, [&] { print_fx_json(*graph, ""); }).find("[malformed-name]"), std::string::npos);
+}
+
+TEST(FxJson, OperationsOfGraphsAmongThoseOfTorch) {
+  Json file = small_file();
+  file["graphs"][0]["nodes"][1] = {
+      {"name", "relu"}, {"op", "tcc.elu"}, {"args", {{{"v", "m"}}}}, {"kwargs", {{"alpha", 2}}}, {"outs", {"y"}}};
+  EXPECT_EQ(import_small(file)->body.results[0]->producer->op, Op::elu_);
+  const auto says = [&](const char* op, const Json& kwargs, const std::string& part) {
+    Json changed = file;
+    changed["graphs"][0]["nodes"][1]["op"] = op;
+    changed["graphs"][0]["nodes"][1]["kwargs"] = kwargs;
+    for (const bool alone : {false, true}) {
+      if (alone) {  // a graph of tcc through and through
+        Json& graph = changed["graphs"][0];
+        graph["inputs"] = {graph["inputs"][1]};
+        graph["nodes"].erase(0);
+        for (const char* name : {"p_w", "k", "n", "m"}) graph["values"].erase(name);
+        graph["values"]["x"]["shape"][1] = 2;
+        graph["nodes"][0]["args"][0]["v"] = "x";
+      }
+      const std::string message = testing::error_of(ExitCode::model, [&] { import_small(changed); });
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+    }
+  };
+  says("tcc.elu", Json::object(), "alpha");
+  says("tcc.elu", {{"alpha", "two"}}, "attribute `alpha` of tcc.elu is of another kind than it takes [malformed-file]");
+  says("tcc.elu", {{"alpha", 1}, {"beta", 1}}, "`tcc.elu` has no attribute `beta` [malformed-file]");
+  says("tcc.nothing", Json::object(), "`tcc.nothing` [unsupported-op]");
+  says("tcc.cast", {{"dtype", {{"dtype", "f16"}}}}, "[type-error]");
 }
 
 }  // namespace

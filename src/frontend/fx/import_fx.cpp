@@ -6,6 +6,7 @@
 #include "frontend/fx/function_names.h"
 #include "frontend/fx/fx.h"
 #include "frontend/fx/fx_file.h"
+#include "frontend/fx/graph_ops.h"
 #include "frontend/fx/importer.h"
 #include "frontend/fx/weight_files.h"
 #include "tcc/support/suggest.h"
@@ -95,6 +96,11 @@ std::vector<ImportedFunction> import_fx(const ModelFile& file, const ImportOptio
       return files.read(input.target);
     } catch (const RuleError& error) { throw Error(ExitCode::model, error.kind, file.name + ":" + input.target, error.message); }
   };
+  std::vector<ImportedFunction> result;
+  if (fx.functions.size() == 1 && is_graph(fx.functions[0].program)) {
+    result.push_back({names[0], import_graph(fx.functions[0].program, file.name, weights, diagnostics)});
+    return result;
+  }
   std::vector<std::unique_ptr<Importer>> importers;
   for (const FxFunction& function : fx.functions) {
     const std::string place = fx.functions.size() == 1 ? file.name : file.name + ":" + function.id;
@@ -103,7 +109,6 @@ std::vector<ImportedFunction> import_fx(const ModelFile& file, const ImportOptio
   }
   diagnostics.checkpoint(ExitCode::model);
   for (const auto& importer : importers) importer->declare();
-  std::vector<ImportedFunction> result;
   if (importers.size() == 1) {
     result.push_back({names[0], importers[0]->import(bindings_of(options, importers[0]->signature(), importers[0]->free_sizes()))});
     return result;

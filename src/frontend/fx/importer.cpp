@@ -11,6 +11,7 @@
 #include "frontend/base/bind_signature.h"
 #include "frontend/base/inlining.h"
 #include "frontend/fx/arguments.h"
+#include "frontend/fx/graph_ops.h"
 #include "frontend/fx/stop_gradient.h"
 #include "frontend/fx/symbolic_numbers.h"
 
@@ -33,7 +34,7 @@ constexpr std::string_view kCond = "hop.cond";
 bool is_control_flow(const std::string& op) { return op.starts_with("hop."); }
 
 bool is_known(const ProgramNode& node) {
-  return kWrappers.contains(node.op) || kAssertions.contains(node.op) || is_symbolic_number(node.op) ||
+  return is_graph_op(node.op) || kWrappers.contains(node.op) || kAssertions.contains(node.op) || is_symbolic_number(node.op) ||
          find_handler(node.op).handler != nullptr;
 }
 
@@ -177,6 +178,7 @@ void Importer::import_node(const ProgramGraph& graph, const ProgramNode& node) {
     throw RuleError{"malformed-file", "no graph is among the arguments of `" + node.op + "`"};
   }
   if (is_symbolic_number(node.op)) return import_number(graph, node);
+  if (is_graph_op(node.op)) return import_graph_op(graph, node);
   const int first_new = graph_->num_values();
   const HandlerMatch match = find_handler(node.op);
   Builder builder = builder_at(node.module.empty() ? node.name : node.module + "/" + node.name);
@@ -185,6 +187,35 @@ void Importer::import_node(const ProgramGraph& graph, const ProgramNode& node) {
   match.handler->import(call);
   if (match.in_place) call.write(match.signature->parameters.at(0).name, call.results_.at(0).at(0));
   take_results(graph, node, call, first_new);
+}
+
+void Importer::import_graph_op(const ProgramGraph& graph, const ProgramNode& node) {
+  const int first_new = graph_->num_values();
+  Builder builder = builder_at(node.name);
+  std::vector<Value*> operands;
+  for (const NamedArgument& argument : node.arguments) {
+    if (!argument.name.empty()) continue;
+    const auto* name = argument.argument.as<ValueName>();
+    const Slot* slot = name == nullptr ? nullptr : find(name->name);
+    if (slot == nullptr ? !argument.argument.is_none() : slot->tensor == nullptr)
+      throw RuleError{"malformed-file", "an operand of " + node.op + " is no tensor and not null"};
+    operands.push_back(slot == nullptr ? nullptr : slot->tensor->read(builder));
+  }
+  const Op op = graph_op_of(node);
+  if (info(op).kind == OpKind::resolved) throw RuleError{"unsupported-op", "`" + node.op + "` among operators of torch"};
+  const Node* made = builder.emit_node(op, std::move(operands), attributes_of(node), static_cast<int>(node.results.size()));
+  if (node.results.size() != made->results.size()) {
+    throw RuleError{"malformed-file", "the node has " + std::to_string(node.results.size()) + " results, " + node.op + " has " +
+                                          std::to_string(made->results.size())};
+  }
+  for (size_t i = 0; i < made->results.size(); ++i) {
+    const Result& result = node.results[i];
+    if (result.is_list) throw RuleError{"malformed-file", "a result of " + node.op + " is a list"};
+    if (result.names[0].empty()) continue;
+    check_declared(graph, result.names[0], made->results[i]);
+    give_name(*graph_, made->results[i], result.names[0], first_new);
+    scope().set(result.names[0], {.tensor = Alias::of_new_storage(made->results[i]), .number = {}});
+  }
 }
 
 void Importer::import_number(const ProgramGraph& graph, const ProgramNode& node) {

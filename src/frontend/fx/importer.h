@@ -76,6 +76,7 @@ class Importer {
   void report_missing_ops();
   void import_nodes(const ProgramGraph& graph);
   void import_node(const ProgramGraph& graph, const ProgramNode& node);
+  void import_graph_op(const ProgramGraph& graph, const ProgramNode& node);
   void import_number(const ProgramGraph& graph, const ProgramNode& node);
   void set_number(const ProgramGraph& graph, const ProgramNode& node, const Number& number);
   void take_results(const ProgramGraph& graph, const ProgramNode& node, Call& call, int first_new);

@@ -178,6 +178,7 @@ void Importer::add_output(const OutputSpec& output, Builder& builder) {
   }
   if (value == nullptr) throw RuleError{"unsupported-dtype", "output `" + name + "` is not a tensor"};
   if (!output.target.empty()) name = "grad." + output.target;
+  if (!output.name.empty()) name = output.name;
   graph_->add_output(value, output_names_.add(name));
 }
 

@@ -67,6 +67,10 @@ struct ProgramNode {
   std::vector<NamedArgument> arguments;
   std::vector<Result> results;
   std::string module;  ///< dotted path of the module that called it, "" when unknown
+  /// Where tcc had it from that wrote the node (--emit=fx).
+  struct Origin {
+    std::string node, file, phase;
+  } origin;
 };
 
 /// Type of a tensor as the file declares it.
@@ -102,6 +106,7 @@ struct OutputSpec {
   Kind kind = Kind::user;
   Argument value;
   std::string target;  ///< what is changed, or differentiated by
+  std::string name;    ///< in the library; empty: that of the value
 };
 
 /// A condition under which a program was captured.

@@ -200,7 +200,10 @@ class Reader {
     if (fields.has("extra")) fields.object("extra");
     if (fields.has("meta")) {
       const Json& meta = fields.object("meta");
-      if (const auto module = meta.find("module"); module != meta.end() && module->is_string()) node.module = module->get<std::string>();
+      for (const auto& [key, text] :
+           {std::pair{"module", &node.module}, {"loc", &node.origin.node}, {"phase", &node.origin.phase}, {"file", &node.origin.file}}) {
+        if (const auto found = meta.find(key); found != meta.end() && found->is_string()) *text = found->get<std::string>();
+      }
     }
     graph_.nodes.push_back(std::move(node));
   }
@@ -221,8 +224,9 @@ class Reader {
   }
 
   void read_output(const Json& json) {
-    const Fields fields(json, place_ + ": output " + std::to_string(program_.outputs.size()), {"value", "kind", "target"});
+    const Fields fields(json, place_ + ": output " + std::to_string(program_.outputs.size()), {"value", "kind", "target", "name"});
     OutputSpec spec;
+    spec.name = fields.maybe_text("name");
     const Json& value = fields.at("value");
     if (!value.is_null()) spec.value = {ValueName{fields.text("value")}};
     check_names(spec.value, fields.place());
