@@ -9,7 +9,7 @@
 // - Pure values: a node reads its operands and makes new values; nothing is written in place. Order in a region is topological.
 // - Every value has a type. Before shapes are resolved it may be unranked or hold symbols; afterwards every dimension is constant (or bounded).
 // - Floats are IEEE: NaN, infinities and signed zeros are kept; integer arithmetic wraps. Reductions and contractions may re-associate.
-//   f16/bf16 sums and products accumulate in f32; each op rounds its result to its dtype unless fused (inputs.md section 9, precision).
+//   f16/bf16 sums and products accumulate in f32; each op rounds its result to its dtype, in a kernel where it is stored (docs/math.md).
 // - Weights are read as `@name` values. The graph owns all values, nodes and weights; pointers stay valid while it lives.
 #pragma once
 

@@ -16,7 +16,7 @@
 
 namespace tcc {
 
-/// Process exit codes (design.md section 2; `tcc run` uses the same).
+/// Exit codes of the program, those of `tcc run` included.
 enum class ExitCode : int { ok = 0, model = 1, usage = 2, verification = 3, internal = 4, environment = 5 };
 
 /// One message. `where` is "file:node" or "file" or "" (the command itself).
