@@ -131,6 +131,9 @@ TEST(FxRefusals, NameTheNode) {
   Json& node = program["graph_module"]["graph"]["nodes"][0];
   node["target"] = "torch.ops.aten.fft_fft.default";
   expect_contains(refusal(program, with_rows(4)), ":y: error: not supported yet: operator `aten.fft_fft.default` [unsupported-op]");
+  node["target"] = "torch.ops.mylib.sharpen.default";
+  expect_contains(refusal(program, with_rows(4)), "operator `mylib.sharpen.default` [unsupported-op]");
+  expect_contains(refusal(program, with_rows(4)), ":y: help: it is not one of torch's own (aten)");
   node["target"] = "torch.ops.higher_order.while_loop";
   expect_contains(refusal(program, with_rows(4)), "higher-order operator `while_loop` [unsupported-control-flow]");
   node["target"] = "torch.ops.aten.softmax.int";
@@ -157,6 +160,7 @@ TEST(FxRefusals, NameAnOperatorOnce) {
   }
   expect_contains(refusal(program, with_rows(4)),
                   ":y: error: not supported yet: operator `aten.fft_fft.default`, 4 nodes: `y`, `a`, `b` and 1 more [unsupported-op]");
+  expect_contains(refusal(program, with_rows(4)), ":y: help: save what program.run_decompositions() returns");
   ImportOptions options = with_rows(4);
   options.report_every_node = true;
   expect_contains(refusal(program, options), ":c: error: not supported yet: operator `aten.fft_fft.default` [unsupported-op]");

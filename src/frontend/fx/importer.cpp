@@ -6,74 +6,22 @@
 #include "frontend/fx/importer.h"
 
 #include <algorithm>
-#include <set>
 
 #include "frontend/base/bind_signature.h"
-#include "frontend/base/inlining.h"
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/graph_ops.h"
-#include "frontend/fx/stop_gradient.h"
+#include "frontend/fx/node_kinds.h"
 #include "frontend/fx/symbolic_numbers.h"
 
 namespace tcc::fx {
 
 namespace {
 
-/// Wrappers that say how a part of the model is run, not what it computes: (settings..., graph, operands...).
-const std::set<std::string, std::less<>> kWrappers = {
-    "hop.wrap_with_set_grad_enabled", "hop.wrap_with_autocast",         "hop.hints_wrapper", "hop.invoke_subgraph",
-    "hop.tag_activation_checkpoint",  "hop.wrap_activation_checkpoint", "hop.wrap"};
-
-/// Checks that the framework makes when it runs; the types of every value are compared with the declared ones anyway.
-const std::set<std::string, std::less<>> kAssertions = {
-    "aten._assert_tensor_metadata.default", "aten._assert_async.msg",           "aten._assert_async.default",
-    "aten._assert_scalar.default",          "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"};
-
-constexpr std::string_view kCond = "hop.cond";
-
-bool is_control_flow(const std::string& op) { return op.starts_with("hop."); }
-
-bool is_known(const ProgramNode& node) {
-  return is_graph_op(node.op) || kWrappers.contains(node.op) || kAssertions.contains(node.op) || is_symbolic_number(node.op) ||
-         find_handler(node.op).handler != nullptr;
-}
-
-const ProgramGraph* graph_of(const Argument& argument) {
-  const auto* graph = argument.as<GraphRef>();
-  return graph == nullptr ? nullptr : graph->get();
-}
-
-void collect_names(const Argument& argument, std::vector<std::string>& names) {
-  if (const auto* name = argument.as<ValueName>()) names.push_back(name->name);
-  if (const auto* list = argument.as<std::vector<Argument>>()) {
-    for (const Argument& element : *list) collect_names(element, names);
-  }
-}
-
-/// With the module that called it.
-std::string name_of(const ProgramNode& node) {
-  return (node.module.empty() ? "" : node.module + "/") + (node.name.empty() ? node.op : node.name);
-}
-
 /// What a user can do about a fault; empty when the message says it.
 std::string help_for(const RuleError& error) {
   if (error.kind == "unsupported-control-flow")
     return "compute both sides and choose between them with torch.where, or fix the condition with --bind=NAME=VALUE";
   return "";
-}
-
-/// A graph that several nodes name stands in the place of each.
-void check_size_inlined(const Program& program) {
-  check_inlining({&program.graph, program.name, false}, [](const InlinedBody& body) {
-    std::vector<InlinedNode> nodes;
-    for (const ProgramNode& node : static_cast<const ProgramGraph*>(body.at)->nodes) {
-      InlinedNode& inlined = nodes.emplace_back(InlinedNode{name_of(node).size(), {}});
-      for (const NamedArgument& argument : node.arguments) {
-        if (const ProgramGraph* inner = graph_of(argument.argument)) inlined.bodies.push_back({inner, node.op, true});
-      }
-    }
-    return nodes;
-  });
 }
 
 }  // namespace
@@ -98,13 +46,6 @@ std::unique_ptr<Graph> Importer::run() {
   return import(bindings_of(options_, *graph_, free_sizes()));
 }
 
-void Importer::check_ops() {
-  if (!faults_.attempt([&] { check_size_inlined(program_); }, [&] { return faults_.file(); })) return;
-  std::set<const ProgramGraph*> seen;
-  check_ops(program_.graph, seen);
-  missing_ops_.report(diagnostics_, options_.report_every_node);
-}
-
 void Importer::declare() {
   add_inputs();
   faults_.checkpoint();
@@ -124,29 +65,6 @@ std::unique_ptr<Graph> Importer::import(Bindings bindings) {
   faults_.checkpoint();
   graph_->remove_unused_weights();
   return std::move(graph_);
-}
-
-void Importer::report_missing_ops() {
-  missing_ops_.report(diagnostics_, options_.report_every_node);
-  faults_.checkpoint();
-}
-
-bool Importer::check_ops(const ProgramGraph& graph, std::set<const ProgramGraph*>& seen) {
-  if (!seen.insert(&graph).second) return true;
-  bool has_all = true;
-  for (const ProgramNode& node : graph.nodes) {
-    if (node.op == kCond) continue;  // a branch is looked at when it is taken
-    for (const NamedArgument& argument : node.arguments) {
-      if (const ProgramGraph* inner = graph_of(argument.argument)) has_all &= check_ops(*inner, seen);
-    }
-    if (is_known(node)) continue;
-    has_all = false;
-    const bool is_hop = is_control_flow(node.op);
-    const auto remark = [&] { return MissingOps::Remark{is_hop ? "unsupported-control-flow" : "unsupported-op", ""}; };
-    missing_ops_.add(is_hop ? "higher-order operator `" + node.op.substr(4) + "`" : "operator `" + node.op + "`", where(node),
-                     name_of(node), remark);
-  }
-  return has_all;
 }
 
 bool Importer::reads_faulty(const ProgramNode& node) const {
@@ -169,9 +87,9 @@ void Importer::import_nodes(const ProgramGraph& graph) {
 }
 
 void Importer::import_node(const ProgramGraph& graph, const ProgramNode& node) {
-  if (kAssertions.contains(node.op)) return;
-  if (node.op == kCond) return import_cond(node);
-  if (kWrappers.contains(node.op)) {
+  if (is_assertion(node.op)) return;
+  if (is_cond(node.op)) return import_cond(node);
+  if (is_wrapper(node.op)) {
     for (size_t i = 0; i < node.arguments.size(); ++i) {
       if (const ProgramGraph* inner = graph_of(node.arguments[i].argument)) return inline_graph(*inner, node, i + 1);
     }
@@ -288,64 +206,6 @@ void Importer::check_declared(const ProgramGraph& graph, const std::string& name
   throw RuleError{"type-error", "result `" + name + "` is " + to_string(value->type) + ", declared is " +
                                     (meta->second.dtype ? std::string(tcc::name_of(*meta->second.dtype)) : meta->second.dtype_name) +
                                     to_string(std::span(declared))};
-}
-
-/// The names that a graph sees inside: its inputs, which are the operands of the node.
-Scope<Slot> Importer::scope_of_call(const ProgramGraph& graph, const ProgramNode& node, size_t first_operand) const {
-  std::vector<Slot> operands;
-  for (size_t i = first_operand; i < node.arguments.size(); ++i) {
-    std::vector<std::string> names;
-    collect_names(node.arguments[i].argument, names);
-    for (const std::string& name : names) {
-      const Slot* slot = find(name);
-      if (slot == nullptr) throw RuleError{"malformed-file", "`" + name + "` is made by no node and is no input"};
-      operands.push_back(*slot);
-    }
-    if (!names.empty()) continue;
-    if (const auto number = number_in(node.arguments[i].argument)) operands.push_back({.tensor = nullptr, .number = number});
-  }
-  if (operands.size() != graph.inputs.size())
-    throw RuleError{"malformed-file", "a graph of " + std::to_string(graph.inputs.size()) + " inputs is called with " +
-                                          std::to_string(operands.size()) + " operands"};
-  Scope<Slot> inner;
-  for (size_t i = 0; i < operands.size(); ++i) inner.set(graph.inputs[i], operands[i]);
-  return inner;
-}
-
-void Importer::inline_graph(const ProgramGraph& graph, const ProgramNode& node, size_t first_operand) {
-  scopes_.push_back(scope_of_call(graph, node, first_operand));
-  const int errors = diagnostics_.num_errors();
-  import_nodes(graph);
-  const Scope<Slot> inner = std::move(scopes_.back());
-  scopes_.pop_back();
-  std::vector<std::string> names;
-  for (const Result& result : node.results) names.insert(names.end(), result.names.begin(), result.names.end());
-  if (names.size() != graph.outputs.size() && diagnostics_.num_errors() == errors)
-    throw RuleError{"malformed-file",
-                    "a graph of " + std::to_string(graph.outputs.size()) + " outputs is called for " + std::to_string(names.size())};
-  const bool* enables_gradients = node.op == "hop.wrap_with_set_grad_enabled" ? node.arguments.at(0).argument.as<bool>() : nullptr;
-  const bool stops_gradients = enables_gradients != nullptr && !*enables_gradients;
-  Builder builder = builder_at(node.name);
-  for (size_t i = 0; i < names.size() && i < graph.outputs.size(); ++i) {
-    std::optional<Slot> output = output_of_call(graph.outputs[i], inner);
-    if (!output) {
-      scope().set_faulty(names[i]);
-      continue;
-    }
-    if (stops_gradients && output->tensor != nullptr)
-      output->tensor = Alias::of_new_storage(stop_gradient(builder, output->tensor->read(builder)));
-    scope().set(names[i], *output);
-  }
-}
-
-/// Nothing when a node with a fault should have made it.
-std::optional<Slot> Importer::output_of_call(const Argument& output, const Scope<Slot>& inner) {
-  if (const auto* name = output.as<ValueName>()) {
-    if (const Slot* slot = inner.find(name->name)) return *slot;
-    if (inner.is_faulty(name->name)) return std::nullopt;
-    throw RuleError{"malformed-file", "output `" + name->name + "` of a graph is made by no node and is no input"};
-  }
-  return Slot{.tensor = nullptr, .number = number_in(output)};
 }
 
 Builder Importer::builder_at(const std::string& node) { return Builder(*graph_, graph_->body, {faults_.file(), node, ""}); }
