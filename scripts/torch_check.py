@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Checks and times torch.compile(backend="tcc") on models of torchvision, timm and transformers, beside eager mode and inductor.
 
-    scripts/torch_check.py [--device cuda] [--parts forward,training] [--only WORD] [--small]
+    scripts/torch_check.py [--device cuda] [--parts forward,training] [--only WORD,...] [--small] [--workers N]
 
 Weights and inputs are random. The reference is the same model in f64. A row is right when tcc's error is within twice that of inductor (or of eager
 mode, the larger of the two), both as ||result - reference|| / ||reference|| over all results; for `training` these are the loss and the gradients of
 all parameters. Times are medians in milliseconds of one forward pass, or of one forward and backward pass. Graphs that fell back to eager mode are
-counted, with what tcc lacks. --phase compile only fills the caches of the compilers (several processes may do that at a time, --share K/N takes
-each N-th model from the K-th on). Needs torch, torchvision, timm, transformers. The exit code is 1 when a row is wrong.
+counted, with what tcc lacks. Needs torch, torchvision, timm, transformers. The exit code is 1 when a row is wrong.
 """
 import argparse
 import copy
+import os
 import statistics
+import subprocess
 import sys
 import time
 import traceback
@@ -138,65 +139,116 @@ def milliseconds(function, device, seconds=0.5):
     return 1000 * statistics.median(times)
 
 
-def check(name, part, options, device):
-    torch.manual_seed(7)
-    model, inputs = FORWARD[name](options.small)
-    run = forward if part == "forward" else training
-    model = without_dropout(without_zeros(model).train(part == "training")).to(device)
-    inputs = tuple(x.to(device) for x in inputs)
-    exact_inputs = tuple(x.double() if x.is_floating_point() else x for x in inputs)
-    reference = [r.detach().double() for r in run(copy.deepcopy(model).double(), exact_inputs)]
-    errors, times, fallbacks = {}, {}, []
-    for kind in options.compilers.split(","):
-        torch._dynamo.reset()
-        mine = copy.deepcopy(model)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            begin = time.perf_counter()
-            compiled = mine if kind == "eager" else torch.compile(mine, backend=kind)
-            errors[kind] = error(run(compiled, inputs), reference)
-            took = time.perf_counter() - begin
-            if options.phase == "all":
-                times[kind] = milliseconds(lambda: run(compiled, inputs), device, options.seconds)
-        fallbacks += [str(w.message) for w in caught if str(w.message).startswith("tcc does not compile")]
-        if kind == "tcc":
-            times["compiling s"] = took
-    allowed = 2 * max(errors.get("inductor", 0), errors.get("eager", 0), 1e-7)
-    right = errors["tcc"] <= allowed
-    line = f"{'ok   ' if right else 'WRONG'} {part:8} {name:24} " + " ".join(f"{k} {e:.1e}" for k, e in errors.items())
-    line += "  |  " + " ".join(f"{k} {t:.2f}" for k, t in times.items())
-    if fallbacks:
-        line += f"  |  {len(fallbacks)} in eager mode: " + "; ".join(sorted({f.split(': ', 1)[-1][:160] for f in fallbacks}))
-    return right and not fallbacks, line
+class Row:
+    """One model in one part: compiled by all, and compared; timed later, when nothing else is going on."""
+
+    def __init__(self, name, part, options, device):
+        self.name, self.part, self.device = name, part, device
+        torch.manual_seed(7)
+        model, inputs = FORWARD[name](options.small)
+        run = forward if part == "forward" else training
+        model = without_dropout(without_zeros(model).train(part == "training")).to(device)
+        inputs = tuple(x.to(device) for x in inputs)
+        exact_inputs = tuple(x.double() if x.is_floating_point() else x for x in inputs)
+        reference = [r.detach().double() for r in run(copy.deepcopy(model).double(), exact_inputs)]
+        self.errors, self.times, self.runs, self.fallbacks = {}, {}, {}, []
+        for kind in options.compilers.split(","):
+            mine = copy.deepcopy(model)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                begin = time.perf_counter()
+                compiled = mine if kind == "eager" else torch.compile(mine, backend=kind, dynamic=False)
+                self.errors[kind] = error(run(compiled, inputs), reference)
+                if kind == "tcc":
+                    self.times["compiling s"] = time.perf_counter() - begin
+            self.runs[kind] = lambda compiled=compiled: run(compiled, inputs)
+            self.fallbacks += [str(w.message) for w in caught if str(w.message).startswith("tcc does not compile")]
+        allowed = 2 * max(self.errors.get("inductor", 0), self.errors.get("eager", 0), 1e-7)
+        self.right = self.errors["tcc"] <= allowed and not self.fallbacks
+
+    def measure(self, seconds):
+        for kind, run in self.runs.items():
+            self.times[kind] = milliseconds(run, self.device, seconds)
+        self.runs = {}
+
+    def line(self):
+        text = f"{'ok   ' if self.right else 'WRONG'} {self.part:8} {self.name:24} " + " ".join(f"{k} {e:.1e}" for k, e in self.errors.items())
+        text += "  |  " + " ".join(f"{k} {t:.2f}" for k, t in self.times.items())
+        if self.fallbacks:
+            text += f"  |  {len(self.fallbacks)} in eager mode: " + "; ".join(sorted({f.split(": ", 1)[-1][:160] for f in self.fallbacks}))
+        return text
+
+
+def check_all(work, options, device, wait=None):
+    """wait(): called when all is compiled and compared; the times are taken after that."""
+    rows, num_right = [], 0
+    for name, part in work:
+        try:
+            row = Row(name, part, options, device)
+        except Exception as problem:  # pylint: disable=broad-except
+            traceback.print_exc()
+            print(f"WRONG {part:8} {name:24} {type(problem).__name__}: {str(problem).strip().splitlines()[-1][:300]}", flush=True)
+            continue
+        num_right += row.right
+        if wait is None:
+            row.measure(options.seconds)
+            print(row.line(), flush=True)
+            torch._dynamo.reset()
+        else:
+            rows.append(row)
+    if wait is not None:
+        wait()
+    for row in rows:
+        row.measure(options.seconds)
+        print(row.line(), flush=True)
+    return num_right
+
+
+def check_in_workers(options):
+    """Several processes compile and compare side by side; then they take their times one after the other."""
+    command = [sys.executable, os.path.abspath(__file__), *sys.argv[1:]]
+    workers = [subprocess.Popen(command + ["--share", f"{k}/{options.workers}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+               for k in range(options.workers)]
+    for worker in workers:
+        for line in worker.stdout:
+            if line.startswith("ready"):
+                break
+            print(line, end="", flush=True)
+    for worker in workers:
+        print(worker.communicate("go\n")[0], end="", flush=True)
+    return all(worker.returncode == 0 for worker in workers)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--parts", default="forward,training")
-    parser.add_argument("--only", default="", help="only models whose name contains this")
+    parser.add_argument("--only", default="", help="only models whose name contains one of these words")
     parser.add_argument("--small", action="store_true", help="small batches and pictures, for a machine without a GPU")
     parser.add_argument("--compilers", default="eager,inductor,tcc")
-    parser.add_argument("--phase", default="all", choices=["all", "compile"])
-    parser.add_argument("--share", default="0/1")
+    parser.add_argument("--workers", type=int, default=1, help="processes that compile")
+    parser.add_argument("--share", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=0.5, help="of timing, each")
     options = parser.parse_args()
+    if options.workers > 1 and options.share is None:
+        sys.exit(0 if check_in_workers(options) else 1)
     device = torch.device(options.device, 0) if options.device == "cuda" else torch.device(options.device)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    first, step = (int(x) for x in options.share.split("/"))
+    # Many models with the same code in one process, each for itself.
+    torch._dynamo.config.recompile_limit = 1000
     work = [(name, part) for part in options.parts.split(",") for name in (FORWARD if part == "forward" else TRAINING)
-            if options.only in name][first::step]
-    num_right = 0
-    for name, part in work:
-        try:
-            right, line = check(name, part, options, device)
-        except Exception as problem:  # pylint: disable=broad-except
-            right, line = False, f"WRONG {part:8} {name:24} {type(problem).__name__}: {str(problem).strip().splitlines()[-1][:300]}"
-            traceback.print_exc()
-        num_right += right
-        print(line, flush=True)
+            if any(word in name for word in options.only.split(","))]
+    wait = None
+    if options.share is not None:
+        first, step = (int(x) for x in options.share.split("/"))
+        work = work[first::step]
+
+        def wait():
+            print("ready", flush=True)
+            sys.stdin.readline()
+    num_right = check_all(work, options, device, wait)
     name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
-    print(f"{name}, torch {torch.__version__}: {num_right} of {len(work)} right, without a graph in eager mode")
+    print(f"{name}, torch {torch.__version__}: {num_right} of {len(work)} right, without a graph in eager mode", flush=True)
     sys.exit(0 if num_right == len(work) else 1)
 
 
