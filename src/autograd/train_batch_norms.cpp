@@ -16,7 +16,7 @@ namespace {
 /// Statistics that are constants of the model have no place to be remembered in.
 bool has_constant_statistics(const Node& norm) {
   return std::any_of(norm.operands.begin() + 3, norm.operands.end(), [](const Value* statistic) {
-    if (statistic->kind == Value::Kind::weight) return !statistic->weight->from_model;
+    if (statistic->kind == Value::Kind::weight) return !statistic->weight->from_model && !statistic->weight->is_buffer;
     return statistic->producer != nullptr && statistic->producer->op == Op::full_;
   });
 }
@@ -52,6 +52,7 @@ void train_batch_norms(Graph& graph, double momentum) {
     auto remember = [&](Value* old, Value* now) {
       if (old->kind != Value::Kind::weight || !updated.insert(old).second) return;
       Value* kept = b.binary(Op::mul_, b.cast(old, now->type.dtype), 1 - momentum);
+      old->weight->is_state |= old->weight->is_buffer;  // no constant from here on
       graph.state_updates.push_back({old->weight, b.cast(b.add(kept, b.binary(Op::mul_, now, momentum)), old->type.dtype)});
     };
     remember(node->operand(3), mean);

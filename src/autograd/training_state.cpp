@@ -65,7 +65,7 @@ StateTensor tensor_of(std::string name, const Shape& shape, double fill = 0, Ten
   return tensor;
 }
 
-/// Names that the state adds are not those of the model.
+/// Names that the state adds are not those of the model, and what trains changes by training alone.
 void check_names(const Graph& joint, const Graph& forward) {
   auto refuse = [&](const std::string& what, const std::string& name) {
     throw Error(ExitCode::usage, "invalid-argument", joint.file,
@@ -77,11 +77,12 @@ void check_names(const Graph& joint, const Graph& forward) {
   }
   for (const auto& weight : forward.weights()) {
     const std::string& name = weight->name;
+    const bool is_kept = weight->from_model || weight->is_buffer || weight->is_state;
     for (const char* prefix : {"grad.", "optimizer."}) {
-      if (weight->from_model && name.rfind(prefix, 0) == 0) refuse("a tensor", name);
+      if (is_kept && name.rfind(prefix, 0) == 0) refuse("a tensor", name);
     }
     for (const char* prefix : {"parameters.", "gradients."}) {
-      if (weight->from_model && name == prefix + std::string(name_of(weight->tensor.dtype()))) refuse("a tensor", name);
+      if (is_kept && name == prefix + std::string(name_of(weight->tensor.dtype()))) refuse("a tensor", name);
     }
   }
 }
@@ -119,6 +120,12 @@ TrainingState::TrainingState(const Graph& joint, const Graph& forward, const Opt
   check_names(joint, forward);
   std::vector<Trained> trained = trained_parameters(joint);
   if (trained.empty()) refuse_without_parameters(forward);
+  for (const Trained& t : trained) {
+    if (!t.weight->weight->is_state) continue;
+    throw Error(ExitCode::usage, "invalid-argument", joint.file,
+                "--mode=train: the model itself changes the parameter `" + t.weight->name + "`",
+                "it can't train as well: --freeze=" + t.weight->name);
+  }
   add_parameters(std::move(trained), options);
   add_counters(joint, options);
   add_others(joint, forward);
@@ -223,26 +230,30 @@ void TrainingState::add_counters(const Graph& joint, const OptimizerOptions& opt
   if (!scalars.empty()) layout.append_section("optimizer.f32", StateRole::optimizer, DType::f32, std::move(scalars));
 }
 
-/// Statistics, and the parameters that do not train.
+/// Statistics, the parameters that do not train, and what the model itself changes.
 void TrainingState::add_others(const Graph& joint, const Graph& forward) {
   auto statistics = running_statistics(forward);
   for (const StateUpdate& update : joint.state_updates) {
-    if (const Value* value = forward.find_weight(update.weight->name)) statistics.insert(value);
+    const Value* value = forward.find_weight(update.weight->name);
+    if (value != nullptr && !value->weight->is_state) statistics.insert(value);
   }
-  std::map<DType, std::vector<StateTensor>> remembered, frozen;
+  std::map<DType, std::vector<StateTensor>> remembered, frozen, buffers;
   for (const auto& weight : forward.weights()) {
     const Tensor& tensor = weight->tensor;
-    if (!weight->from_model || !is_float(tensor.dtype()) || layout.find(weight->name) != nullptr) continue;
-    const bool is_statistic = statistics.count(forward.find_weight(weight->name)) != 0;
-    if (tensor.rank() == 0 && !is_statistic) continue;
+    if (layout.find(weight->name) != nullptr) continue;
+    const bool is_statistic = statistics.count(forward.find_weight(weight->name)) != 0 && (weight->from_model || weight->is_buffer);
+    const bool is_frozen = weight->from_model && is_float(tensor.dtype()) && tensor.rank() > 0;
+    if (!is_statistic && !is_frozen && !weight->is_state) continue;
     StateTensor state = tensor_of(weight->name, tensor.shape(), 0, tensor);
     state.trained = false;
-    (is_statistic ? remembered : frozen)[tensor.dtype()].push_back(std::move(state));
+    (is_statistic ? remembered : weight->from_model ? frozen : buffers)[tensor.dtype()].push_back(std::move(state));
   }
-  for (auto& [dtype, tensors] : frozen)
-    layout.append_section("frozen." + std::string(name_of(dtype)), StateRole::parameter, dtype, std::move(tensors));
-  for (auto& [dtype, tensors] : remembered)
-    layout.append_section("statistics." + std::string(name_of(dtype)), StateRole::statistic, dtype, std::move(tensors));
+  const auto append = [&](const char* name, StateRole role, std::map<DType, std::vector<StateTensor>>& sections) {
+    for (auto& [dtype, tensors] : sections) layout.append_section(name + std::string(name_of(dtype)), role, dtype, std::move(tensors));
+  };
+  append("frozen.", StateRole::parameter, frozen);
+  append("statistics.", StateRole::statistic, remembered);
+  append("buffers.", StateRole::buffer, buffers);
 }
 
 Tensor TrainingState::first_contents(const StateTensor& tensor) {

@@ -72,7 +72,7 @@ void vjp_gather(Vjp& v) {
   Shape joined(shape.begin(), shape.begin() + axis);
   joined.push_back(count);
   joined.insert(joined.end(), shape.begin() + axis + 1, shape.end());
-  if (indices->kind == Value::Kind::weight && count > 0 && extent > 0) {
+  if (indices->kind == Value::Kind::weight && !indices->weight->is_state && count > 0 && extent > 0) {
     const auto readers = readers_of(indices->weight->tensor, extent);
     if (!readers.empty()) {
       if (Value* sum = gather_readers(v, b.reshape(v.g, joined), readers, axis, count)) return v.give(0, sum);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/begin_anew.h"
 #include "cli/command_line.h"
 #include "cli/launch_profile.h"
 #include "cli/library_flags.h"
@@ -29,9 +30,10 @@ struct Times {
 };
 
 Times measure(runtime::Instance& instance, int runs, int warmups) {
+  const auto run = [&] { return run_or_begin_anew(instance, [&] { return instance.run_prepared(); }); };
   const auto start_of_warmup = Clock::now();
   for (int i = 0; warmups >= 0 ? i < warmups : i < kLeastWarmups || Seconds(Clock::now() - start_of_warmup).count() < kWarmupSeconds; ++i)
-    instance.run_prepared();
+    run();
   Times times;
   const auto start = Clock::now();
   const auto wants_more = [&](int done) {
@@ -39,7 +41,7 @@ Times measure(runtime::Instance& instance, int runs, int warmups) {
     return done < kLeastRuns || (done < kMostRuns && Seconds(Clock::now() - start).count() < kSeconds);
   };
   for (int i = 0; wants_more(i); ++i) {
-    const runtime::Timing timing = instance.run_prepared();
+    const runtime::Timing timing = run();
     times.device.push_back(timing.device_us);
     times.host.push_back(timing.host_us);
   }

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/begin_anew.h"
+
 namespace tcc::cli {
 namespace {
 
@@ -41,7 +43,7 @@ LaunchProfile profile_launches(runtime::Instance& instance, double whole_us, int
     return profile.runs < runs && std::chrono::duration<double>(Clock::now() - start).count() < kSeconds;
   };
   for (; wants_more(); ++profile.runs) {
-    const std::vector<runtime::LaunchTime> launches = instance.profile_prepared();
+    const std::vector<runtime::LaunchTime> launches = run_or_begin_anew(instance, [&] { return instance.profile_prepared(); });
     times.resize(launches.size());
     for (size_t l = 0; l < launches.size(); ++l) {
       times[l].push_back(launches[l].time_us);

@@ -45,7 +45,7 @@ LoadedLibrary LibraryFlags::load() const {
   options.log = [created](const std::string& message) {
     if (*created) std::fprintf(stderr, "%s\n", message.c_str());
   };
-  const bool trains = !loaded.library->state().empty();
+  const bool trains = loaded.library->trains();
   if (!loaded.library->info().weights_embedded) options.weights_path = weights.empty() || trains ? path + ".weights" : weights;
   else if (!trains) options.weights_path = weights;
   loaded.instance = std::make_unique<runtime::Instance>(loaded.library, options);

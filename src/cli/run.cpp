@@ -31,9 +31,9 @@ nlohmann::ordered_json number(double value) {
   return number_text(value);  // JSON has no infinities
 }
 
-/// Training: the same batch again and again.
+/// The same batch again and again, and the state that changes.
 struct StepFlags {
-  int steps = 0;
+  int steps = 0, runs = 1;
   double lr = 0;
   std::string load, save;
   CLI::Option *lr_option = nullptr, *steps_option = nullptr;
@@ -41,10 +41,13 @@ struct StepFlags {
   void add_to(CLI::App& app) {
     steps_option =
         app.add_option("--steps", steps, "training steps on these inputs; prints the loss of each, before its update")->type_name("N");
+    app.add_option("--runs", runs,
+                   "runs on these inputs, of which the last is told (1); a model that keeps a state goes on from run to run")
+        ->type_name("N");
     lr_option = app.add_option("--lr", lr, "learning rate (that of --optimizer)")->type_name("X");
-    app.add_option("--load-state", load, "parameters and optimizer state to begin with, a safetensors file")->type_name("FILE");
-    app.add_option("--save-state", save, "where to write them at the end, also of a training that Ctrl-C or SIGTERM ends")
+    app.add_option("--load-state", load, "the state to begin with (of a training parameters and optimizer), a safetensors file")
         ->type_name("FILE");
+    app.add_option("--save-state", save, "where to write it at the end, also of a training that Ctrl-C or SIGTERM ends")->type_name("FILE");
   }
 
   void check(const LoadedLibrary& loaded, const std::string& path) const {
@@ -52,14 +55,18 @@ struct StepFlags {
     const auto refuse = [&](const std::string& message) {
       throw Error(ExitCode::usage, "invalid-argument", path, message, "a library that trains is made with --mode=train");
     };
+    const auto refuse_count = [](const std::string& flag, int count, const char* what) {
+      throw Error(ExitCode::usage, "invalid-argument", "",
+                  flag + "=" + std::to_string(count) + ": a number of " + what + " was expected, at least 1");
+    };
     if (steps_option->count() > 0 && !trains) refuse("--steps: the library has no training step");
     if (lr_option->count() > 0 && !trains) refuse("--lr: the library has no learning rate");
     if (lr_option->count() > 0 && !std::isfinite(lr))
       throw Error(ExitCode::usage, "invalid-argument", "", "--lr=" + number_text(lr) + ": a number was expected");
     if ((!load.empty() || !save.empty()) && loaded.library->state().empty()) refuse("the library keeps no state to load or save");
-    if (steps_option->count() > 0 && steps < 1)
-      throw Error(ExitCode::usage, "invalid-argument", "",
-                  "--steps=" + std::to_string(steps) + ": a number of steps was expected, at least 1");
+    if (steps_option->count() > 0 && steps < 1) refuse_count("--steps", steps, "steps");
+    if (runs < 1) refuse_count("--runs", runs, "runs");
+    if (runs > 1 && steps > 0) throw Error(ExitCode::usage, "invalid-argument", "", "--runs says nothing with --steps", "a step is a run");
   }
 };
 
@@ -121,7 +128,7 @@ std::optional<double> tolerance(double value) { return value >= 0 ? std::optiona
 }  // namespace
 
 int run(const Arguments& arguments) {
-  CLI::App app("Runs a library made by tcc: once, or --steps times to train.", "tcc run");
+  CLI::App app("Runs a library made by tcc: once, --runs times, or --steps times to train.", "tcc run");
   LibraryFlags flags;
   StepFlags training;
   flags.add_to(app);
@@ -172,7 +179,8 @@ int run(const Arguments& arguments) {
     if (scalar.name == "seed") loaded.instance->set_scalar("seed", static_cast<double>(flags.input.seed));
   }
   if (steps) return run_steps(loaded, given, training, std::move(saved), json);
-  const std::vector<Tensor> outputs = loaded.instance->run(function, given.tensors);
+  std::vector<Tensor> outputs;
+  for (int i = 0; i < training.runs; ++i) outputs = loaded.instance->run(function, given.tensors);
   if (!training.save.empty()) loaded.instance->save_state(training.save);
 
   nlohmann::ordered_json report = head_json(*loaded.instance, given.drawn);

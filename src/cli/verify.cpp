@@ -121,7 +121,10 @@ int verify_graph(const VerifyFlags& flags) {
     driver::check_gradients(*prims, inputs.tensors, flags.input.seed,
                             [&](const driver::DirectionalDerivative& derivative) { report.add(derivative); });
   }
-  if (!result.passed) report.add(driver::find_first_difference(*prims, inputs.tensors, options, flags.verify));
+  if (!result.passed) {
+    for (const auto& [name, tensor] : result.state) prims->find_weight(name)->weight->tensor = tensor;
+    report.add(driver::find_first_difference(*prims, inputs.tensors, options, flags.verify));
+  }
   return report.finish();
 }
 

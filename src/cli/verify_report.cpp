@@ -1,5 +1,6 @@
 #include "cli/verify_report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -43,6 +44,7 @@ Json json_of(const driver::Verification::Output& output) {
               {"atol", tolerance.atol},
               {"of_largest", tolerance.of_largest},
               {"moved", number(tolerance.moved)}};
+  if (output.is_state) row["state"] = true;
   if (comparison.num_wrong > 0)
     row["worst"] = {{"element", comparison.worst}, {"found", number(comparison.found)}, {"expected", number(comparison.expected)}};
   return row;
@@ -59,26 +61,34 @@ void VerifyReport::add(const driver::Verification& verification, const std::vect
   object_["passed"] = true;
   if (!drawn.empty()) object_["random"] = to_json(drawn);
   object_["outputs"] = Json::array();
+  const bool runs_again =
+      std::any_of(verification.outputs.begin(), verification.outputs.end(), [](const auto& output) { return output.is_state; });
+  if (runs_again) object_["runs"] = verification.num_runs;
   std::string text = "device: " + verification.device + "\n";
   for (const driver::Drawn& one : drawn) text += driver::describe(one) + "\n";
   for (const driver::Verification::Output& output : verification.outputs) {
     const driver::Comparison& comparison = output.comparison;
     const bool wrong = comparison.num_wrong > 0;
-    ++num_outputs_;
+    ++(output.is_state ? num_states_ : num_outputs_);
     num_wrong_ += wrong;
+    const std::string name = (output.is_state ? "state `" : "output `") + output.name + "`";
+    if (runs_again) text += "run " + std::to_string(output.run) + ", " + (output.is_state ? "state " : "");
     text += output.name + ": " + to_string(output.type) + " largest difference " + number_text(comparison.max_absolute);
     if (comparison.largest > 0 && comparison.max_absolute > 0)
       text += ", " + number_text(comparison.max_absolute / comparison.largest) + " of the largest element";
     if (output.tolerance.moved > 0) text += ", rounding on the way allows " + number_text(output.tolerance.moved);
     text += wrong ? ", differs\n" : "\n";
     object_["outputs"].push_back(json_of(output));
+    if (runs_again) object_["outputs"].back()["run"] = output.run;
     std::string bounds = to_string(output.tolerance);
     if (output.rounding) bounds += " (" + std::string(name_of(*output.rounding)) + (output.is_gradient ? ", gradients)" : ")");
     outputs_by_tolerance_[bounds].push_back(output.name);
+    num_runs_ = std::max(num_runs_, output.run);
     if (!wrong) continue;
     wrong_.push_back(comparison);
     faults_.error("verification-failed", model_,
-                  "output `" + output.name + "`: " + describe_worst(comparison, output.type.shape(), kWhose));
+                  name + (output.run > 1 ? " of run " + std::to_string(output.run) : "") + ": " +
+                      describe_worst(comparison, output.type.shape(), kWhose));
   }
   say(text);
 }
@@ -121,8 +131,10 @@ void VerifyReport::add(const driver::FirstDifference& first) {
 std::string VerifyReport::verdict() const {
   const bool passed = num_wrong_ + num_wrong_derivatives_ == 0;
   std::string text;
-  if (passed) text = "passed: " + count_text(num_outputs_, "output");
-  else text = "failed: " + std::to_string(num_wrong_) + " of " + count_text(num_outputs_, "output");
+  std::string all = count_text(num_outputs_, "output");
+  if (num_states_ > 0) all += " and " + count_text(num_states_, "state tensor") + " of " + count_text(num_runs_, "run");
+  if (passed) text = "passed: " + all;
+  else text = "failed: " + std::to_string(num_wrong_) + " of " + all;
   if (num_derivatives_ > 0 && passed) text += ", " + count_text(num_derivatives_, "derivative");
   if (num_wrong_derivatives_ > 0)
     text += ", " + std::to_string(num_wrong_derivatives_) + " of " + count_text(num_derivatives_, "derivative");

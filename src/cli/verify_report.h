@@ -32,7 +32,7 @@ class VerifyReport {
 
   std::string model_;
   bool json_;
-  int num_outputs_ = 0, num_wrong_ = 0, num_derivatives_ = 0, num_wrong_derivatives_ = 0;
+  int num_outputs_ = 0, num_states_ = 0, num_runs_ = 1, num_wrong_ = 0, num_derivatives_ = 0, num_wrong_derivatives_ = 0;
   std::map<std::string, std::vector<std::string>> outputs_by_tolerance_;
   std::vector<driver::Comparison> wrong_;
   Diagnostics faults_;

@@ -20,7 +20,7 @@ struct Library {
   std::vector<TargetBuild> builds;
   std::vector<std::unique_ptr<Graph>> graphs;  ///< those that the interface and the plans point into
   /// For a reproducer of a fault in the code of its kernels: prims, where they are one function that can be compiled alone.
-  const Graph* reproducer() const { return interface.functions.size() == 1 && state == nullptr ? graphs.front().get() : nullptr; }
+  const Graph* reproducer() const { return interface.functions.size() == 1 ? graphs.front().get() : nullptr; }
   std::unique_ptr<StateLayout> state;  ///< at an address that stays, for the interface
 };
 

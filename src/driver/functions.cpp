@@ -1,6 +1,7 @@
 #include "driver/functions.h"
 
 #include <algorithm>
+#include <map>
 
 #include "tcc/autograd/optimizer.h"
 #include "tcc/group/group.h"
@@ -43,6 +44,32 @@ OptimizerOptions optimizer_options(const Options& options) {
   return optimizer;
 }
 
+/// What the model itself keeps. Nothing of the text of a training step, which doesn't say how its state lies: such a text is only looked at.
+StateLayout state_of(const std::vector<Function>& functions) {
+  std::vector<const Graph*> graphs;
+  for (const Function& function : functions) {
+    if (update_of_training(*function.prims) != nullptr) return {};
+    graphs.push_back(function.prims.get());
+  }
+  return lay_out_state(graphs);
+}
+
+/// What one graph changes is a constant in none of them.
+void share_state(const std::vector<PassState>& states) {
+  std::map<std::string, Tensor> changed;
+  for (const PassState& state : states) {
+    for (const auto& weight : state.graph->weights()) {
+      if (weight->is_state) changed.emplace(weight->name, weight->tensor);
+    }
+  }
+  for (const PassState& state : states) {
+    for (const auto& weight : state.graph->weights()) {
+      const auto found = changed.find(weight->name);
+      weight->is_state |= found != changed.end() && found->second.same_bytes(weight->tensor);
+    }
+  }
+}
+
 void add(Session& session, Functions& functions, const char* name, std::unique_ptr<Graph> graph, bool has_backward = false,
          bool in_halves = false) {
   if (graph == nullptr) return;
@@ -50,6 +77,16 @@ void add(Session& session, Functions& functions, const char* name, std::unique_p
   group::copy_concat_pieces(*prims);  // all gradients as one flat tensor: each has a place of its own there
   group::split_wide_nodes(*prims);
   functions.list.push_back({name, std::move(prims), has_backward, in_halves});
+}
+
+/// Of a joint graph, whose forward half changes the model's own state.
+void add_gradients(Session& session, Functions& functions, std::unique_ptr<Graph> joint) {
+  add(session, functions, "grad", std::move(joint), true);
+  functions.state = state_of(functions.list);
+}
+
+void keep_as_state(Graph& graph, const StateLayout& state) {
+  for (const auto& weight : graph.weights()) weight->is_state |= weight->is_buffer && state.find(weight->name) != nullptr;
 }
 
 /// The first output `grad.<name>` of an input or weight of the graph; empty when there is none. A joint graph has them.
@@ -84,12 +121,19 @@ void to_prims(Session& session, PassState& state) {
   simplify(session, state);
 }
 
+const StateUpdate* update_of_training(const Graph& graph) {
+  const auto& updates = graph.state_updates;
+  const auto found = std::find_if(updates.begin(), updates.end(), [](const StateUpdate& update) { return !update.weight->is_state; });
+  return found == updates.end() ? nullptr : &*found;
+}
+
 Functions functions_of(std::unique_ptr<Graph> prims, Mode mode) {
   Functions functions;
   add_seed(*prims, functions);
   group::split_wide_nodes(*prims);
   const bool backward = mode != Mode::infer;
   functions.list.push_back({backward ? "grad" : "infer", std::move(prims), backward});
+  functions.state = state_of(functions.list);
   return functions;
 }
 
@@ -97,6 +141,7 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Emit
   const Options& options = session.options;
   Functions functions;
   for (const PassState& state : imported) add_seed(*state.graph, functions);
+  share_state(imported);
   if (options.mode == Mode::infer) {
     for (PassState& state : imported) {
       if (options.from != "prims") {
@@ -106,10 +151,11 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Emit
       group::split_wide_nodes(*state.graph);
       functions.list.push_back({state.function, std::move(state.graph)});
     }
+    functions.state = state_of(functions.list);
     return functions;
   }
   PassState& state = imported.front();
-  if (!state.graph->state_updates.empty())
+  if (update_of_training(*state.graph) != nullptr)
     throw Error(ExitCode::usage, "invalid-argument", options.model, "the graph is a training step already", "leave --mode out");
   const std::string gradient = gradient_in(*state.graph);
   const bool goes_on = !gradient.empty() && options.mode == Mode::grad && !options.from.empty() && !chooses_gradients(options);
@@ -121,7 +167,7 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Emit
   if (options.from != "prims") to_resolved(session, state);
   if (goes_on) {
     emitter.write_graph("joint", *state.graph);
-    if (!stop_at_joint) add(session, functions, "grad", std::move(state.graph), true);
+    if (!stop_at_joint) add_gradients(session, functions, std::move(state.graph));
     return functions;
   }
   std::unique_ptr<Graph> forward = options.mode == Mode::train ? state.graph->clone() : nullptr;
@@ -130,7 +176,7 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Emit
   emitter.write_graph("joint", *state.graph);
   if (stop_at_joint) return functions;
   if (options.mode == Mode::grad) {
-    add(session, functions, "grad", std::move(state.graph), true);
+    add_gradients(session, functions, std::move(state.graph));
     return functions;
   }
   const OptimizerOptions optimizer = optimizer_options(options);
@@ -139,6 +185,10 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Emit
   // No reproducer: a joint graph that is read back trains no more.
   run_stage(session, "build-step", nullptr, "", [&] { training = build_training(*state.graph, *forward, optimizer); });
   functions.state = std::move(training.state);
+  // In all of them alike: what one function changes, or the caller, is a constant in none.
+  for (Graph* graph : {forward.get(), training.step.get(), training.accumulate.get(), training.gradients.get()}) {
+    if (graph != nullptr) keep_as_state(*graph, functions.state);
+  }
   functions.scalars.push_back({"lr", DType::f32, optimizer.lr});
   functions.accumulate = optimizer.accumulate;
   add(session, functions, "infer", std::move(forward));

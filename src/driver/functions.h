@@ -33,6 +33,9 @@ struct Functions {
 /// later is asked for.
 Functions make_functions(Session& session, std::vector<PassState> imported, Emitter& emitter, bool stop_at_joint);
 
+/// The first state update that is none of the model's own but a training's; null when there is none.
+const StateUpdate* update_of_training(const Graph& graph);
+
 /// The one function that prims are; in the modes grad and train with a backward half.
 Functions functions_of(std::unique_ptr<Graph> prims, Mode mode);
 

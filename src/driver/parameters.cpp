@@ -24,11 +24,11 @@ std::string list_of(const std::vector<std::string>& names) {
 
 std::string count_of(size_t number) { return number == 1 ? "1 parameter" : std::to_string(number) + " parameters"; }
 
-/// Weights by name: those of the model, not the constants in its nodes.
+/// Weights by name: those of the model and what it changes, not the constants in its nodes.
 std::map<std::string, Weight*> parameters_of(const Graph& graph) {
   std::map<std::string, Weight*> parameters;
   for (const auto& weight : graph.weights()) {
-    if (weight->from_model) parameters[weight->name] = weight.get();
+    if (weight->from_model || weight->is_buffer || weight->is_state) parameters[weight->name] = weight.get();
   }
   return parameters;
 }
@@ -70,7 +70,7 @@ void take_parameters(Graph& graph, const std::string& path, const std::string& m
 
 void require_unfolded(const Graph& prims, const std::string& model) {
   for (const auto& weight : prims.weights()) {
-    if (weight->from_model || !is_float(weight->tensor.dtype())) continue;
+    if (weight->from_model || weight->is_state || !is_float(weight->tensor.dtype())) continue;
     throw Error(ExitCode::usage, "invalid-argument", model,
                 "--parameters: the weight `" + weight->name + "` of the text may be computed from parameters, with their old values",
                 "print the model with --emit=graph, where nothing is computed yet, and take that with --from=graph");

@@ -186,10 +186,9 @@ void compile_graph(Session& session, const std::vector<TargetChoice>& choices, E
   emitter.write_graph("graph", *state.graph);
   emitter.write_fx(*state.graph);
   const bool builds = !options.output.empty();
-  if (builds && options.mode == Mode::infer && !state.graph->state_updates.empty()) {
+  if (const StateUpdate* update = update_of_training(*state.graph); builds && options.mode == Mode::infer && update != nullptr) {
     throw Error(ExitCode::usage, "invalid-argument", options.model,
-                "the graph updates state, `" + state.graph->state_updates.front().weight->name +
-                    "` for one, and the text doesn't say how it is laid out",
+                "the graph updates state, `" + update->weight->name + "` for one, and the text doesn't say how it is laid out",
                 "leave -o out to look at it; a library that trains is made from the model with --mode=train");
   }
   if (!builds && emitter.last_stage() <= Stage::imported && options.print_after.empty()) return;

@@ -155,7 +155,7 @@ class TargetPlanner {
     std::string arguments = reproducer_arguments(choice_) + " --mode=grad";
     if (given.remat != Remat::automatic) arguments += given.remat == Remat::none ? " --remat=none" : " --remat=full";
     if (given.memory_budget > 0) arguments += " --mem-budget=" + std::to_string(given.memory_budget);
-    run_stage(session_, "choose-residuals", options_.state == nullptr ? function.prims.get() : nullptr, arguments,
+    run_stage(session_, "choose-residuals", functions_.list.size() == 1 ? function.prims.get() : nullptr, arguments,
               [&] { chosen = residuals::choose_residuals(*function.prims, choice_.target, options, planner); });
     return chosen;
   }

@@ -110,6 +110,7 @@ Value* Rewriter::reshape(Value* x, const Shape& shape) {
 
 const Tensor* Rewriter::constant(const Value* value) const {
   if (value == nullptr || value->kind != Value::Kind::weight) return nullptr;
+  if (value->weight->is_state) return nullptr;
   if (keep_parameters_ && value->weight->from_model && is_float(value->type.dtype)) return nullptr;
   return &value->weight->tensor;
 }

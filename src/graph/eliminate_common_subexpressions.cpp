@@ -63,7 +63,7 @@ class Merger {
   void merge_weights(bool of_model) {
     std::unordered_multimap<size_t, Value*> seen;
     for (const auto& weight : graph_.weights()) {
-      if (weight->from_model && !of_model) continue;
+      if (weight->is_state || ((weight->from_model || weight->is_buffer) && !of_model)) continue;
       const Tensor& tensor = weight->tensor;
       const std::string_view bytes(reinterpret_cast<const char*>(tensor.bytes()), static_cast<size_t>(tensor.size_bytes()));
       const size_t hash = combine_hashes(std::hash<std::string_view>()(bytes), static_cast<size_t>(tensor.dtype()));

@@ -41,6 +41,7 @@ class Comparison {
     if (y->kind != Value::Kind::weight || x->name != y->name) return false;
     if (partner_[static_cast<size_t>(x->id)] == y) return true;
     if (!x->weight->tensor.same_bytes(y->weight->tensor)) return differ("the bytes or types of @" + x->name + " differ");
+    if (x->weight->is_state != y->weight->is_state) return differ("@" + x->name + " is state in one only");
     partner_[static_cast<size_t>(x->id)] = y;
     return true;
   }

@@ -37,7 +37,10 @@ class Folder {
 
  private:
   bool is_constant(const Value* value) const {
-    if (value->kind == Value::Kind::weight) return !keep_parameters_ || !value->weight->from_model || !is_float(value->type.dtype);
+    if (value->kind == Value::Kind::weight) {
+      const Weight& weight = *value->weight;
+      return !weight.is_state && (!keep_parameters_ || !weight.from_model || !is_float(value->type.dtype));
+    }
     return known_.find(value) != nullptr;
   }
 

@@ -79,6 +79,12 @@ Value* Graph::find_weight(std::string_view weight_name) const {
   return found == weight_values_.end() ? nullptr : found->second;
 }
 
+void Graph::update_state(Value* weight, Value* value) {
+  check(weight->weight != nullptr && weight->type == value->type, "a state is updated with another type, or is no weight");
+  weight->weight->is_state = true;
+  state_updates.push_back({weight->weight, value});
+}
+
 Node* Graph::make_node(Op op, std::vector<Value*> operands, Attrs attrs, std::vector<Type> result_types, Location loc,
                        std::string_view name_hint) {
   auto node = std::make_unique<Node>();
@@ -165,7 +171,10 @@ std::unique_ptr<Graph> Graph::clone() const {
   copy->file = file;
   Cloner cloner{*copy, std::vector<Value*>(values_.size(), nullptr)};
   for (const auto& weight : weights_) {
-    cloner.values[static_cast<size_t>(find_weight(weight->name)->id)] = copy->add_weight(weight->name, weight->tensor, weight->from_model);
+    Value* value = copy->add_weight(weight->name, weight->tensor, weight->from_model);
+    value->weight->is_buffer = weight->is_buffer;
+    value->weight->is_state = weight->is_state;
+    cloner.values[static_cast<size_t>(find_weight(weight->name)->id)] = value;
   }
   cloner.copy_args(body, copy->body);
   cloner.copy_nodes(body, copy->body);

@@ -16,7 +16,7 @@ void KnownValues::set(const Value* value, Tensor tensor, bool absent) {
 }
 
 const Tensor* KnownValues::find(const Value* value) const {
-  if (value->kind == Value::Kind::weight) return &value->weight->tensor;
+  if (value->kind == Value::Kind::weight) return value->weight->is_state ? nullptr : &value->weight->tensor;
   const Entry* entry = entry_of(value);
   return entry != nullptr && entry->tensor.defined() ? &entry->tensor : nullptr;
 }

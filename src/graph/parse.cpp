@@ -154,7 +154,7 @@ class Parser {
     const Type declared = type();
     if (!declared.is_static())
       lexer_.fail_at(token, "`" + print_global_name(name) + "` is " + to_string(declared) + ", expected constant extents");
-    const bool made = lexer_.accept("made");
+    const bool is_buffer = lexer_.accept("buffer"), made = !is_buffer && lexer_.accept("made"), is_state = lexer_.accept("state");
     Tensor tensor;
     if (lexer_.accept("=")) {
       tensor = literal(declared);
@@ -169,7 +169,9 @@ class Parser {
     } else {
       lexer_.fail_at(token, "`" + print_global_name(name) + "` is not among the weights given");
     }
-    graph_->add_weight(name, std::move(tensor), !made);
+    Weight& weight = *graph_->add_weight(name, std::move(tensor), !made && !is_buffer)->weight;
+    weight.is_buffer = is_buffer;
+    weight.is_state = is_state;
   }
 
   Tensor literal(const Type& declared) {

@@ -117,7 +117,8 @@ class Printer {
 
   void declare(const Weight& weight) {
     text_ += "  weight " + print_global_name(weight.name) + ": " + to_string(Type(weight.tensor.dtype(), weight.tensor.shape()));
-    if (!weight.from_model) text_ += " made";
+    if (!weight.from_model) text_ += weight.is_buffer ? " buffer" : " made";
+    if (weight.is_state) text_ += " state";
     if (weight.tensor.count() <= options_.small_weights) {
       text_ += " = [";
       for (int64_t i = 0; i < weight.tensor.count(); ++i) {

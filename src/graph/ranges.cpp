@@ -50,8 +50,10 @@ class KnownRange {
 
  private:
   std::optional<IntRange> made(const Value* value) {
-    if (value->kind == Value::Kind::weight)
-      return value->weight->tensor.count() <= kMostElements ? range_of(value->weight->tensor) : std::nullopt;
+    if (value->kind == Value::Kind::weight) {
+      const bool is_known = !value->weight->is_state && value->weight->tensor.count() <= kMostElements;
+      return is_known ? range_of(value->weight->tensor) : std::nullopt;
+    }
     if (value->producer == nullptr || ++nodes_ > kMostNodes) return std::nullopt;
     return of_node(*value->producer, value->index);
   }

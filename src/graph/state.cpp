@@ -1,7 +1,10 @@
-// Lays out the state of a training library: sections one after the other, tensors at aligned offsets.
+// Lays out the state of a library: sections one after the other, tensors at aligned offsets.
 
 #include "tcc/graph/state.h"
 
+#include <utility>
+
+#include "tcc/graph/graph.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {
@@ -17,6 +20,7 @@ std::string_view name_of(StateRole role) {
     case StateRole::gradient: return "gradient";
     case StateRole::optimizer: return "optimizer";
     case StateRole::statistic: return "statistic";
+    case StateRole::buffer: return "buffer";
   }
   internal_error("a role of a state tensor has no name");
 }
@@ -63,6 +67,34 @@ void StateLayout::append_view(std::string_view name, int section, int64_t first_
   view.offset = of.offset + first_byte;
   view.view = true;
   append(std::move(view));
+}
+
+StateLayout lay_out_state(const std::vector<const Graph*>& graphs) {
+  std::map<std::string_view, const Weight*> seen;
+  std::map<std::pair<bool, DType>, std::vector<StateTensor>> sections;
+  for (const Graph* graph : graphs) {
+    for (const auto& weight : graph->weights()) {
+      if (!weight->is_state) continue;
+      const auto [at, is_new] = seen.emplace(weight->name, weight.get());
+      if (!is_new) {
+        check(at->second->tensor.same_bytes(weight->tensor), "graphs that share a state begin with different ones");
+        continue;
+      }
+      StateTensor tensor;
+      tensor.name = weight->name;
+      tensor.shape = weight->tensor.shape();
+      tensor.initial = weight->tensor;
+      tensor.trained = false;
+      sections[{!weight->from_model, weight->tensor.dtype()}].push_back(std::move(tensor));
+    }
+  }
+  StateLayout layout;
+  for (auto& [key, tensors] : sections) {
+    const auto [is_buffer, dtype] = key;
+    layout.append_section((is_buffer ? "buffers." : "parameters.") + std::string(name_of(dtype)),
+                          is_buffer ? StateRole::buffer : StateRole::parameter, dtype, std::move(tensors));
+  }
+  return layout;
 }
 
 }  // namespace tcc

@@ -286,7 +286,8 @@ namespace {
 /// compiled, and a rule that puts an index beyond the end on purpose wants a 0 there.
 bool needs_check(const Value* index, int64_t low, int64_t high) {
   const Value* source = source_of(index);
-  if (source->kind == Value::Kind::weight || (source->producer && source->producer->op == Op::full_)) return false;
+  const bool is_constant_weight = source->kind == Value::Kind::weight && !source->weight->is_state;
+  if (is_constant_weight || (source->producer && source->producer->op == Op::full_)) return false;
   const auto known = known_range(index);
   return !(known && known->low >= low && known->high <= high);
 }

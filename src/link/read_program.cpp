@@ -69,7 +69,7 @@ class Reader {
     if (contents.functions.empty()) damaged();
     contents.weights = part(weights_, {0, static_cast<uint32_t>(weights_.size())});
     for (const program::StateTensor& tensor : rows<program::StateTensor>(header_.state)) {
-      if (static_cast<uint32_t>(tensor.role) > static_cast<uint32_t>(program::StateRole::statistic)) damaged();
+      if (static_cast<uint32_t>(tensor.role) > static_cast<uint32_t>(program::StateRole::buffer)) damaged();
       contents.state.push_back({named(tensor.name, tensor.dtype, tensor.shape, tensor.size_bytes),
                                 static_cast<tcc::StateRole>(static_cast<uint32_t>(tensor.role)), tensor.trained != 0});
     }

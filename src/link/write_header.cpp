@@ -452,7 +452,8 @@ class HeaderWriter {
       text_ += "  return " + prefix_ + "_api()->set_scalar(instance, " + c_string(scalar.name) + ", value);\n}\n";
     }
     if (program_.state.tensors.empty()) return;
-    text_ += "\n/* Parameters and optimizer state, to and from a safetensors file. More: tcc_api.read_state, section_info. */\n";
+    text_ += std::string("\n/* ") + (find("step") ? "Parameters and optimizer state" : "What the model changes when it runs") +
+             ", to and from a safetensors file. More: tcc_api.read_state, section_info. */\n";
     text_ += "static inline int " + prefix_ + "_save(tcc_instance* instance, const char* path) {\n";
     text_ += "  return " + prefix_ + "_api()->save_state(instance, path);\n}\n";
     text_ += "static inline int " + prefix_ + "_load(tcc_instance* instance, const char* path) {\n";

@@ -25,6 +25,7 @@
 
 #include "loop/primitives/edit.h"
 #include "loop/visit.h"
+#include "plan/self_stores.h"
 #include "tcc/loop/rewrite.h"
 
 namespace tcc::plan {
@@ -346,7 +347,8 @@ bool can_overwrite(const Form& form, const std::string& old, const std::string& 
 std::vector<loop::Kernel> overwrite(const Form& form, const std::vector<Overwrite>& pairs) {
   std::vector<loop::Kernel> kernels = form.kernels;
   for (const auto& [old, result] : pairs) {
-    Kernel& kernel = kernels[static_cast<size_t>(first_writer(kernels, result))];
+    const auto writer = static_cast<size_t>(first_writer(kernels, result));
+    Kernel& kernel = kernels[writer];
     const loop::Buffer* from = find_param(kernel, old);
     if (!from) continue;
     for (const Param& param : kernel.params) {
@@ -354,6 +356,10 @@ std::vector<loop::Kernel> overwrite(const Form& form, const std::vector<Overwrit
       const BufferRef to = param.buffer;
       redirect(kernel, from, to);
       load_first(kernel.body);
+      // Somebody has to write the result: what follows a copy of the operand, if it was one.
+      const bool goes_on = std::any_of(kernels.begin() + static_cast<ptrdiff_t>(writer) + 1, kernels.end(),
+                                       [&](const Kernel& later) { return writes(later, result); });
+      if (goes_on) drop_self_stores(kernel, to);
       break;
     }
   }

@@ -14,7 +14,8 @@ using Overwrite = std::pair<std::string, std::string>;
 
 /// Whether the kernels of the form stay right when the parameter `old` lies where `result` does.
 bool can_overwrite(const Form& form, const std::string& old, const std::string& result);
-/// The kernels with `old` read through `result` in the kernel that writes it first; each pair must be allowed by can_overwrite.
+/// The kernels with `old` read through `result` in the kernel that writes it first; each pair must be allowed by can_overwrite. A kernel without a body has
+/// nothing left to do (self_stores.h).
 std::vector<loop::Kernel> overwrite(const Form& form, const std::vector<Overwrite>& pairs);
 /// Which of the kernel's parameters it loads from (or copies, or multiplies), in their order.
 std::vector<bool> loaded_parameters(const loop::Kernel& kernel);

@@ -429,6 +429,7 @@ class Planner {
     for (const group::IndexCheck& check : forms_.checks[static_cast<size_t>(unit_number)]) plan_.checks.push_back(describe(check));
     const Variant& chosen = variant(form_number, overwrites_[static_cast<size_t>(unit_number)]);
     for (size_t i = 0; i < chosen.kernels.size(); ++i) {
+      if (chosen.kernels[i].body.empty()) continue;  // overwriting left nothing to do
       Launch launch;
       launch.kernel = kernel_number(chosen.kernels[i], chosen.texts[i], form.schedule);
       launch.label = unit.label;

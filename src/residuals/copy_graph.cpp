@@ -9,7 +9,10 @@ GraphCopy::GraphCopy(const Graph& from, std::string name)
     : to_(std::make_unique<Graph>(std::move(name))), weights_(static_cast<size_t>(from.num_values())) {
   to_->file = from.file;
   for (const auto& weight : from.weights()) {
-    weights_[static_cast<size_t>(from.find_weight(weight->name)->id)] = to_->add_weight(weight->name, weight->tensor, weight->from_model);
+    Value* value = to_->add_weight(weight->name, weight->tensor, weight->from_model);
+    value->weight->is_buffer = weight->is_buffer;
+    value->weight->is_state = weight->is_state;
+    weights_[static_cast<size_t>(from.find_weight(weight->name)->id)] = value;
   }
 }
 

@@ -42,7 +42,7 @@ std::string loader_error(const std::string& name) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
 }
 
-static_assert(static_cast<int>(StateRole::gradient) == TCC_STATE_GRADIENT && static_cast<int>(StateRole::statistic) == TCC_STATE_STATISTIC);
+static_assert(static_cast<int>(StateRole::gradient) == TCC_STATE_GRADIENT && static_cast<int>(StateRole::buffer) == TCC_STATE_BUFFER);
 
 template <class T> T empty() {
   T info = {};
@@ -176,6 +176,10 @@ struct Instance::Prepared {
 
 void Instance::check(int status) const {
   if (status != TCC_OK) throw Error(exit_code_of(status), kind_of(status), library_->path(), library_->api().last_error());
+}
+
+bool is_index_error(const Error& error) {
+  return !error.diagnostics().empty() && error.diagnostics().front().kind == kind_of(TCC_INDEX_OUT_OF_RANGE);
 }
 
 Instance::Instance(std::shared_ptr<const Library> library, const InstanceOptions& options)

@@ -482,7 +482,7 @@ TEST(FxJson, GraphsReadBack) {
   // Names that need quoting, a bound, a rank that is not known, every kind of attribute, an absent operand, state, outputs with other names.
   const std::string text =
       R"(graph @"net 1"(%x: f32["batch size", n, 3], %"it's": f32["it's", k<=8, "2*n + 1"], %seed: i64[]) -> (%"out put": f32[*], %b: f32[2], %c: f32["batch size", n, 3]) {
-  weight @w: f32[2] made = [1.5, -0]
+  weight @w: f32[2] buffer state = [1.5, -0]
   weight @x: i64[2] = [3, 4]
   weight @e: f32[0, 3] made = []
   %r: f32[*] = reshape_to(%x, @x) {allowzero=true}    loc("a/b")
@@ -505,6 +505,10 @@ TEST(FxJson, GraphsReadBack) {
 TEST(FxJson, GraphsThatHaveNoWordsAreRefused) {
   auto graph = parse_graph("graph @g(%x: f32[n<=8], %y: f32[n]) -> (%x: f32[n<=8]) {\n}\n", "g.graph", {});
   EXPECT_NE(testing::error_of(ExitCode::model, [&] { print_fx_json(*graph, ""); }).find("the size `n` with two bounds as tcc.fx JSON"),
+            std::string::npos);
+  // State that is not the model's own: how it lies is not said.
+  graph = parse_graph("graph @g(%x: f32[1]) -> () {\n  weight @w: f32[1] = [1]\n  return state(@w = %x)\n}\n", "g.graph", {});
+  EXPECT_NE(testing::error_of(ExitCode::model, [&] { print_fx_json(*graph, ""); }).find("a step of a training as tcc.fx JSON"),
             std::string::npos);
   graph = std::make_unique<Graph>("g");
   graph->add_output(graph->add_input("\xff", Type(DType::f32, {})), "y");

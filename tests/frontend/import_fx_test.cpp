@@ -223,10 +223,28 @@ TEST(FxRefusals, AreOfEveryIndependentFault) {
 TEST(FxRefusals, ChangesOfState) {
   Json program = small_program();
   program["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.aten.relu_.default";
-  expect_contains(refusal(program, with_rows(4)), "input `x` is written in place: state of inference [unsupported-op]");
+  EXPECT_EQ(import_text(program.dump(), with_rows(4))->output_names, (std::vector<std::string>{"y", "new.x"}));
   program = small_program();
-  program["graph_module"]["signature"]["output_specs"][0] = {{"buffer_mutation", {{"arg", {{"name", "y"}}}, {"buffer_name", "b"}}}};
-  expect_contains(refusal(program, with_rows(4)), "`b` changes when the program runs");
+  Json& outputs = program["graph_module"]["signature"]["output_specs"];
+  const Json change = {{"buffer_mutation", {{"arg", {{"name", "y"}}}, {"buffer_name", "b"}}}};
+  outputs[0] = change;
+  expect_contains(refusal(program, with_rows(4)), "the program changes `b`, which is none of its buffers and parameters [malformed-file]");
+  outputs[0] = {{"user_input_mutation", {{"arg", {{"name", "y"}}}, {"user_input_name", "z"}}}};
+  expect_contains(refusal(program, with_rows(4)), "the program changes `z`, which is none of its inputs [malformed-file]");
+  outputs[0]["user_input_mutation"]["user_input_name"] = "x";
+  EXPECT_EQ(import_text(program.dump(), with_rows(4))->output_names, std::vector<std::string>{"new.x"});
+  outputs.push_back(outputs[0]);
+  program["graph_module"]["graph"]["outputs"].push_back(program["graph_module"]["graph"]["outputs"][0]);
+  expect_contains(refusal(program, with_rows(4)), "the program changes `x` twice, or to nothing [malformed-file]");
+  // Of another type than the buffer, which has no bytes here and so is an input.
+  program = small_program();
+  Json& graph = program["graph_module"]["graph"];
+  graph["inputs"].push_back({{"as_tensor", {{"name", "b_b"}}}});
+  graph["tensor_values"]["b_b"] = {{"dtype", 7}, {"sizes", {{{"as_int", 3}}}}};
+  program["graph_module"]["signature"]["input_specs"].push_back(
+      {{"buffer", {{"arg", {{"name", "b_b"}}}, {"buffer_name", "b"}, {"persistent", true}}}});
+  program["graph_module"]["signature"]["output_specs"][0] = change;
+  expect_contains(refusal(program, with_rows(4)), "`b` is f32[3], the program leaves f32[4, 3] in it [type-error]");
 }
 
 TEST(FxRefusals, WritesThroughExpandedViews) {

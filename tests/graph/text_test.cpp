@@ -87,7 +87,7 @@ TEST(GraphText, TypesOfAllKinds) {
 TEST(GraphText, AbsentOperandsAndState) {
   const char* text = R"(graph @step(%x: f32[4]) -> (%y: f32[4]) {
   weight @w: f32[4] made
-  weight @b: f32[]
+  weight @b: f32[] buffer state
   %y: f32[4] = clip(%x, none, @b)    loc("clip", "other.onnx")
   return %y, state(@w = %y)
 }

@@ -98,6 +98,7 @@ TEST_F(FakeCudaTraining, AccumulatesAndSaves) {
     goes_on.update();
     EXPECT_EQ(values_of(instance.read_state("w")), goes_on.w);
     EXPECT_EQ(values_of(instance.read_state("optimizer.step")), std::vector<float>{3});
+    EXPECT_EQ(instance.read_state("calls").as_int64(0), 7);
   }
 }
 

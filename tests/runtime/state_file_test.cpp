@@ -74,10 +74,11 @@ TEST_F(StateFile, GoesOnWhereItStopped) {
   const auto tensors = saved();
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors) names.push_back(name);
-  EXPECT_EQ(names, (std::vector<std::string>{"b", "h", "optimizer.master.h", "optimizer.momentum.b", "optimizer.momentum.w",
+  EXPECT_EQ(names, (std::vector<std::string>{"b", "calls", "h", "optimizer.master.h", "optimizer.momentum.b", "optimizer.momentum.w",
                                              "optimizer.step", "running", "w"}));
   EXPECT_EQ(values_of(tensors.at("w")), values_of(instance_->read_state("w")));
   EXPECT_TRUE(tensors.at("optimizer.step").shape().empty());
+  EXPECT_EQ(tensors.at("calls").as_int64(0), 7);
   EXPECT_EQ(read_safetensors(path_).metadata.at("tcc.model"), "trainer");
   const std::vector<std::string> at_save = everything();
   const float next = values_of(instance_->step({floats(kX), floats(kTarget)})[0])[0];
@@ -192,7 +193,10 @@ TEST_F(StateFile, RefusesHostileHeaders) {
   std::string json = "{", separator;
   for (const runtime::StateInfo& info : library_->state()) {
     if (info.role == StateRole::gradient) continue;
-    json += separator + "\"" + info.name + "\":{\"dtype\":\"" + (info.dtype == DType::bf16 ? "BF16" : "F32") +
+    json += separator + "\"" + info.name + "\":{\"dtype\":\"" +
+            (info.dtype == DType::bf16  ? "BF16"
+             : info.dtype == DType::i64 ? "I64"
+                                        : "F32") +
             "\",\"shape\":" + to_string(info.shape) + ",\"data_offsets\":[0," + std::to_string(info.size_bytes) + "]}";
     separator = ",";
   }

@@ -77,6 +77,9 @@ StateLayout layout() {
                        {state_tensor("optimizer.master.h", {3}, 0, h.cast_to(DType::f32))});
   state.append_section("optimizer.f32", StateRole::optimizer, DType::f32, {state_tensor("optimizer.step", {})});
   state.append_section("statistics.f32", StateRole::statistic, DType::f32, {state_tensor("running", {2}, 1)});
+  Tensor seven(DType::i64, {});
+  seven.set_int64(0, 7);
+  state.append_section("buffers.i64", StateRole::buffer, DType::i64, {state_tensor("calls", {}, 0, seven)});
   state.append_section("gradients.f32", StateRole::gradient, DType::f32, {state_tensor("grad.w", {4}), state_tensor("grad.b", {70})});
   state.append_view("flat", 0);
   return state;

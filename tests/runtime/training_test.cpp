@@ -61,13 +61,21 @@ TEST_F(Training, DescribesWhatItKeeps) {
   const tcc_function_info step = instance.function_info(trainer->function("step"));
   EXPECT_EQ(step.workspace_bytes, 768u);
   EXPECT_EQ(step.uses_gradients, 0u);
-  // No weight is used: parameters are state. Two sections of 768 bytes, five of 256, and the scalars.
-  EXPECT_EQ(step.planned_peak_bytes, 2 * 768 + 4 * 256 + 256 + 768u);
+  // No weight is used: parameters are state. Two sections of 768 bytes, six of 256, and the scalars.
+  EXPECT_EQ(step.planned_peak_bytes, 2 * 768 + 5 * 256 + 256 + 768u);
   const tcc_function_info backward = instance.function_info(trainer->function("backward"));
   EXPECT_EQ(backward.uses_gradients, 1u);
-  EXPECT_EQ(backward.planned_peak_bytes, 2 * 768 + 4 * 256 + 256 + 768u);
+  EXPECT_EQ(backward.planned_peak_bytes, 2 * 768 + 5 * 256 + 256 + 768u);
   EXPECT_EQ(values_of(instance.read_state("running")), (std::vector<float>{1, 1}));
   EXPECT_EQ(instance.read_state("h").as_double(2), 2.5);
+  EXPECT_EQ(trainer->find_state("calls")->role, StateRole::buffer);
+  Tensor calls = instance.read_state("calls");
+  EXPECT_EQ(calls.as_int64(0), 7);
+  calls.set_int64(0, int64_t{1} << 40);
+  instance.write_state("calls", calls);
+  EXPECT_EQ(instance.read_state("calls").as_int64(0), int64_t{1} << 40);
+  instance.reset_state();
+  EXPECT_EQ(instance.read_state("calls").as_int64(0), 7);
 }
 
 TEST_F(Training, StepsInPlaceAndInfersWithWhatItLearned) {

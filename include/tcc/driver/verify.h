@@ -1,6 +1,7 @@
 // `tcc verify`: what a compiled model gives, against the interpreter's reference (tcc/graph/reference.h).
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,12 +32,18 @@ struct Verification {
     std::optional<DType> rounding;  ///< that the tolerance is for
     Comparison comparison;
     bool is_gradient = false;
+    bool is_state = false;  ///< what the run leaves in the state of that name
+    int run = 1;
   };
   std::string device;
-  std::vector<Output> outputs;  ///< one per output of the graph
+  std::vector<Output> outputs;  ///< of each run, one per output of the graph and per tensor of its state that it changes
+  int num_runs = 1;
   bool passed = true;
+  std::map<std::string, Tensor> state;  ///< on entry to the last run
 };
-/// Compiles prims, runs them on the inputs and compares every output with the reference (tcc/graph/reference.h).
+/// Compiles prims, runs them on the inputs and compares every output with the reference (tcc/graph/reference.h). A graph that changes its state is run
+/// three times in a row, each time from what the library had in its state, and the state is compared as well; fewer times when one differs or an index
+/// that the state holds has left its range.
 Verification verify_prims(const Graph& prims, const std::vector<Tensor>& inputs, const Options& options, const VerifyOptions& verify);
 
 /// The text of one unit or kernel (--from=loop, --from=kernel), which has no graph.
@@ -56,7 +63,7 @@ class UnitText {
 };
 
 /// The first node whose value differs when it is computed as an output of its own: found by bisection over the nodes in order, a compilation
-/// each. Null when no single node does.
+/// each, in one run from the state that the weights hold. Null when no single node does.
 struct FirstDifference {
   const Node* node = nullptr;
   int result = 0;

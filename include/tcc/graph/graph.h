@@ -153,7 +153,11 @@ struct Location {
 struct Weight {
   std::string name;
   Tensor tensor;
-  bool from_model = true;  ///< a parameter; false: a constant that the model has in a node (ONNX Constant), or made by a pass
+  bool from_model = true;  ///< a parameter; false: a buffer, a constant that the model has in a node (ONNX Constant), or made by a pass
+  bool is_buffer = false;  ///< of the model, and no parameter: it never trains, yet a batch norm that trains may keep its statistics there
+  /// The model itself changes it when it runs (a buffer: a counter, running statistics, a cache of keys and values): `tensor` is what it holds at first.
+  /// It is no constant, and no other tensor's equal.
+  bool is_state = false;
 };
 
 struct Value {
@@ -185,7 +189,7 @@ struct Region {
   std::vector<Value*> results;
 };
 
-/// What `state(...)` of a step graph returns: the new value of a weight.
+/// What `state(...)` of a graph returns: the value of a weight after the run. What reads the weight in the graph sees the one before.
 struct StateUpdate {
   Weight* weight;
   Value* value;
@@ -209,6 +213,9 @@ class Graph {
   /// The value that reads a weight; made on first use. `name` is made unique if another tensor has it.
   Value* add_weight(std::string_view name, Tensor tensor, bool from_model = true);
   Value* find_weight(std::string_view name) const;  ///< nullptr when there is none
+
+  /// Makes a weight state of the model, which holds `value` after each run.
+  void update_state(Value* weight, Value* value);
 
   /// A node with results of the given types, not yet in any region. Result names are made unique from `name_hint`.
   Node* make_node(Op op, std::vector<Value*> operands, Attrs attrs, std::vector<Type> result_types, Location loc,

@@ -1,6 +1,7 @@
-// What a training library keeps between calls: parameters, the optimizer's tensors, running statistics, and gradients; where each of them lies.
+// What a library keeps between calls: the buffers that a model changes itself; of a training parameters, the optimizer's tensors, running statistics and
+// gradients. And where each of them lies.
 //
-// There are two blocks of memory per instance: block 0 holds parameters, optimizer and statistics, block 1 the gradients. A block is a sequence of
+// There are two blocks of memory per instance: block 1 holds the gradients, block 0 the rest. A block is a sequence of
 // sections; a section holds the tensors of one role (and slot) and dtype one after the other, each 256-byte aligned, the gaps zeros:
 //
 //   parameters.f32            | w (4 x 3) | gap | b (3) | gap |
@@ -20,8 +21,9 @@
 
 namespace tcc {
 
-enum class StateRole : uint8_t { parameter, gradient, optimizer, statistic };
-std::string_view name_of(StateRole role);  ///< "parameter", "gradient", "optimizer", "statistic"
+/// statistic: of a batch norm, learned by --batch-norm=train. buffer: what the model itself changes when it runs.
+enum class StateRole : uint8_t { parameter, gradient, optimizer, statistic, buffer };
+std::string_view name_of(StateRole role);  ///< "parameter", "gradient", "optimizer", "statistic", "buffer"
 
 inline constexpr int64_t kStateAlignment = 256;  ///< of each tensor and section, in bytes
 
@@ -69,5 +71,10 @@ struct StateLayout {
   void append(StateTensor tensor);
   std::map<std::string, int, std::less<>> by_name_;
 };
+
+class Graph;
+/// The state of the model itself, the weights that are marked so: parameters in sections `parameters.<dtype>`, the others in `buffers.<dtype>`. Weights of
+/// one name in several graphs are one tensor; they must be equal.
+StateLayout lay_out_state(const std::vector<const Graph*>& graphs);
 
 }  // namespace tcc

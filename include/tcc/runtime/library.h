@@ -106,6 +106,9 @@ class Library : public std::enable_shared_from_this<Library> {
   std::vector<ScalarInfo> scalars_;
 };
 
+/// Whether a run ended because an index was out of range. What the state holds may be one: the place in a cache that is full.
+bool is_index_error(const Error& error);
+
 struct InstanceOptions {
   Device device = Device::automatic;
   int device_ordinal = 0;

@@ -83,7 +83,7 @@ struct Tensor {
 // --- state --------------------------------------------------------------------------------------------------------------------------
 
 /// What state is for; numbered as StateRole of the compiler and tcc_state_role of the interface.
-enum class StateRole : uint32_t { parameter = 0, gradient = 1, optimizer = 2, statistic = 3 };
+enum class StateRole : uint32_t { parameter = 0, gradient = 1, optimizer = 2, statistic = 3, buffer = 4 };
 
 /// An instance has two blocks of state: 1 holds the gradients and comes into being when it is first needed, 0 all else. Behind block 0,
 /// in the same allocation, stand the scalars, see state_block_bytes().

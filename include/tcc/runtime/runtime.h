@@ -195,14 +195,15 @@ typedef enum tcc_state_role {
   TCC_STATE_PARAMETER = 0,
   TCC_STATE_GRADIENT = 1,
   TCC_STATE_OPTIMIZER = 2,
-  TCC_STATE_STATISTIC = 3
+  TCC_STATE_STATISTIC = 3, /* of a batch norm that learns them */
+  TCC_STATE_BUFFER = 4     /* of the model, which changes it when it runs */
 } tcc_state_role;
 
 /* A tensor of the state. Its address is that of its section plus `offset`. */
 typedef struct tcc_state_info {
   uint32_t struct_size;
   int32_t dtype;
-  const char* name; /* a parameter's own; grad.<parameter>; optimizer.<slot>.<parameter> */
+  const char* name; /* the model's own; grad.<parameter>; optimizer.<slot>.<parameter> */
   const int64_t* shape;
   int32_t rank;
   int32_t role;     /* tcc_state_role */

@@ -114,7 +114,9 @@ class GraphReader {
     }
     const Type stored(tensor->dtype(), tensor->shape());
     if (stored != type) throw RuleError{"type-error", "the weight is " + to_string(stored) + ", declared is " + to_string(type)};
-    values_[input.name] = graph_->add_weight(name, *tensor, input.kind == InputSpec::Kind::parameter);
+    Value* weight = graph_->add_weight(name, *tensor, input.kind == InputSpec::Kind::parameter);
+    weight->weight->is_buffer = input.kind == InputSpec::Kind::buffer;
+    values_[input.name] = weight;
   }
 
   void add_node(const ProgramNode& node) {
@@ -145,11 +147,19 @@ class GraphReader {
     if (output.kind == OutputSpec::Kind::user || output.kind == OutputSpec::Kind::loss) {
       graph_->add_output(value_named(name->name), output.name.empty() ? name->name : output.name);
     } else if (output.kind == OutputSpec::Kind::buffer_mutation) {
-      const Value* state = graph_->find_weight(output.target);
+      Value *state = graph_->find_weight(output.target), *value = value_named(name->name);
       if (state == nullptr) throw RuleError{"malformed-file", "`" + output.target + "`, which an output changes, has no bytes"};
-      graph_->state_updates.push_back({state->weight, value_named(name->name)});
+      if (state->type != value->type) {
+        throw RuleError{"type-error", "`" + output.target + "` is " + to_string(state->type) + ", the program leaves " +
+                                          to_string(value->type) + " in it"};
+      }
+      if (state->weight->is_state) throw RuleError{"malformed-file", "two outputs change `" + output.target + "`"};
+      graph_->update_state(state, value);
     } else if (output.kind == OutputSpec::Kind::input_mutation) {
-      throw RuleError{"unsupported-op", "input `" + output.target + "` changes when the program runs"};
+      const std::string new_name = "new." + output.target;
+      if (std::find(graph_->output_names.begin(), graph_->output_names.end(), new_name) != graph_->output_names.end())
+        throw RuleError{"malformed-file", "two outputs are named `" + new_name + "`"};
+      graph_->add_output(value_named(name->name), new_name);
     } else {
       graph_->add_output(value_named(name->name), output.name.empty() ? "grad." + output.target : output.name);
     }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "frontend/base/faults.h"
@@ -68,7 +68,12 @@ class Importer {
   void add_size(const InputSpec& input);
   void add_outputs();
   void add_output(const OutputSpec& output, Builder& builder);
-  void refuse_mutations();
+  Value* output_value(const OutputSpec& output, Builder& builder);
+
+  // ---- what changes (mutations.cpp)
+  void add_mutations();
+  void add_mutation(const InputSpec& input, Value* value);
+  const InputSpec& mutated_input(const OutputSpec& output) const;
 
   // ---- nodes (importer.cpp)
   /// Notes operators that are missing; false when there was one.
@@ -109,7 +114,11 @@ class Importer {
   std::map<std::string, int64_t> symbols_;
   std::vector<std::string> graph_inputs_;  ///< names in the program of the graph's inputs, in order
   UniqueNames output_names_;
-  std::vector<std::pair<std::string, std::shared_ptr<Alias>>> kept_;  ///< inputs and buffers, which a program must not change
+  struct OnEntry {
+    Value* value = nullptr;
+    bool is_weight = false;  ///< a parameter, buffer or constant that has bytes; else an input of the graph, or what it was bound to
+  };
+  std::unordered_map<std::string, OnEntry> on_entry_;  ///< what each input of the program is before it runs, by its name there
 };
 
 /// Handler of "aten.add.Tensor"; for the in-place form "aten.add_.Tensor" that of the functional one. nullptr when it is unknown.

@@ -155,14 +155,27 @@ std::vector<int64_t> inverse_of(const std::vector<int64_t>& order) {
   return inverse;
 }
 
+/// Slices of x along the axis by index, each replaced by (or combined with) a slice of the updates.
+Value* put_slices(Call& call, Value* x, int64_t axis, Value* index, Value* updates, const char* combiner) {
+  Builder& b = call.build();
+  Shape own(at(x->type.rank()), 1), shape = shape_of(x);
+  own[at(axis)] = shape[at(axis)] = index->type.count();
+  Value* spread = b.broadcast_to(b.reshape(index, own), shape);
+  return call.emit(Op::scatter_elements_, {x, spread, b.reshape(updates, shape)}, {{"axis", axis}, {"combiner", combiner}});
+}
+
 Value* put(Call& call, Value* x, const Indexing& indexing, Value* values, const char* combiner) {
   Builder& b = call.build();
   const std::vector<int64_t> order = indexed_first(indexing, x), result_order = order_of_result(indexing, x);
-  Value* turned = b.transpose(x, order);
   Shape in_front = indexing.shape, shape;
   for (size_t i = indexing.axes.size(); i < order.size(); ++i) in_front.push_back(x->type.dims[at(order[i])].bound);
   for (const int64_t axis : result_order) shape.push_back(in_front[at(axis)]);
-  Value* updates = b.transpose(b.broadcast_to(values, shape), inverse_of(result_order));
+  values = b.broadcast_to(values, shape);
+  // Where x lies as it is: what stays of a buffer is then not moved.
+  if (indexing.axes.size() == 1 && indexing.axes[0] > 0)
+    return put_slices(call, x, indexing.axes[0], indexing.indices[0], values, combiner);
+  Value* turned = b.transpose(x, order);
+  Value* updates = b.transpose(values, inverse_of(result_order));
   Value* written = call.emit(Op::scatter_nd_, {turned, tuples(b, indexing), updates}, {{"combiner", combiner}});
   return b.transpose(written, inverse_of(order));
 }
@@ -312,16 +325,23 @@ void import_scatter_reduce(Call& call) {
   scatter(call, call.in("src"), combiner_of(call.text("reduce")));
 }
 
-/// Whole slices by index: the index is spread over the other axes.
+/// Whole slices by index.
 void slices(Call& call, std::string_view source, const char* combiner, const Number& alpha) {
   Builder& b = call.build();
   Value *x = call.in("self"), *updates = b.cast(call.in(source), x->type.dtype), *index = as_index(b, call.in("index"));
-  const int64_t axis = call.axis("dim", x);
-  Shape own(at(x->type.rank()), 1);
-  own[at(axis)] = index->type.count();
-  Value* spread = b.broadcast_to(b.reshape(index, own), shape_of(updates));
   if (std::holds_alternative<double>(alpha) || std::get<int64_t>(alpha) != 1) updates = b.mul(updates, call.constant(x->type.dtype, alpha));
-  call.result(call.emit(Op::scatter_elements_, {x, spread, updates}, {{"axis", axis}, {"combiner", combiner}}));
+  if (x->type.rank() == 0) {
+    Value* one = put_slices(call, b.reshape(x, {1}), 0, index, b.reshape(updates, {1}), combiner);
+    return call.result(b.reshape(one, {}));
+  }
+  const int64_t axis = call.axis("dim", x);
+  Shape expected = shape_of(x);
+  expected[at(axis)] = index->type.count();
+  if (shape_of(updates) != expected) {
+    Call::refuse("type-error", "`" + std::string(source) + "` is " + to_string(updates->type) + ", " +
+                                   to_string(std::span<const int64_t>(expected)) + " was expected");
+  }
+  call.result(put_slices(call, x, axis, index, updates, combiner));
 }
 
 void import_index_add(Call& call) { slices(call, "source", "add", call.scalar("alpha")); }

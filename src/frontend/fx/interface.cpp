@@ -76,7 +76,7 @@ void Importer::bind_inputs(Bindings bindings) {
   for (size_t i = 0; i < values.size(); ++i) {
     const auto tensor = Alias::of_new_storage(values[i]);
     scope().set(graph_inputs_[i], {.tensor = tensor, .number = {}});
-    kept_.emplace_back("input `" + graph_inputs_[i] + "`", tensor);
+    on_entry_[graph_inputs_[i]] = {values[i], false};
   }
   learn_symbols();
 }
@@ -145,9 +145,10 @@ void Importer::add_weight(const InputSpec& input) {
   }
   // Only what the signature calls a parameter is one: the rest is never trained.
   const bool is_parameter = input.kind == InputSpec::Kind::parameter;
-  const auto weight = Alias::of_new_storage(graph_->add_weight(input.target, tensor, is_parameter));
-  scope().set(input.name, {.tensor = weight, .number = {}});
-  kept_.emplace_back((is_parameter ? "parameter `" : "buffer `") + input.target + "`", weight);
+  Value* weight = graph_->add_weight(input.target, tensor, is_parameter);
+  weight->weight->is_buffer = input.kind == InputSpec::Kind::buffer;
+  scope().set(input.name, {.tensor = Alias::of_new_storage(weight), .number = {}});
+  on_entry_[input.name] = {weight, true};
 }
 
 void Importer::add_outputs() {
@@ -155,38 +156,34 @@ void Importer::add_outputs() {
   for (const OutputSpec& output : program_.outputs) {
     faults_.attempt([&] { add_output(output, builder); }, [&] { return faults_.file(); });
   }
-  if (graph_->body.results.empty() && !diagnostics_.has_errors())
-    diagnostics_.error("malformed-file", faults_.file(), "the program has no outputs");
 }
 
 void Importer::add_output(const OutputSpec& output, Builder& builder) {
-  if (output.kind == OutputSpec::Kind::buffer_mutation || output.kind == OutputSpec::Kind::input_mutation) {
-    throw RuleError{"unsupported-op", "`" + output.target + "` changes when the program runs: state of inference"};
-  }
-  if (output.value.is_none()) return;
-  Value* value = nullptr;
-  std::string name = "output_" + std::to_string(graph_->body.results.size());
-  if (const auto* named = output.value.as<ValueName>()) {
-    const Slot* slot = find(named->name);
-    if (slot == nullptr) throw RuleError{"malformed-file", "output `" + named->name + "` is made by no node and is no input"};
-    if (slot->tensor != nullptr) value = slot->tensor->read(builder);
-    else if (slot->number) value = builder.full_int(DType::i64, {}, static_cast<int64_t>(to_double(*slot->number)));
-    name = named->name;
-  } else if (const auto number = number_in(output.value)) {
-    value = std::holds_alternative<double>(*number) ? builder.full(DType::f32, {}, to_double(*number))
-                                                    : builder.full_int(DType::i64, {}, static_cast<int64_t>(to_double(*number)));
-  }
-  if (value == nullptr) throw RuleError{"unsupported-dtype", "output `" + name + "` is not a tensor"};
+  if (output.kind == OutputSpec::Kind::buffer_mutation || output.kind == OutputSpec::Kind::input_mutation) return;  // mutations.cpp
+  Value* value = output_value(output, builder);
+  if (value == nullptr) return;
+  const auto* named = output.value.as<ValueName>();
+  std::string name = named != nullptr ? named->name : "output_" + std::to_string(graph_->body.results.size());
   if (!output.target.empty()) name = "grad." + output.target;
   if (!output.name.empty()) name = output.name;
   graph_->add_output(value, output_names_.add(name));
 }
 
-void Importer::refuse_mutations() {
-  for (const auto& [what, alias] : kept_) {
-    if (!alias->was_written()) continue;
-    diagnostics_.not_supported("unsupported-op", faults_.file(), what + " is written in place: state of inference");
+/// Null for None.
+Value* Importer::output_value(const OutputSpec& output, Builder& builder) {
+  if (output.value.is_none()) return nullptr;
+  std::string name = "output_" + std::to_string(graph_->body.results.size());
+  if (const auto* named = output.value.as<ValueName>()) {
+    name = named->name;
+    const Slot* slot = find(name);
+    if (slot == nullptr) throw RuleError{"malformed-file", "output `" + name + "` is made by no node and is no input"};
+    if (slot->tensor != nullptr) return slot->tensor->read(builder);
+    if (slot->number) return builder.full_int(DType::i64, {}, static_cast<int64_t>(to_double(*slot->number)));
+  } else if (const auto number = number_in(output.value)) {
+    return std::holds_alternative<double>(*number) ? builder.full(DType::f32, {}, to_double(*number))
+                                                   : builder.full_int(DType::i64, {}, static_cast<int64_t>(to_double(*number)));
   }
+  throw RuleError{"unsupported-dtype", "output `" + name + "` is not a tensor"};
 }
 
 }  // namespace tcc::fx

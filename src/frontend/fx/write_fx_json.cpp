@@ -48,8 +48,10 @@ class Writer {
       if (graph_.output_names[i] != output["value"]) output["name"] = graph_.output_names[i];
       add_line(outputs, output);
     }
-    for (const StateUpdate& update : graph_.state_updates)
+    for (const StateUpdate& update : graph_.state_updates) {
+      if (!update.weight->is_state) refuse("a step of a training");
       add_line(outputs, {{"value", name_of_value(update.value)}, {"kind", "mutation"}, {"target", update.weight->name}});
+    }
     std::string text = "{\"format\": \"tcc.fx\", \"version\": [1, 0], \"entry\": " + Json(graph_.name).dump() + ",\n";
     if (!symbols_.empty()) text += " \"symbols\": " + symbols_.dump() + ",\n";
     if (!weights_.empty()) text += " \"weights\": [" + weights_ + "],\n";
@@ -114,8 +116,8 @@ class Writer {
       result_.weights.emplace_back(weight.tensor.bytes(), size);
       offset_ += size;
     }
-    return {
-        {"name", name_of_value(graph_.find_weight(weight.name))}, {"kind", weight.from_model ? "param" : "const"}, {"fqn", weight.name}};
+    const char* kind = weight.from_model ? "param" : weight.is_buffer ? "buffer" : "const";
+    return {{"name", name_of_value(graph_.find_weight(weight.name))}, {"kind", kind}, {"fqn", weight.name}};
   }
 
   Json node_json(const Node& node) {

@@ -240,7 +240,8 @@ int apply(tcc_instance* instance, const Contents& contents) {
 int check_arguments(const tcc_instance* instance, const char* path) {
   if (!path) return fail(TCC_INVALID_ARGUMENT, "the path of the state file is NULL");
   if (instance->view.state().count == 0)
-    return fail(TCC_INVALID_ARGUMENT, "the library keeps no state that a file could hold: it was compiled without --mode=train");
+    return fail(TCC_INVALID_ARGUMENT,
+                "the library keeps no state that a file could hold: it was compiled without --mode=train, and its model changes nothing");
   return TCC_OK;
 }
 
