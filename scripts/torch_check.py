@@ -196,6 +196,7 @@ def check_all(work, options, device, wait=None):
             torch._dynamo.reset()
         else:
             rows.append(row)
+            print("compared: " + row.line(), file=sys.stderr, flush=True)
     if wait is not None:
         wait()
     for row in rows:
