@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 
@@ -54,8 +56,10 @@ int try_all(const Graph& graph, const schedule::Target& target) {
         const std::vector<loop::Kernel> kernels = overwrite(form, {{old.buffer->name, result.buffer->name}});
         TensorsByName found = inputs;
         found[result.buffer->name] = copy_of(inputs[old.buffer->name], result.buffer->extents);
-        for (const loop::Kernel& kernel : kernels)
+        for (const loop::Kernel& kernel : kernels) {
+          if (kernel.body.empty()) continue;  // is not launched
           EXPECT_EQ(loop::verify_kernel(kernel), std::vector<std::string>()) << loop::print(kernel, "k");
+        }
         EXPECT_NO_THROW(run(kernels, found)) << form.text << loop::print(kernels[0], "k");
         for (const loop::Param& param : form.params) {
           if (!param.written || param.buffer->count() == 0) continue;
@@ -91,6 +95,45 @@ TEST_P(InPlace, Networks) {
     residuals::to_prims(*graphs.step);
     group::copy_concat_pieces(*graphs.step);
     EXPECT_GT(try_all(*graphs.step, target()), 10);
+  }
+}
+
+/// A scatter over the operand that it begins as a copy of: random shapes, axes, combiners and dtypes. What stays is not stored again.
+TEST_P(InPlace, ScattersMoveWhatChangesAlone) {
+  std::mt19937 random(5);
+  const auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % static_cast<uint32_t>(bound)); };
+  for (int i = 0; i < 60; ++i) {
+    const int64_t rank = 1 + below(4), axis = below(rank);
+    Shape shape, updates;
+    for (int64_t k = 0; k < rank; ++k) {
+      shape.push_back(1 + below(k == rank - 1 ? 70 : 6));
+      updates.push_back(k == axis ? 1 + below(shape.back()) : shape.back());
+    }
+    const DType dtype = std::array{DType::f32, DType::f16, DType::i64, DType::f64}[static_cast<size_t>(below(4))];
+    const char* combiner = std::array{"assign", "add", "max", "mul"}[static_cast<size_t>(below(4))];
+    Graph graph("scatter");
+    Builder b(graph, graph.body, Location{});
+    Value *x = graph.add_input("x", Type(dtype, shape)),
+          *at = graph.add_input("at", Type(DType::i64, {updates[static_cast<size_t>(axis)]})),
+          *u = graph.add_input("u", Type(dtype, updates));
+    // Equal indices of an assignment: any of them may win. So one index only, or what doesn't depend on the order.
+    if (std::string(combiner) == "assign" || dtype == DType::f16) {
+      for (Value* value : {at, u}) value->type.dims[value == at ? 0 : static_cast<size_t>(axis)] = Dim(1);
+      updates[static_cast<size_t>(axis)] = 1;
+    }
+    Value* spread = b.emit(Op::broadcast_in_dim_, {at}, {{"dims", std::vector<int64_t>{axis}}, {"shape", updates}});
+    if (below(2) == 0) u = b.unary(Op::neg_, u);
+    const bool plain = below(3) > 0;
+    Value* from = plain ? x : b.add(x, x);
+    graph.add_output(b.emit(Op::scatter_elements_, {from, spread, u}, {{"axis", axis}, {"combiner", std::string(combiner)}}), "y");
+    EXPECT_GE(try_all(graph, target()), 1) << print(graph);
+    const group::Groups groups = group::form_groups(graph);
+    const Forms forms = make_forms(graph, groups, target(), nullptr);
+    if (!plain || groups.units.size() != 1) continue;
+    const Form& form = *forms.forms[0];
+    const auto kernels = overwrite(form, {{form.params[0].buffer->name, form.params.back().buffer->name}});
+    const auto is_empty = [](const loop::Kernel& kernel) { return kernel.body.empty(); };
+    EXPECT_EQ(std::count_if(kernels.begin(), kernels.end(), is_empty), 1) << loop::print(kernels[0], "k");
   }
 }
 
