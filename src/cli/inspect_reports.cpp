@@ -171,6 +171,9 @@ Report inspect_library(std::string_view bytes, const std::string& path) {
     Report row = {{"name", function.name}, {"inputs", rows_of(function.inputs, false)}, {"outputs", rows_of(function.outputs, false)}};
     if (const auto operations = about.find("operations." + std::to_string(f)); operations != about.end())
       row["operations"] = std::strtod(operations->second.c_str(), nullptr);
+    for (const auto& [key, text] : contents.about) {
+      if (key == "guard." + std::to_string(f)) row["guards"].push_back(text);
+    }
     report["functions"].push_back(std::move(row));
   }
   report["targets"] = list();

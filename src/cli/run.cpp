@@ -117,6 +117,16 @@ int run_steps(const LoadedLibrary& loaded, const driver::InputTensors& given, co
   return interruption->exit_code();
 }
 
+/// A name may have an `=` of its own, a number has none.
+void set_scalar(runtime::Instance& instance, const std::string& setting) {
+  const size_t equals = setting.rfind('=');
+  char* end = nullptr;
+  const std::string text = equals == std::string::npos ? "" : setting.substr(equals + 1);
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') throw Error(ExitCode::usage, "invalid-argument", "", "--set=" + setting + ": NAME=NUMBER was expected");
+  instance.set_scalar(setting.substr(0, equals), value);
+}
+
 /// A tolerance that was given; one below zero says nothing.
 void check_tolerance(const char* flag, double value, const CLI::App& app) {
   if (app.get_option(flag)->count() == 0 || (std::isfinite(value) && value >= 0)) return;
@@ -137,6 +147,8 @@ int run(const Arguments& arguments) {
   double rtol = -1, atol = -1;
   bool json = false;
   std::string function_name;
+  std::vector<std::string> settings;
+  add_list(app, "--set", settings, "states what guards compare, or gives another scalar: state:grad_enabled=0")->type_name("NAME=VALUE");
   app.add_option("--function", function_name, "of a library with several, the one to run (the first)")->type_name("NAME");
   app.add_option("--save", save,
                  "writes the outputs to FOLDER/0.npy, FOLDER/1.npy, ..., gradients to FOLDER/grad.<name>.npy, losses to "
@@ -178,6 +190,7 @@ int run(const Arguments& arguments) {
   for (const runtime::ScalarInfo& scalar : loaded.library->scalars()) {
     if (scalar.name == "seed") loaded.instance->set_scalar("seed", static_cast<double>(flags.input.seed));
   }
+  for (const std::string& setting : settings) set_scalar(*loaded.instance, setting);
   if (steps) return run_steps(loaded, given, training, std::move(saved), json);
   std::vector<Tensor> outputs;
   for (int i = 0; i < training.runs; ++i) outputs = loaded.instance->run(function, given.tensors);

@@ -1,6 +1,7 @@
 #include "driver/functions.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "tcc/autograd/optimizer.h"
@@ -33,6 +34,15 @@ void add_seed(const Graph& graph, Functions& functions) {
   if (graph.body.args.empty() || !functions.scalars.empty()) return;
   const Value* last = graph.body.args.back();
   if (last->name == kSeed && last->type == Type(DType::i64, {})) functions.scalars.push_back({kSeed, DType::i64, 0});
+}
+
+/// A scalar for each thing that guards compare, not a number until the caller states it.
+void add_settings(const std::vector<ImportedGuard>& guards, Functions& functions) {
+  for (const ImportedGuard& guard : guards) {
+    const auto is_it = [&](const link::ScalarDesc& scalar) { return scalar.name == guard.setting; };
+    if (!guard.setting.empty() && std::none_of(functions.scalars.begin(), functions.scalars.end(), is_it))
+      functions.scalars.push_back({guard.setting, DType::f64, std::numeric_limits<double>::quiet_NaN()});
+  }
 }
 
 OptimizerOptions optimizer_options(const Options& options) {
@@ -149,12 +159,17 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Emit
         to_prims(session, state);
       }
       group::split_wide_nodes(*state.graph);
-      functions.list.push_back({state.function, std::move(state.graph)});
+      add_settings(state.guards, functions);
+      functions.list.push_back({state.function, std::move(state.graph), false, false, std::move(state.guards)});
     }
     functions.state = state_of(functions.list);
     return functions;
   }
   PassState& state = imported.front();
+  for (const ImportedGuard& guard : state.guards) {
+    if (!guard.setting.empty())
+      session.diagnostics.warning("ignored", options.model, "the guard that " + guard.text + " is not checked: it is one of an inference");
+  }
   if (update_of_training(*state.graph) != nullptr)
     throw Error(ExitCode::usage, "invalid-argument", options.model, "the graph is a training step already", "leave --mode out");
   const std::string gradient = gradient_in(*state.graph);

@@ -8,6 +8,7 @@
 #include "driver/emit.h"
 #include "driver/passes.h"
 #include "driver/session.h"
+#include "tcc/frontend/import.h"
 #include "tcc/graph/graph.h"
 #include "tcc/graph/state.h"
 #include "tcc/link/link.h"
@@ -19,6 +20,7 @@ struct Function {
   std::unique_ptr<Graph> prims;
   bool has_backward = false;  ///< what it saves and recomputes is decided for each target
   bool in_halves = false;     ///< becomes two functions, `forward` and `backward`
+  std::vector<ImportedGuard> guards;
 };
 
 struct Functions {

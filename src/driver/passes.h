@@ -7,6 +7,7 @@
 
 #include "driver/session.h"
 #include "tcc/driver/pipeline.h"
+#include "tcc/frontend/import.h"
 #include "tcc/graph/graph.h"
 #include "tcc/graph/passes.h"
 
@@ -16,6 +17,7 @@ namespace tcc::driver {
 struct PassState {
   std::string function = "infer";  ///< what it is called in a library for inference
   std::unique_ptr<Graph> graph;
+  std::vector<ImportedGuard> guards;
   GraphStage stage = GraphStage::imported;  ///< what the verifier may ask of it
   Bindings bindings;
 };

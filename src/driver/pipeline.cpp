@@ -80,6 +80,7 @@ std::vector<PassState> import(Session& session) {
     for (size_t i = 0; i < functions.size(); ++i) {
       states[i].function = functions[i].name;
       states[i].graph = std::move(functions[i].graph);
+      states[i].guards = std::move(functions[i].guards);
     }
     for (const std::string& path : external_data) session.files.reads(path, "external data of the model");
     replace_parameters(session, *states.front().graph);

@@ -80,6 +80,7 @@ class TargetPlanner {
     const bool main = number == functions_.main;
     if (!function.has_backward) {
       add(function.name, groups_[number], options_, main);
+      interfaces.back().guards = function.guards;
       return;
     }
     residuals::Result chosen = choose(function);

@@ -186,6 +186,12 @@ link::FunctionDesc describe(const FunctionInterface& function, const LibraryInte
     if (full(desc.outputs, plan.first_packed_output)) break;
     desc.outputs.push_back(describe(function.graph->output_names[i], function.graph->body.results[i]->type));
   }
+  for (const ImportedGuard& guard : function.guards) {
+    const auto scalar = std::find_if(library.scalars.begin(), library.scalars.end(),
+                                     [&](const link::ScalarDesc& row) { return row.name == guard.setting; });
+    if (!guard.setting.empty() && scalar != library.scalars.end())
+      desc.guards.push_back({static_cast<uint32_t>(scalar - library.scalars.begin()), guard.value, guard.text});
+  }
   if (plan.first_packed_input >= 0) desc.inputs.push_back(packed_tensor(packed));
   if (plan.first_packed_output >= 0) desc.outputs.push_back(packed_tensor(packed));
   return desc;
@@ -227,6 +233,13 @@ std::vector<std::pair<std::string, std::string>> about(const LibraryInterface& l
   about.emplace_back("flags", flags);
   for (size_t f = 0; f < library.functions.size(); ++f)
     about.emplace_back("operations." + std::to_string(f), print_float(count_operations(*library.functions[f].graph)));
+  for (size_t f = 0; f < library.functions.size(); ++f) {
+    for (const ImportedGuard& guard : library.functions[f].guards) {
+      std::string text = guard.text;
+      std::replace(text.begin(), text.end(), '\n', ' ');
+      about.emplace_back("guard." + std::to_string(f), text);
+    }
+  }
   return about;
 }
 

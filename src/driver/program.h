@@ -6,6 +6,7 @@
 
 #include "driver/kernels.h"
 #include "driver/targets.h"
+#include "tcc/frontend/import.h"
 #include "tcc/graph/graph.h"
 #include "tcc/graph/state.h"
 #include "tcc/link/link.h"
@@ -24,6 +25,7 @@ struct TargetBuild {
 struct FunctionInterface {
   std::string name;
   const Graph* graph;
+  std::vector<ImportedGuard> guards = {};
 };
 
 /// What else the library holds beside its functions.

@@ -100,6 +100,13 @@ class Checker {
         fault(name + " has first contents of " + std::to_string(tensor.initial.size_bytes()) + " bytes, expected " +
               std::to_string(tensor.size_bytes()));
     }
+    for (const FunctionDesc& function : program_.functions) {
+      for (const GuardDesc& guard : function.guards) {
+        if (guard.scalar >= program_.scalars.size())
+          fault("a guard of " + function.name + " is on scalar " + std::to_string(guard.scalar) + " of " +
+                std::to_string(program_.scalars.size()));
+      }
+    }
     for (const ScalarDesc& scalar : program_.scalars) {
       if (size_bits(scalar.dtype) < 8) fault("scalar `" + scalar.name + "` has a packed dtype");
     }

@@ -254,6 +254,11 @@ std::string write_program(const LinkInput& input, const WeightsLayout& weights) 
   const auto state = writer.state(desc.state, static_cast<uint32_t>(desc.weights.size()));
   const auto sections = writer.sections(desc.state);
   const auto scalars = writer.scalars(desc.scalars);
+  std::vector<program::Guard> guards;
+  for (size_t f = 0; f < desc.functions.size(); ++f) {
+    for (const GuardDesc& guard : desc.functions[f].guards)
+      guards.push_back({static_cast<uint32_t>(f), guard.scalar, guard.value, writer.text(guard.text)});
+  }
   std::vector<Writer::TargetRows> target_rows;
   for (const TargetDesc& target : desc.targets) target_rows.push_back(writer.target(target, input.images));
 
@@ -264,6 +269,7 @@ std::string write_program(const LinkInput& input, const WeightsLayout& weights) 
   header.state = writer.table(state);
   header.sections = writer.table(sections);
   header.scalars = writer.table(scalars);
+  header.guards = writer.table(guards);
   header.extents = writer.table(writer.extents());
   std::vector<Target> targets;
   for (const Writer::TargetRows& rows : target_rows) targets.push_back(writer.finish(rows));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <set>
 
 #include "runtime/embedded.h"
@@ -223,7 +224,8 @@ class HeaderWriter {
     // What the header itself defines; each function has a second one, `<name>_on`.
     for (const char* name : {"query", "api", "error", "options", "create_with", "create", "destroy", "run", "run_on", "save", "load"})
       names_.make(name);
-    for (const ScalarDesc& scalar : program.scalars) names_.make("set_" + setter(scalar));
+    Identifiers setters;
+    for (const ScalarDesc& scalar : program.scalars) names_.make("set_" + setters_.emplace_back(setters.make(scalar.name)));
     for (const FunctionDesc& function : program.functions) {
       FunctionText text;
       text.function = &function;
@@ -433,10 +435,7 @@ class HeaderWriter {
     return f == 0 ? "One run" : "One run of `" + for_comment(name) + "`";
   }
 
-  std::string setter(const ScalarDesc& scalar) const {
-    Identifiers ids;
-    return ids.make(scalar.name);
-  }
+  const std::string& setter(const ScalarDesc& scalar) const { return setters_.at(static_cast<size_t>(&scalar - program_.scalars.data())); }
 
   static std::string value_text(double value) {
     char text[32];
@@ -447,7 +446,8 @@ class HeaderWriter {
   void state_functions() {
     if (program_.scalars.empty() && program_.state.tensors.empty()) return;
     for (const ScalarDesc& scalar : program_.scalars) {
-      text_ += "\n/* `" + for_comment(scalar.name) + "`, " + value_text(scalar.value) + " until it is set. */\n";
+      const std::string value = std::isnan(scalar.value) ? "which no guard compares" : value_text(scalar.value);
+      text_ += "\n/* `" + for_comment(scalar.name) + "`, " + value + " until it is set. */\n";
       text_ += "static inline int " + prefix_ + "_set_" + setter(scalar) + "(tcc_instance* instance, double value) {\n";
       text_ += "  return " + prefix_ + "_api()->set_scalar(instance, " + c_string(scalar.name) + ", value);\n}\n";
     }
@@ -463,6 +463,7 @@ class HeaderWriter {
   const ProgramDesc& program_;
   const std::string prefix_, macro_;
   Identifiers names_, names_of_;
+  std::vector<std::string> setters_;  // of the scalars
   std::vector<FunctionText> functions_;
   std::string text_;
 };

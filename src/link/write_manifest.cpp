@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <cmath>
+
 #include "link/planned_memory.h"
 #include "tcc/link/link.h"
 
@@ -42,10 +44,24 @@ std::string tensor_fields(const TensorDesc& tensor) {
          (tensor.range ? ", \"range\": [" + std::to_string(tensor.range->low) + ", " + std::to_string(tensor.range->high) + "]" : "");
 }
 
-std::string function_text(const FunctionDesc& function) {
+std::string number(double value) {
+  char text[32];
+  for (int digits = 1; digits <= 17; digits++) {  // the shortest that reads back
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    if (strtod(text, nullptr) == value) break;
+  }
+  return text;
+}
+
+std::string function_text(const ProgramDesc& program, const FunctionDesc& function) {
+  const auto guard_fields = [&](const GuardDesc& guard) {
+    return field("scalar", json_string(program.scalars.at(guard.scalar).name)) + ", " + field("value", number(guard.value)) + ", " +
+           field("text", json_string(guard.text));
+  };
   return "    {\n      " + field("name", json_string(function.name)) +
          ",\n      \"inputs\": " + json_list(function.inputs, "      ", tensor_fields) +
-         ",\n      \"outputs\": " + json_list(function.outputs, "      ", tensor_fields) + "\n    }";
+         ",\n      \"outputs\": " + json_list(function.outputs, "      ", tensor_fields) +
+         (function.guards.empty() ? "" : ",\n      \"guards\": " + json_list(function.guards, "      ", guard_fields)) + "\n    }";
 }
 
 std::string state_fields(const StateLayout& layout, const StateTensor& tensor) {
@@ -55,15 +71,6 @@ std::string state_fields(const StateLayout& layout, const StateTensor& tensor) {
                      field("bytes", static_cast<uint64_t>(tensor.size_bytes())) + ", " + field("section", json_string(section.name)) +
                      ", " + field("offset", static_cast<uint64_t>(tensor.offset - section.offset));
   if (tensor.role == StateRole::parameter) text += ", " + field("trained", tensor.trained ? "true" : "false");
-  return text;
-}
-
-std::string number(double value) {
-  char text[32];
-  for (int digits = 1; digits <= 17; digits++) {  // the shortest that reads back
-    snprintf(text, sizeof text, "%.*g", digits, value);
-    if (strtod(text, nullptr) == value) break;
-  }
   return text;
 }
 
@@ -143,7 +150,7 @@ std::string write_manifest(const LinkInput& input) {
   text += "  \"outputs\": " + json_list(program.functions[0].outputs, "  ", tensor_fields) + ",\n";
   text += "  \"functions\": [\n";
   for (size_t f = 0; f < program.functions.size(); f++)
-    text += function_text(program.functions[f]) + (f + 1 < program.functions.size() ? ",\n" : "\n");
+    text += function_text(program, program.functions[f]) + (f + 1 < program.functions.size() ? ",\n" : "\n");
   text += "  ],\n  " + field("accumulate", static_cast<uint64_t>(program.accumulate)) + ",\n";
   text += "  " + field("weights_bytes", weights_bytes) + ",\n";
   text += "  \"weights\": " + json_list(program.weights, "  ", tensor_fields) + ",\n";
@@ -166,7 +173,7 @@ std::string write_manifest(const LinkInput& input) {
           json_list(program.scalars, "  ",
                     [](const ScalarDesc& scalar) {
                       return field("name", json_string(scalar.name)) + ", " + field("dtype", json_string(name_of(scalar.dtype))) + ", " +
-                             field("default", number(scalar.value));
+                             field("default", std::isnan(scalar.value) ? "null" : number(scalar.value));
                     }) +
           ",\n  \"targets\": [\n";
   for (size_t t = 0; t < program.targets.size(); t++)

@@ -147,6 +147,43 @@ TEST_F(Functions, AreBoundTogether) {
   EXPECT_NE(result.err.find("dump.json:0/0.backward:yy: error: not supported yet"), std::string::npos) << result.err;
 }
 
+TEST_F(Functions, GuardsAreComparedWithWhatIsStated) {
+  Json json = pieces();
+  json["graphs"][0]["guards"] =
+      Json::parse(R"json([{"kind": "state", "name": "grad_enabled", "value": false}, {"kind": "value", "source": "G['n']", "equals": 2.5},
+    {"kind": "value", "source": "G['m']", "equals": 3}, {"kind": "opaque", "text": "___check_type_id(L['self'], 7)"}, {"kind": "expr", "expr": "s1 >= 2"}])json");
+  json["graphs"][1]["guards"] = Json::parse(R"json([{"kind": "state", "name": "grad_enabled", "value": true}])json");
+  write(json);
+  EXPECT_EQ(good("dump.json --bind s0=2,s1=3 -o m.so"), "");
+  const std::string piece = "run m.so --device cpu --random --function piece ", forward = "run m.so --device cpu --random ";
+  good(forward);
+  good(piece);
+  good(forward + "--set state:grad_enabled=1");
+  good(piece + "--set state:grad_enabled=0 --set \"value:G['n']=2.5\"");
+  bad(forward + "--set state:grad_enabled=0", 2, "_0_0_forward: the guard that `state:grad_enabled` is true fails: 0 was stated");
+  bad(piece + "--set state:grad_enabled=1", 2, "piece: the guard that `state:grad_enabled` is false fails: 1 was stated");
+  bad(piece + "--set \"value:G['n']=2\"", 2, "the guard that `value:G['n']` is 2.5 fails: 2 was stated");
+  bad(piece + "--set q=2", 2, "there is no scalar `q`");
+  bad(piece + "--set q", 2, "--set=q: NAME=NUMBER was expected");
+  const std::string text = good("inspect m.so");
+  for (const char* part : {"___check_type_id(L['self'], 7)", "s1 >= 2", "`state:grad_enabled` is false"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  const Json manifest = Json::parse(good("dump.json --bind s0=2,s1=3 --emit=manifest"));
+  EXPECT_EQ(manifest.at("functions")[1].at("guards").size(), 3U);
+  EXPECT_TRUE(manifest.at("scalars").back().at("default").is_null());
+  good("inspect m.so --json");
+  good("dump.json --bind s0=2,s1=3 --emit=header=m.h");
+  folder_.write("program.c",
+                "#include \"m.h\"\nint main(void) {\n  float y[6] = {0}, z[6], r;\n  tcc_instance* i;\n  if "
+                "(tcc_model_create(TCC_DEVICE_CPU, &i)) return 1;\n"
+                "  if (tcc_model_piece(i, y, z, &r) || tcc_model_set_state_grad_enabled(i, 1)) return 2;\n  return !tcc_model_piece(i, y, "
+                "z, &r);\n}\n");
+  EXPECT_EQ(
+      run_shell("cc -std=c11 -Wall -Wextra -Werror program.c ./m.so -o program && LD_LIBRARY_PATH=. ./program", folder_.path()).exit_code,
+      0);
+  bad("dump.json --bind s0=2,s1=1 -o m.so", 1, "dump.json:piece: error: the guard `s1 >= 2` fails: `s1` is 1 [failed-guard]");
+}
+
 TEST_F(Functions, NamesAreIdentifiersOfC) {
   Json json = pieces();
   json["graphs"][0]["id"] = "step";

@@ -1,10 +1,12 @@
 // tcc.fx JSON: programs of torch.export, said in it, are the same graphs; what is refused.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "fuzz/json_mutator.h"
 #include "tcc/frontend/fx_json.h"
 #include "tcc/frontend/import.h"
 #include "tcc/graph/passes.h"
@@ -542,6 +544,32 @@ TEST(FxJson, OperationsOfGraphsAmongThoseOfTorch) {
   says("tcc.elu", {{"alpha", 1}, {"beta", 1}}, "`tcc.elu` has no attribute `beta` [malformed-file]");
   says("tcc.nothing", Json::object(), "`tcc.nothing` [unsupported-op]");
   says("tcc.cast", {{"dtype", {{"dtype", "f16"}}}}, "[type-error]");
+}
+
+/// Files changed at random end in a graph that verifies or in an error of the model. TCC_FUZZ_CASES says how many are tried, TCC_FUZZ_SEED with which
+/// seed; in processes of their own: test_attack --kind=dumps.
+TEST(FxJson, MutatedFilesAreRefusedOrImported) {
+  const char *count = std::getenv("TCC_FUZZ_CASES"), *seed = std::getenv("TCC_FUZZ_SEED");
+  for (int i = 0; i < (count == nullptr ? 1000 : std::atoi(count)); ++i) {
+    attack::Random random(seed == nullptr ? 7 : static_cast<uint64_t>(std::atoi(seed)), 0, static_cast<uint64_t>(i));
+    Json file = small_file();
+    if (random.chance(2)) {
+      const Json& one = random.pick(cases().get_ref<const Json::array_t&>());
+      const Json fx = fx_of(random.pick(one.at("programs").get_ref<const Json::array_t&>()));
+      if (!fx.is_null()) file = fx;
+    } else {
+      file["graphs"][0]["guards"] = Json::parse(R"json([{"kind": "tensor", "input": "x", "dtype": "f32", "rank": 2, "shape": ["s0", null]},
+        {"kind": "expr", "expr": "2 <= s0 <= 8 and not s0 == 3"}, {"kind": "value", "input": "k", "equals": 2}, {"kind": "opaque", "text": "anything"}])json");
+    }
+    file = attack::mutate_json(random, file);
+    try {
+      EXPECT_EQ(verify(*import_small(file), GraphStage::resolved), std::vector<std::string>()) << file.dump();
+    } catch (const Error& error) {
+      const bool is_documented =
+          error.code() == ExitCode::model || error.code() == ExitCode::usage || error.code() == ExitCode::environment;
+      ASSERT_TRUE(is_documented) << error.what() << "\n" << file.dump();
+    }
+  }
 }
 
 }  // namespace

@@ -42,10 +42,19 @@ struct ImportOptions {
   std::vector<std::string>* files_read = nullptr;
 };
 
+/// A condition under which a function was captured.
+struct ImportedGuard {
+  std::string
+      setting;  ///< what only a caller knows, and a run has to compare: "state:grad_enabled". Empty: decided while importing, or opaque
+  double value = 0;  ///< of the setting
+  std::string text;  ///< for who looks at the library
+};
+
 /// What a library of the model can be asked to run.
 struct ImportedFunction {
   std::string name;  ///< "infer"; of a file with several graphs what its id becomes (docs/fx_json.md)
   std::unique_ptr<Graph> graph;
+  std::vector<ImportedGuard> guards;
 };
 
 /// Reads a model; "-" is standard input. The kind (ONNX, torch.export archive or JSON, tcc.fx JSON) is found by content.

@@ -40,10 +40,18 @@ struct TensorDesc {
   std::optional<IntRange> range;  ///< an input whose elements are indices, classes or lengths: which are valid, negative ones left out
 };
 
+/// What a scalar has to be for a function to be run, once it is set.
+struct GuardDesc {
+  uint32_t scalar = 0;  ///< in ProgramDesc::scalars
+  double value = 0;
+  std::string text;  ///< for messages: "`state:training` is true"
+};
+
 /// One of the things that the library can be asked to run.
 struct FunctionDesc {
   std::string name = "infer";
   std::vector<TensorDesc> inputs, outputs;
+  std::vector<GuardDesc> guards;
 };
 
 /// A number that the caller may set between runs.

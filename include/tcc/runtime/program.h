@@ -8,6 +8,7 @@
 //   Header ── functions ── inputs, outputs                   what the library can do: `infer`, `step`, ...
 //          ├─ weights                                        what never changes
 //          ├─ state, sections, scalars                       what an instance keeps between calls
+//          ├─ guards                                         what scalars have to be for a function to be run
 //          └─ targets: cpu, cuda ── kernels ── images        code: a function per CPU level, or an entry in PTX or cubin images
 //                                └─ functions ── buffers     every operand: where its bytes are at run time
 //                                             └─ launches ── arguments    the steps, in order: kernel, copy, fill
@@ -21,7 +22,7 @@
 namespace tcc::program {
 
 inline constexpr char kMagic[8] = {'t', 'c', 'c', 'p', 'r', 'o', 'g', '\0'};
-inline constexpr uint32_t kVersion = 3;
+inline constexpr uint32_t kVersion = 4;
 
 struct Table {
   uint64_t offset;  ///< of the first row
@@ -60,6 +61,7 @@ struct Header {
   Table state;                ///< of StateTensor
   Table sections;             ///< of Section
   Table scalars;              ///< of Scalar
+  Table guards;               ///< of Guard
   Table extents;              ///< of int64_t: the shapes of all tensors
   Table targets;              ///< of Target
 };
@@ -121,6 +123,14 @@ struct Scalar {
   uint32_t dtype;
   uint32_t reserved;
   uint64_t default_bits;  ///< of its dtype, in the low bytes
+};
+
+/// What a function was captured under, as a scalar that only the caller knows: each run compares it. NaN, which it is until it is set, fits any.
+struct Guard {
+  uint32_t function;  ///< in Header::functions
+  uint32_t scalar;    ///< in Header::scalars
+  double value;
+  Text text;  ///< "`state:grad_enabled` is true"
 };
 inline constexpr uint64_t kScalarBytes = 16;  ///< from one scalar to the next: addresses that any load may use
 

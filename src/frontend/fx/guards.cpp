@@ -47,7 +47,11 @@ void Importer::check_guard(const Guard& guard) {
                            "the guard `" + guard.text + "` depends on sizes that are known when it runs: it is not checked");
   } else if (guard.kind == Guard::Kind::input_value) {
     const Slot* slot = find(guard.subject);
-    if (slot == nullptr || !slot->number) return;  // a tensor: checked when it runs
+    if (slot == nullptr || !slot->number) {
+      diagnostics_.warning("ignored", faults_.file(),
+                           "the guard that " + guard.text + " is on the elements of a tensor: it is not checked");
+      return;
+    }
     if (to_double(*slot->number) != to_double(*number_in(guard.value))) fails("it is " + to_string(*slot->number));
   }
 }

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "frontend/base/bind_signature.h"
+#include "frontend/fx/arguments.h"
 #include "frontend/fx/function_names.h"
 #include "frontend/fx/fx.h"
 #include "frontend/fx/fx_file.h"
@@ -80,6 +81,18 @@ class SharedBindings {
   std::vector<std::set<std::string>> symbols_;  ///< of each program's inputs
 };
 
+std::vector<ImportedGuard> guards_of(const Program& program) {
+  std::vector<ImportedGuard> guards;
+  for (const Guard& guard : program.guards) {
+    ImportedGuard& row = guards.emplace_back();
+    row.text = guard.text;
+    if (guard.kind != Guard::Kind::setting) continue;
+    row.setting = guard.subject;
+    row.value = to_double(*number_in(guard.value));
+  }
+  return guards;
+}
+
 }  // namespace
 
 std::vector<ImportedFunction> import_fx(const ModelFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
@@ -98,7 +111,7 @@ std::vector<ImportedFunction> import_fx(const ModelFile& file, const ImportOptio
   };
   std::vector<ImportedFunction> result;
   if (fx.functions.size() == 1 && is_graph(fx.functions[0].program)) {
-    result.push_back({names[0], import_graph(fx.functions[0].program, file.name, weights, diagnostics)});
+    result.push_back({names[0], import_graph(fx.functions[0].program, file.name, weights, diagnostics), {}});
     return result;
   }
   std::vector<std::unique_ptr<Importer>> importers;
@@ -110,11 +123,13 @@ std::vector<ImportedFunction> import_fx(const ModelFile& file, const ImportOptio
   diagnostics.checkpoint(ExitCode::model);
   for (const auto& importer : importers) importer->declare();
   if (importers.size() == 1) {
-    result.push_back({names[0], importers[0]->import(bindings_of(options, importers[0]->signature(), importers[0]->free_sizes()))});
+    result.push_back({names[0], importers[0]->import(bindings_of(options, importers[0]->signature(), importers[0]->free_sizes())),
+                      guards_of(fx.functions[0].program)});
     return result;
   }
   const SharedBindings bindings(importers, fx.functions, options, file.name);
-  for (size_t i = 0; i < importers.size(); ++i) result.push_back({names[i], importers[i]->import(bindings.of(i, *importers[i]))});
+  for (size_t i = 0; i < importers.size(); ++i)
+    result.push_back({names[i], importers[i]->import(bindings.of(i, *importers[i])), guards_of(fx.functions[i].program)});
   return result;
 }
 

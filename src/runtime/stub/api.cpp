@@ -318,9 +318,23 @@ int check_run(tcc_instance* instance, uint32_t function, const Arrays& given, ui
   return TCC_OK;
 }
 
+/// What the caller has stated must be what the function was captured under.
+int check_guards(const tcc_instance* instance, uint32_t function) {
+  const ProgramView& view = instance->view;
+  for (const Guard& guard : view.guards()) {
+    if (guard.function != function) continue;
+    const double stated = scalar_value(view.scalars()[guard.scalar], instance->state.scalars[guard.scalar]);
+    if (stated != stated || stated == guard.value) continue;
+    return name_function(view, function,
+                         fail(TCC_INVALID_ARGUMENT, "the guard that %.200s fails: %.17g was stated", view.text(guard.text), stated));
+  }
+  return TCC_OK;
+}
+
 int run_function(tcc_instance* instance, uint32_t function, const Arrays& given, uint64_t workspace_needed, tcc_timing* timing,
                  double* launch_us) {
   const double start_us = timing ? now_us() : 0;
+  if (int status = check_guards(instance, function)) return status;
   if (int status = check_run(instance, function, given, workspace_needed)) return status;
   if (int status = report_bad_index(instance)) return status;  // of an earlier run, which nobody waited for
   BoundFunction* bound = &instance->functions[function];

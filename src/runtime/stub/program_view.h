@@ -41,6 +41,7 @@ class ProgramView {
   Rows<program::StateTensor> state() const { return rows<program::StateTensor>(header_->state); }
   Rows<program::Section> sections() const { return rows<program::Section>(header_->sections); }
   Rows<program::Scalar> scalars() const { return rows<program::Scalar>(header_->scalars); }
+  Rows<program::Guard> guards() const { return rows<program::Guard>(header_->guards); }
   Rows<program::Tensor> weights() const { return rows<program::Tensor>(header_->weights); }
   /// Null when the library was not compiled for that kind of device.
   const program::Target* target(program::TargetKind kind) const;
