@@ -134,8 +134,10 @@ TEST(FxRefusals, NameTheNode) {
   node["target"] = "torch.ops.mylib.sharpen.default";
   expect_contains(refusal(program, with_rows(4)), "operator `mylib.sharpen.default` [unsupported-op]");
   expect_contains(refusal(program, with_rows(4)), ":y: help: it is not one of torch's own (aten)");
+  node["target"] = "torch.ops.higher_order.flex_attention";
+  expect_contains(refusal(program, with_rows(4)), "higher-order operator `flex_attention` [unsupported-control-flow]");
   node["target"] = "torch.ops.higher_order.while_loop";
-  expect_contains(refusal(program, with_rows(4)), "higher-order operator `while_loop` [unsupported-control-flow]");
+  expect_contains(refusal(program, with_rows(4)), "argument 0 of `hop.while_loop` is no graph [malformed-file]");
   node["target"] = "torch.ops.aten.softmax.int";
   expect_contains(refusal(program, with_rows(4)), "argument `dim` of aten.softmax.int is missing [malformed-file]");
   node["inputs"].push_back({{"name", "dim"}, {"arg", {{"as_int", 5}}}, {"kind", 1}});
@@ -357,10 +359,8 @@ TEST(FxCond, TakesTheBranchOfAnInputThatIsBound) {
     options.known.inputs["flag"] = Tensor::from_ints({holds ? 1 : 0}).cast_to(DType::boolean).reshaped({});
     EXPECT_EQ(import_text(program.dump(), options)->body.results[0]->producer->op, holds ? Op::relu_ : Op::neg_);
   }
-  const std::string message = refusal(program, with_rows(4));
-  expect_contains(message,
-                  ":y: error: not supported yet: higher-order operator `cond`: its predicate depends on the inputs of the program");
-  expect_contains(message, ":y: help: compute both sides and choose between them with torch.where, or fix the condition with --bind");
+  // Without, both are computed, and one is chosen.
+  EXPECT_EQ(import_text(program.dump(), with_rows(4))->body.results[0]->producer->op, Op::select_);
 }
 
 TEST(FxCond, LooksAtTheBranchThatIsTaken) {

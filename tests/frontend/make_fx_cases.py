@@ -449,6 +449,42 @@ def core_aten():
     one("upsample_core", lambda a: (A.upsample_nearest2d.vec(a, None, [2.0, 2.0]), A.upsample_bilinear2d.vec(a, [4, 5], False, None)), r(1, 1, 2, 3))
 
 
+class Layer(torch.nn.Module):
+    """A recurrent layer whose weights are given."""
+
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.layer = getattr(torch.nn, kind)(**options)
+        for parameter in self.layer.parameters():
+            parameter.data = r(*parameter.shape, low=-0.5, high=0.5)
+
+    def forward(self, *inputs):
+        outputs = self.layer(*inputs)
+        return (outputs[0], *outputs[1]) if isinstance(outputs[1], tuple) else tuple(outputs)
+
+
+def control():
+    from torch._higher_order_ops.map import map as map_over
+    from torch._higher_order_ops.scan import scan
+    from torch._higher_order_ops.while_loop import while_loop
+    x, w = r(3, 4, low=0.5, high=2), r(4)
+    for name, shift in [("holds", 0.0), ("fails", -100.0)]:
+        one("cond_" + name, lambda a, b, s=shift: torch.cond(a.sum() + s > 0, lambda c, d: (c.log() + d, c * 2), lambda c, d: (c - d, c.sin()), (a, b)), x, w)
+    one("map", lambda a, b: map_over(lambda s, t: (s * t, s.sum()), a, b), x, w)
+    one("scan", lambda a, b: scan(lambda c, s: (c + s, c * s), b, a), x, w)
+    one("while_known", lambda a: while_loop(lambda i, b: i < 3, lambda i, b: (i + 1, b * 2), (torch.zeros((), dtype=torch.int64), a)), x)
+    LAYERS["gru"] = (Layer("GRU", input_size=3, hidden_size=2, num_layers=2, bidirectional=True), r(4, 2, 3), r(4, 2, 2))
+    LAYERS["lstm"] = (Layer("LSTM", input_size=3, hidden_size=2, batch_first=True), r(2, 4, 3))
+    LAYERS["lstm_projected"] = (Layer("LSTM", input_size=3, hidden_size=4, proj_size=2), r(3, 2, 3))
+    LAYERS["rnn"] = (Layer("RNN", input_size=3, hidden_size=2, bias=False), r(3, 2, 3))
+    LAYERS["rnn_relu"] = (Layer("RNN", input_size=3, hidden_size=2, nonlinearity="relu"), r(3, 2, 3))
+    for name, (layer, *inputs) in LAYERS.items():
+        one(name, layer, *inputs)
+
+
+LAYERS = {}
+
+
 # ---- training: the forward and backward graphs that ahead-of-time autograd makes of a function
 
 TRAINED = {}
@@ -687,7 +723,7 @@ def numbers(tensor):
 
 
 def make_cases(only):
-    for family in [pointwise, activations, views, writes, creation, reductions, indexing, structure, contractions, norms, pools, resizing, core_aten]:
+    for family in [pointwise, activations, views, writes, creation, reductions, indexing, structure, contractions, norms, pools, resizing, core_aten, control]:
         family()
     written, failed = [], []
     for name, (function, inputs) in CASES.items():
@@ -696,16 +732,19 @@ def make_cases(only):
         # A scalar result of a tensor is what torch.export lets through as well.
         try:
             with torch.no_grad():
-                exported = torch.export.export(Wrap(function), tuple(inputs))
+                exported = torch.export.export(function if isinstance(function, Layer) else Wrap(function), tuple(inputs))
                 outputs = function(*[i.clone() for i in inputs])
             outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
             programs = [program_of(exported)]
             core = program_of(exported.run_decompositions())
+            if name.startswith("lstm"):
+                core = programs[0]  # torch's decomposition gives the states an axis more
             if [n["target"] for n in core["graph_module"]["graph"]["nodes"]] != [n["target"] for n in programs[0]["graph_module"]["graph"]["nodes"]]:
                 programs.append(core)
             written.append({"name": name, "inputs": [numbers(i) for i in inputs], "outputs": [numbers(o) for o in outputs], "programs": programs})
-            if exported.constants:
-                written[-1]["constants"] = {name: numbers(tensor) for name, tensor in exported.constants.items()}
+            if exported.constants or exported.state_dict:
+                tensors = {**exported.constants, **exported.state_dict}
+                written[-1]["constants"] = {name: numbers(tensor) for name, tensor in tensors.items()}
         except Exception as error:
             failed.append((name, "%s: %s" % (type(error).__name__, str(error)[:200])))
     return written, failed

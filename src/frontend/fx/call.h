@@ -88,6 +88,9 @@ class Call {
   /// In the float dtype that the program declares for result i: statistics of 16-bit floats are f32 on some devices.
   Value* as_declared(size_t i, Value* value);
 
+  /// The framework declares other types than it computes; what was set counts.
+  void ignore_declared() { ignores_declared_ = true; }
+
   // ---- values
   Value* emit(Op op, std::vector<Value*> operands, Attrs attrs = {}) { return builder_.emit(op, std::move(operands), std::move(attrs)); }
   Value* to_dtype(Value* x, std::optional<DType> dtype) { return dtype ? builder_.cast(x, *dtype) : x; }
@@ -119,6 +122,7 @@ class Call {
   std::vector<std::vector<Value*>> results_;     ///< per result of the node, the elements of a list or one
   std::vector<std::shared_ptr<Alias>> aliases_;  ///< of a result (or of a list's elements) that shares memory
   std::optional<Number> number_;
+  bool ignores_declared_ = false;
 };
 
 inline Shape shape_of(const Value* x) { return x->type.shape(); }

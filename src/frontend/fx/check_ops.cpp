@@ -12,7 +12,7 @@ namespace tcc::fx {
 namespace {
 
 bool is_known(const ProgramNode& node) {
-  return is_graph_op(node.op) || is_wrapper(node.op) || is_assertion(node.op) || is_symbolic_number(node.op) ||
+  return is_graph_op(node.op) || is_wrapper(node.op) || is_loop(node.op) || is_assertion(node.op) || is_symbolic_number(node.op) ||
          find_handler(node.op).handler != nullptr;
 }
 

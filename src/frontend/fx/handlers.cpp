@@ -22,7 +22,7 @@ const std::unordered_map<std::string, Row>& rows() {
     for (const auto family :
          {activation_handlers(), attention_handlers(), backward_handlers(), batch_norm_handlers(), contraction_handlers(),
           creation_handlers(), image_handlers(), index_handlers(), loss_handlers(), norm_handlers(), pointwise_handlers(), pool_handlers(),
-          prims_handlers(), reduce_handlers(), resize_handlers(), structure_handlers(), view_handlers()}) {
+          prims_handlers(), reduce_handlers(), resize_handlers(), rnn_handlers(), structure_handlers(), view_handlers()}) {
       for (const Handler& handler : family) {
         Signature signature = parse_signature(handler.signature);
         const std::string op = signature.op;

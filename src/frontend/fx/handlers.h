@@ -26,6 +26,7 @@ std::span<const Handler> pool_handlers();
 std::span<const Handler> prims_handlers();
 std::span<const Handler> reduce_handlers();
 std::span<const Handler> resize_handlers();
+std::span<const Handler> rnn_handlers();
 std::span<const Handler> structure_handlers();
 std::span<const Handler> view_handlers();
 

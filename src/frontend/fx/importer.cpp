@@ -88,7 +88,7 @@ void Importer::import_nodes(const ProgramGraph& graph) {
 
 void Importer::import_node(const ProgramGraph& graph, const ProgramNode& node) {
   if (is_assertion(node.op)) return;
-  if (is_cond(node.op)) return import_cond(node);
+  if (import_control_flow(node)) return;
   if (is_wrapper(node.op)) {
     for (size_t i = 0; i < node.arguments.size(); ++i) {
       if (const ProgramGraph* inner = graph_of(node.arguments[i].argument)) return inline_graph(*inner, node, i + 1);
@@ -184,7 +184,7 @@ void Importer::take_results(const ProgramGraph& graph, const ProgramNode& node, 
       if (name.empty()) continue;
       Value* value = values[k];
       if (value == nullptr) throw RuleError{"unsupported-op", "result " + std::to_string(i) + " of " + node.op + " (`" + name + "`)"};
-      check_declared(graph, name, value);
+      if (!call.ignores_declared_) check_declared(graph, name, value);
       give_name(*graph_, value, name, first_new);
       const bool aliased = i == 0 && k < call.aliases_.size();
       scope().set(name, {.tensor = aliased ? call.aliases_[k] : Alias::of_new_storage(value), .number = {}});

@@ -92,8 +92,27 @@ class Importer {
   bool reads_faulty(const ProgramNode& node) const;
 
   // ---- control flow (control.cpp)
+  struct Iterated;
+  int64_t num_unrolled_nodes_ = 0;  ///< what loops within each other have made
+  /// Whether the node is control flow that is lowered; it has been imported then.
+  bool import_control_flow(const ProgramNode& node);
   void import_cond(const ProgramNode& node);
+  void import_map(const ProgramNode& node);
+  void import_scan(const ProgramNode& node);
+  void import_associative_scan(const ProgramNode& node);
+  void import_while(const ProgramNode& node);
+  void run_steps(const ProgramNode& node, const ProgramGraph& graph, std::vector<Slot> state, size_t over,
+                 const std::vector<Slot>& operands);
+  std::vector<Slot> run_graph(const ProgramGraph& graph, const std::vector<Slot>& operands);
+  std::vector<Slot> slots_of(const Argument& argument) const;
+  std::vector<Slot> gated(const std::vector<Slot>& operands, Value* predicate, bool taken);
+  void check_can_be_thrown_away(size_t first_new);
+  static Value* tensor_of(const Slot& slot, Builder& builder);
+  static Slot next_state(const Slot& before, const Slot& after, Builder& builder);
+  Iterated iterated(const ProgramNode& node, size_t argument, Builder& builder);
+  void set_results(const ProgramNode& node, const std::vector<Slot>& slots);
   std::optional<bool> known_condition(const Argument& argument);
+  std::optional<bool> known_condition(const Slot& slot);
 
   Scope<Slot>& scope() { return scopes_.back(); }
   const Scope<Slot>& scope() const { return scopes_.back(); }

@@ -15,6 +15,8 @@ bool is_wrapper(std::string_view op);
 bool is_assertion(std::string_view op);
 /// (predicate, graph where it holds, graph where it doesn't, operands)
 inline bool is_cond(std::string_view op) { return op == "hop.cond"; }
+/// Of which each graph is imported as often as it runs (control.cpp).
+bool is_loop(std::string_view op);
 /// Calls graphs.
 inline bool is_higher_order(std::string_view op) { return op.starts_with("hop."); }
 
