@@ -92,14 +92,17 @@ void add_interface(const std::vector<Value*>& inputs, const std::vector<std::str
 
 Report inspect_model(const driver::Options& options) {
   const ModelSummary model = summarize_model(options.model);
-  Report report = {{"kind", "ONNX model"}, {"file", options.model}};
+  Report report = {{"kind", model.kind}, {"file", options.model}};
   if (!model.graph.empty()) report["graph"] = model.graph;
   if (!model.producer.empty()) report["made_by"] = model.producer;
-  report["ir_version"] = model.ir_version;
-  report["opsets"] = list();
-  for (const auto& [domain, version] : model.opsets) report["opsets"].push_back(domain + " " + std::to_string(version));
+  if (!model.opsets.empty()) {
+    report["ir_version"] = model.ir_version;
+    report["opsets"] = list();
+    for (const auto& [domain, version] : model.opsets) report["opsets"].push_back(domain + " " + std::to_string(version));
+  }
   report["inputs"] = values(model.inputs);
   report["outputs"] = values(model.outputs);
+  if (!model.changes.empty()) report["changes"] = model.changes;
   report["nodes"] = model.num_nodes;
   if (model.num_functions > 0) report["functions"] = model.num_functions;
   Report ops = list(), unknown = list();

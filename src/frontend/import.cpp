@@ -6,6 +6,7 @@
 #include <array>
 
 #include "frontend/fx/fx.h"
+#include "frontend/fx/summary.h"
 #include "frontend/onnx/onnx.h"
 #include "frontend/onnx/summary.h"
 #include "tcc/frontend/file_kind.h"
@@ -100,9 +101,12 @@ std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions
 
 ModelSummary summarize_model(const std::string& path) {
   const ModelFile file = open_model_file(path);
-  if (&reader_for(file, "") == &kOnnx) return onnx::summarize(file);
+  const Reader& reader = reader_for(file, "");
+  if (&reader == &kOnnx) return onnx::summarize(file);
+  if (reader.format == FileFormat::torch_archive) return fx::summarize_archive(file);
+  if (reader.format == FileFormat::torch_json) return fx::summarize_json(file);
   Diagnostics diagnostics;
-  diagnostics.not_supported("unsupported-format", file.name, "this is a captured program of torch, which has no summary");
+  diagnostics.not_supported("unsupported-format", file.name, "this is tcc.fx JSON, which has no summary");
   diagnostics.help(file.name, "compile it and inspect the library, or print it with --emit=graph");
   diagnostics.checkpoint(ExitCode::model);
   internal_error("a refusal was not thrown");

@@ -39,6 +39,20 @@ TEST_F(Inspect, Model) {
     EXPECT_NE(text.find(word), std::string::npos) << text;
 }
 
+TEST_F(Inspect, CapturedProgram) {
+  const Json report = inspect("$MODELS/mnist_mlp/model.pt2"), of_onnx = inspect("$MODELS/mnist_mlp/dynamo.onnx");
+  EXPECT_EQ(report["kind"], "archive of torch.export");
+  EXPECT_NE(report["made_by"].get<std::string>().find("torch 2."), std::string::npos);
+  EXPECT_EQ(report["inputs"].size(), 1U);
+  EXPECT_EQ(report["outputs"].size(), 1U);
+  EXPECT_FALSE(report.contains("opsets"));
+  EXPECT_FALSE(report.contains("unknown_ops"));
+  EXPECT_GT(report["weights"], 0);
+  EXPECT_NEAR(report["weights_bytes"].get<double>(), of_onnx["weights_bytes"].get<double>(),
+              64);  // ONNX has a shape or two among its weights
+  EXPECT_NE(report["ops"].dump().find("aten.linear.default x"), std::string::npos) << report["ops"];
+}
+
 TEST_F(Inspect, Text) {
   const Json graph = inspect("small.graph");
   EXPECT_EQ(graph["kind"], "printed graph");

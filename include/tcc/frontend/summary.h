@@ -18,11 +18,13 @@ struct ModelSummary {
     int64_t count = 0;
     bool known = true;  ///< the importer has it
   };
+  std::string kind = "ONNX model";
   std::string graph, producer;
-  int64_t ir_version = 0;
+  int64_t ir_version = 0;                               ///< of ONNX, as the next
   std::vector<std::pair<std::string, int64_t>> opsets;  ///< by domain; ONNX's own is `ai.onnx`
   std::vector<Value> inputs, outputs;
-  std::vector<Op> ops;  ///< of the graph and of the model's own functions, most frequent first; not of branches
+  std::vector<std::string> changes;  ///< buffers and inputs that the model changes when it runs
+  std::vector<Op> ops;               ///< of the graph and of the model's own functions, most frequent first; not of branches
   int64_t num_nodes = 0, num_functions = 0;
   int64_t num_weights = 0, weight_elements = 0, weight_bytes = 0;
   std::map<std::string, int64_t> bytes_by_dtype;
@@ -30,7 +32,7 @@ struct ModelSummary {
   int64_t external_bytes = 0;
 };
 
-/// Reads an ONNX file; "-" is standard input. External data is not opened. Errors as import_model(): unreadable, no model, of another kind.
+/// Reads an ONNX file, an archive of torch.export or such a program as JSON; "-" is standard input. External data is not opened. Errors as import_model(): unreadable, no model, of another kind.
 ModelSummary summarize_model(const std::string& path);
 
 }  // namespace tcc

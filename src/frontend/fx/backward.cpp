@@ -114,7 +114,9 @@ void import_convolution_backward(Call& call) {
 void import_linear_backward(Call& call) {
   Rebuilt forward(call, "linear.default");
   forward.set("input", call.in("self"));
-  forward.set_unread("bias", Type(call.in("weight")->type.dtype, {shape_of(call.in("weight")).at(0)}));
+  const Value* weight = call.in("weight");
+  if (weight->type.rank() == 0) Call::refuse("type-error", "the weight of a linear layer is " + to_string(weight->type));
+  forward.set_unread("bias", Type(weight->type.dtype, {shape_of(weight)[0]}));
   call.results(forward.gradients({{0, call.in("grad_output")}}, {"input", "weight", "bias"}, call.integers("output_mask")));
 }
 

@@ -11,11 +11,6 @@ namespace tcc::fx {
 
 namespace {
 
-bool is_known(const ProgramNode& node) {
-  return is_graph_op(node.op) || is_wrapper(node.op) || is_loop(node.op) || is_assertion(node.op) || is_symbolic_number(node.op) ||
-         find_handler(node.op).handler != nullptr;
-}
-
 MissingOps::Remark remark_on(const std::string& op) {
   if (is_higher_order(op)) return {"unsupported-control-flow", ""};
   if (op.starts_with("aten."))
@@ -39,6 +34,11 @@ void check_size_inlined(const Program& program) {
 
 }  // namespace
 
+bool is_known_op(const std::string& op) {
+  return is_graph_op(op) || is_wrapper(op) || is_cond(op) || is_loop(op) || is_assertion(op) || is_symbolic_number(op) ||
+         find_handler(op).handler != nullptr;
+}
+
 void Importer::check_ops() {
   if (!faults_.attempt([&] { check_size_inlined(program_); }, [&] { return faults_.file(); })) return;
   std::set<const ProgramGraph*> seen;
@@ -59,7 +59,7 @@ bool Importer::check_ops(const ProgramGraph& graph, std::set<const ProgramGraph*
     for (const NamedArgument& argument : node.arguments) {
       if (const ProgramGraph* inner = graph_of(argument.argument)) has_all &= check_ops(*inner, seen);
     }
-    if (is_known(node)) continue;
+    if (is_known_op(node.op)) continue;
     has_all = false;
     const std::string text = is_higher_order(node.op) ? "higher-order operator `" + node.op.substr(4) + "`" : "operator `" + node.op + "`";
     missing_ops_.add(text, where(node), name_of(node), [&] { return remark_on(node.op); });

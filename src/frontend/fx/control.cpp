@@ -267,6 +267,7 @@ Slot Importer::next_state(const Slot& before, const Slot& after, Builder& builde
 /// (graph, iterated over, operands): each result is that of the graph for the result before and the element.
 void Importer::import_associative_scan(const ProgramNode& node) {
   const ProgramGraph& graph = graph_at(node, 0);
+  if (node.arguments.size() < 2) throw RuleError{"malformed-file", "`" + node.op + "` has fewer than two arguments"};
   Builder builder = builder_at(node.name);
   const Iterated all = iterated(node, 1, builder);
   const std::vector<Slot> operands = node.arguments.size() > 2 ? slots_of(node.arguments[2].argument) : std::vector<Slot>();

@@ -15,8 +15,7 @@ constexpr auto kAssertions = std::to_array<std::string_view>(
     {"aten._assert_tensor_metadata.default", "aten._assert_async.msg", "aten._assert_async.default", "aten._assert_scalar.default",
      "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"});
 
-constexpr auto kLoops =
-    std::to_array<std::string_view>({"hop.map", "hop.map_impl", "hop.scan", "hop.associative_scan", "hop.while_loop"});
+constexpr auto kLoops = std::to_array<std::string_view>({"hop.map", "hop.map_impl", "hop.scan", "hop.associative_scan", "hop.while_loop"});
 
 }  // namespace
 

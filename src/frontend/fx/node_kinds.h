@@ -20,6 +20,9 @@ bool is_loop(std::string_view op);
 /// Calls graphs.
 inline bool is_higher_order(std::string_view op) { return op.starts_with("hop."); }
 
+/// Whether such nodes are imported: operators of the tables, and control flow, wrappers, assertions, arithmetic of sizes (check_ops.cpp).
+bool is_known_op(const std::string& op);
+
 /// With the module that called it; a node without a name is named by its operator.
 std::string name_of(const ProgramNode& node);
 /// Null when the argument is no graph.

@@ -9,10 +9,16 @@ namespace tcc::fx {
 
 namespace {
 
+DType dtype_of(Call& call) {
+  const auto dtype = call.maybe_dtype("dtype");
+  if (!dtype) Call::refuse("malformed-file", "argument `dtype` of " + call.op() + " is None");
+  return *dtype;
+}
+
 template <Op op> void import_unary(Call& call) { call.result(call.emit(op, {call.in("self")})); }
 template <Op op> void import_binary(Call& call) { call.result(call.build().binary(op, call.in("self"), call.in("other"))); }
 
-void import_convert(Call& call) { call.result(call.build().cast(call.in("a"), call.maybe_dtype("dtype").value())); }
+void import_convert(Call& call) { call.result(call.build().cast(call.in("a"), dtype_of(call))); }
 void import_same(Call& call) { call.same("a"); }
 void import_copy(Call& call) { call.result(call.in("a")); }
 void import_clone(Call& call) { call.result(call.in("self")); }
@@ -49,20 +55,16 @@ void import_reverse(Call& call) {
 
 void import_iota(Call& call) {
   Builder& b = call.build();
-  const DType dtype = call.maybe_dtype("dtype").value();
+  const DType dtype = dtype_of(call);
   Value* x = b.iota(DType::i64, {call.integer("length")}, 0);
   if (call.integer("step") != 1) x = b.mul(x, b.full_int(DType::i64, {}, call.integer("step")));
   if (call.integer("start") != 0) x = b.add(x, b.full_int(DType::i64, {}, call.integer("start")));
   call.result(b.cast(x, dtype));
 }
 
-void import_full(Call& call) {
-  call.result(call.constant(call.maybe_dtype("dtype").value(), call.scalar("fill_value"), call.integers("shape")));
-}
-void import_full_like(Call& call) {
-  call.result(call.constant(call.maybe_dtype("dtype").value(), call.scalar("fill_value"), shape_of(call.in("a"))));
-}
-void import_empty(Call& call) { call.result(call.constant(call.maybe_dtype("dtype").value(), int64_t{0}, call.integers("shape"))); }
+void import_full(Call& call) { call.result(call.constant(dtype_of(call), call.scalar("fill_value"), call.integers("shape"))); }
+void import_full_like(Call& call) { call.result(call.constant(dtype_of(call), call.scalar("fill_value"), shape_of(call.in("a")))); }
+void import_empty(Call& call) { call.result(call.constant(dtype_of(call), int64_t{0}, call.integers("shape"))); }
 void import_scalar_tensor(Call& call) {
   const Number value = call.scalar("s");
   const DType own = std::holds_alternative<double>(value)    ? DType::f32

@@ -5,6 +5,7 @@
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/importer.h"
 #include "tcc/autograd/pullback.h"
+#include "tcc/graph/limits.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::fx {
@@ -51,6 +52,7 @@ void Rebuilt::set(std::string_view name, Value* tensor) {
 }
 
 void Rebuilt::set_unread(std::string_view name, Type type) {
+  check_size(type);
   tensors_[std::string(name)] = {std::move(type), nullptr};
   set(name, Argument{ValueName{std::string(name)}});
 }
@@ -72,8 +74,13 @@ std::vector<Value*> Rebuilt::gradients(const std::vector<Cotangent>& cotangents,
     pullback.wrt.push_back(operands[name]->name);
   }
   const std::vector<std::vector<Value*>> results = call_.importer_.import_apart(inner, node_, operands);
+  const auto result_at = [&](size_t i) {
+    Value* value = i < results.size() && results[i].size() == 1 ? results[i][0] : nullptr;
+    if (value == nullptr) internal_error("`" + node_.op + "`, rebuilt, has no result " + std::to_string(i));
+    return value;
+  };
   for (const auto& [result, value] : saved_) {
-    Value* computed = results.at(result).at(0);
+    Value* computed = result_at(result);
     if (shape_of(computed) != shape_of(value))
       Call::refuse("type-error", "what was saved is " + to_string(value->type) + ", the forward pass makes " + to_string(computed->type));
     Value* input = forward.add_input("saved." + std::to_string(result), computed->type);
@@ -81,7 +88,7 @@ std::vector<Value*> Rebuilt::gradients(const std::vector<Cotangent>& cotangents,
     pullback.inputs.push_back(call_.build().cast(value, computed->type.dtype));
   }
   for (const auto& [result, value] : cotangents) {
-    Value* computed = results.at(result).at(0);
+    Value* computed = result_at(result);
     if (shape_of(computed) != shape_of(value))
       Call::refuse("type-error", "a gradient is " + to_string(value->type) + ", what it is of " + to_string(computed->type));
     forward.add_output(computed, "y" + std::to_string(result));
