@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/begin_anew.h"
+#include "tcc/support/printable.h"
 
 namespace tcc::cli {
 namespace {
@@ -74,7 +75,7 @@ std::string to_text(const LaunchProfile& profile) {
   for (const LaunchProfile::Row& row : profile.rows) {
     char rest[64];
     std::snprintf(rest, sizeof rest, "%-8s %9llu  ", row.kernel.c_str(), static_cast<unsigned long long>(row.grid));
-    text += row_text(row.median_us, row.share, rest + row.label);
+    text += row_text(row.median_us, row.share, rest + printable(row.label));
   }
   char line[160];
   std::snprintf(line, sizeof line, "%10.2f         sum of %zu launches, medians over %d runs\n", profile.sum_us, profile.rows.size(),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 
 #include "cli/command_line.h"
@@ -14,6 +15,8 @@
 #include "cli/saved_tensors.h"
 #include "cli/tensor_summary.h"
 #include "driver/emit.h"
+#include "tcc/support/command_files.h"
+#include "tcc/support/printable.h"
 
 namespace tcc::cli {
 
@@ -69,6 +72,21 @@ struct StepFlags {
     if (runs > 1 && steps > 0) throw Error(ExitCode::usage, "invalid-argument", "", "--runs says nothing with --steps", "a step is a run");
   }
 };
+
+/// No file that the command reads is replaced, and what it writes has a place before anything runs. (A state may be saved over the one it began with.)
+void check_files(const LibraryFlags& flags, const std::string& expect, const std::string& save, const std::string& save_state) {
+  CommandFiles files;
+  files.reads(flags.path, "the library");
+  for (const std::string& input : flags.input.inputs) {
+    const bool is_whole = input.find('=') == std::string::npos || std::filesystem::exists(input);
+    files.reads(is_whole ? input : input.substr(input.rfind('=') + 1), "an input");
+  }
+  if (!expect.empty()) files.reads(expect, "what is expected");
+  if (!save_state.empty()) files.writes(save_state, "--save-state");
+  if (save.ends_with(".npz")) files.writes(save, "--save");
+  files.check_distinct();
+  files.check_writable();
+}
 
 /// What both forms begin with: the device, and the inputs that are random.
 std::string head_text(const runtime::Instance& instance, const std::vector<driver::Drawn>& drawn) {
@@ -168,6 +186,7 @@ int run(const Arguments& arguments) {
   check_tolerance("--rtol", rtol, app);
   check_tolerance("--atol", atol, app);
 
+  check_files(flags, expect, save, training.save);
   const LoadedLibrary loaded = flags.load();
   training.check(loaded, flags.path);
   const bool steps = training.steps > 0;
@@ -205,7 +224,7 @@ int run(const Arguments& arguments) {
     const TensorSummary summary = summarize(outputs[i]);
     const std::string file = output.name.starts_with("grad.") ? file_name_of(output.name) : std::to_string(number_of_file++);
     const std::string path = saved.add(output.name, file, outputs[i]);
-    text += output.name + ": " + std::string(name_of(output.dtype)) + to_string(std::span(output.shape)) + " min " +
+    text += printable(output.name) + ": " + std::string(name_of(output.dtype)) + to_string(std::span(output.shape)) + " min " +
             number_text(summary.min) + " max " + number_text(summary.max) + " mean " + number_text(summary.mean);
     if (summary.num_nan > 0) text += " nan " + std::to_string(summary.num_nan);
     nlohmann::ordered_json row = {{"name", output.name},        {"dtype", name_of(output.dtype)}, {"shape", output.shape},

@@ -7,6 +7,7 @@
 #include "cli/comparison_text.h"
 #include "cli/library_flags.h"
 #include "driver/emit.h"
+#include "tcc/support/printable.h"
 
 namespace tcc::cli {
 
@@ -73,7 +74,7 @@ void VerifyReport::add(const driver::Verification& verification, const std::vect
     num_wrong_ += wrong;
     const std::string name = (output.is_state ? "state `" : "output `") + output.name + "`";
     if (runs_again) text += "run " + std::to_string(output.run) + ", " + (output.is_state ? "state " : "");
-    text += output.name + ": " + to_string(output.type) + " largest difference " + number_text(comparison.max_absolute);
+    text += printable(output.name) + ": " + to_string(output.type) + " largest difference " + number_text(comparison.max_absolute);
     if (comparison.largest > 0 && comparison.max_absolute > 0)
       text += ", " + number_text(comparison.max_absolute / comparison.largest) + " of the largest element";
     if (output.tolerance.moved > 0) text += ", rounding on the way allows " + number_text(output.tolerance.moved);
@@ -108,7 +109,7 @@ void VerifyReport::add(const driver::DirectionalDerivative& derivative) {
   std::string remark = derivative.at_kink ? ", at a kink" : derivative.agrees ? "" : ", differs";
   if (derivative.num_not_finite > 0)
     remark += ", without " + count_text(static_cast<int>(derivative.num_not_finite), "element") + " that are not finite";
-  say(derivative.name + ": " + text + remark + "\n");
+  say(printable(derivative.name) + ": " + text + remark + "\n");
   if (!derivative.agrees) faults_.error("verification-failed", model_, "`" + derivative.name + "`: " + text);
 }
 

@@ -9,6 +9,7 @@
 #include "tcc/frontend/tensor_file.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/npy.h"
+#include "tcc/support/printable.h"
 #include "tcc/support/random.h"
 #include "tcc/support/suggest.h"
 
@@ -89,7 +90,7 @@ std::string number_text(double value) {
 }  // namespace
 
 std::string describe(const Drawn& drawn) {
-  return drawn.name + ": " + std::string(name_of(drawn.dtype)) + to_string(std::span(drawn.shape)) + " random " +
+  return printable(drawn.name) + ": " + std::string(name_of(drawn.dtype)) + to_string(std::span(drawn.shape)) + " random " +
          (drawn.normal ? "normal" : "in " + number_text(drawn.low) + ":" + number_text(drawn.high)) + ", seed " +
          std::to_string(drawn.seed);
 }

@@ -152,6 +152,15 @@ TEST_F(Errors, OutputsThatAreInputs) {
            "-o would replace the weights of the text `g.graph.safetensors`");
   replaces("--from=graph g.graph --emit=graph=h --dump-dir=. --emit=prims=g.graph", "g.graph",
            "--emit=prims would replace the model `g.graph`");
+  // Of a run.
+  good("--from=graph small.graph -o small.so --target=cpu");
+  const std::string run = "run small.so --device=cpu --random ";
+  folder_.write("a.npz", "none");
+  replaces(run + "--save-state ./small.so", "./small.so", "--save-state would replace the library `small.so`");
+  replaces(run + "--input a.npz --save a.npz", "a.npz", "--save would replace an input `a.npz`");
+  replaces(run + "--input x=a.npz --save a.npz", "a.npz", "--save would replace an input `a.npz`");
+  replaces(run + "--expect a.npz --save a.npz", "a.npz", "--save would replace what is expected `a.npz`");
+  expect(run + "--save-state no/such", 5, "no/such: error: file can't be written: no such file or directory [unwritable-file]");
 }
 
 TEST_F(Errors, ProductsWithOneName) {

@@ -194,6 +194,22 @@ TEST_F(Manners, NamesAreEscaped) {
   }
 }
 
+// So are those that runs print.
+TEST_F(Manners, NamesOfRunsAreEscaped) {
+  folder_.write("odd.graph",
+                "graph @g(%\"a\\nb: f32\\x1b\": f32[2]) -> (%\"y\\nz: f32\": f32[2]) {\n  %\"y\\nz: f32\": f32[2] = "
+                "relu(%\"a\\nb: f32\\x1b\")\n}\n");
+  ASSERT_EQ(good("--from=graph odd.graph --target=cpu -o odd.so"), "");
+  for (const char* arguments : {"run odd.so --random --device=cpu", "bench odd.so --random --runs 3 --device=cpu --profile",
+                                "verify --from=graph odd.graph --device=cpu"}) {
+    std::istringstream lines(good(arguments));
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_EQ(line.find('\x1b'), std::string::npos) << arguments << "\n" << line;
+      EXPECT_FALSE(line.starts_with("b: f32") || line.starts_with("z: f32")) << arguments << "\n" << line;
+    }
+  }
+}
+
 // Every step that begins is done, in this order.
 TEST_F(Manners, ProgressAsJson) {
   const Result result = run_tcc("--from=graph --target=cpu small.graph -o n.so --progress=json", folder_.path());
