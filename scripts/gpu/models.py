@@ -9,7 +9,7 @@ import torch
 from gpu.library import Library, compile_library
 from gpu.measure import difference, poison, time_together
 
-# Control flow and recurrent ops.
+# Control flow and recurrent ops of ONNX.
 NOT_YET = ("cond_branch", "lstm_tagger", "gru_classifier")
 
 

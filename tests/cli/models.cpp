@@ -12,6 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// Their ONNX exports have control flow and recurrent ops that are not imported; the programs of torch.export are.
 constexpr std::array kLeftOut = {"cond_branch", "lstm_tagger", "gru_classifier"};
 
 }  // namespace
@@ -20,10 +21,11 @@ std::vector<ModelFile> model_files() {
   std::vector<ModelFile> files;
   for (const auto& folder : fs::directory_iterator(TCC_MODELS_DIR)) {
     const std::string name = folder.path().filename().string();
-    if (!folder.is_directory() || std::find(kLeftOut.begin(), kLeftOut.end(), name) != kLeftOut.end()) continue;
+    if (!folder.is_directory()) continue;
+    const bool without_onnx = std::find(kLeftOut.begin(), kLeftOut.end(), name) != kLeftOut.end();
     for (const auto& entry : fs::directory_iterator(folder.path())) {
       const std::string extension = entry.path().extension().string();
-      if (extension == ".onnx" || extension == ".pt2")
+      if ((extension == ".onnx" && !without_onnx) || extension == ".pt2")
         files.push_back({name + "/" + entry.path().filename().string(), entry.path().string()});
     }
   }

@@ -18,9 +18,11 @@ std::vector<std::string> model_files() {
   std::vector<std::string> files;
   if (!fs::exists(TCC_MODELS_DIR)) return files;
   for (const auto& entry : fs::recursive_directory_iterator(TCC_MODELS_DIR)) {
-    if (entry.path().extension() != ".onnx" && entry.path().extension() != ".pt2") continue;
+    const bool is_onnx = entry.path().extension() == ".onnx";
+    if (!is_onnx && entry.path().extension() != ".pt2") continue;
     const std::string model = entry.path().parent_path().filename().string();
-    if (model == "cond_branch" || model == "lstm_tagger" || model == "gru_classifier") continue;  // control flow and recurrent ops
+    // Control flow and recurrent ops of ONNX.
+    if (is_onnx && (model == "cond_branch" || model == "lstm_tagger" || model == "gru_classifier")) continue;
     files.push_back(model + "/" + entry.path().filename().string());
   }
   std::sort(files.begin(), files.end());

@@ -51,7 +51,7 @@ TEST(Diagnostics, KindsAreSortedAndUnique) {
 /// The kinds in a source text: the quoted word that follows one of the ways to report a fault.
 std::set<std::string> kinds_in(const std::string& text) {
   static const std::regex call(
-      R"re((?:\.error|\.not_supported|\.warning|refuse|usage|fail|RuleError|ExitCode::\w+,|Severity::\w+,|case TCC_\w+: return)[({]?\s*"([a-z0-9-]+)")re");
+      R"re((?:\.error|\.not_supported|\.warning|refuse|usage|fail|RuleError|ExitCode::\w+,|Severity::\w+,|case TCC_\w+: return)[({]?\s*"([a-z][a-z0-9-]*)")re");
   std::set<std::string> kinds;
   for (std::sregex_iterator match(text.begin(), text.end(), call), end; match != end; ++match) kinds.insert((*match)[1]);
   return kinds;
