@@ -105,6 +105,7 @@ Report inspect_model(const driver::Options& options) {
   if (!model.changes.empty()) report["changes"] = model.changes;
   report["nodes"] = model.num_nodes;
   if (model.num_functions > 0) report["functions"] = model.num_functions;
+  if (!model.library_functions.empty()) report["library_functions"] = model.library_functions;
   Report ops = list(), unknown = list();
   for (const ModelSummary::Op& op : model.ops) {
     ops.push_back(op.name + " x" + std::to_string(op.count));
@@ -124,7 +125,8 @@ Report inspect_model(const driver::Options& options) {
     report["external_files"] = model.external_files;
     report["external_bytes"] = model.external_bytes;
   }
-  if (options.model != "-") add_operations(options, report);  // standard input can be read once
+  // Standard input can be read once, and operations are counted of one function.
+  if (options.model != "-" && model.library_functions.empty()) add_operations(options, report);
   return report;
 }
 

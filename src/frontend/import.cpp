@@ -23,6 +23,7 @@ struct Reader {
   std::string_view kind;  ///< as -x has it
   FileFormat format;      ///< that the content has; other: of no mark
   Functions (*import)(const ModelFile& file, const ImportOptions& options, Diagnostics& diagnostics);
+  ModelSummary (*summarize)(const ModelFile& file);
 };
 
 /// The reader of a format whose files have one function.
@@ -38,10 +39,10 @@ template <auto import> Functions import_one(const ModelFile& file, const ImportO
 }
 
 constexpr auto kReaders = std::to_array<Reader>({
-    {"onnx", FileFormat::other, import_one<onnx::import>},
-    {"pt2", FileFormat::torch_archive, import_one<fx::import_archive>},
-    {"pt2", FileFormat::torch_json, import_one<fx::import_json>},
-    {"fx", FileFormat::fx_json, fx::import_fx},
+    {"onnx", FileFormat::other, import_one<onnx::import>, onnx::summarize},
+    {"pt2", FileFormat::torch_archive, import_one<fx::import_archive>, fx::summarize_archive},
+    {"pt2", FileFormat::torch_json, import_one<fx::import_json>, fx::summarize_json},
+    {"fx", FileFormat::fx_json, fx::import_fx, fx::summarize_fx},
 });
 constexpr const Reader& kOnnx = kReaders[0];
 
@@ -101,15 +102,7 @@ std::unique_ptr<Graph> import_model(const std::string& path, const ImportOptions
 
 ModelSummary summarize_model(const std::string& path) {
   const ModelFile file = open_model_file(path);
-  const Reader& reader = reader_for(file, "");
-  if (&reader == &kOnnx) return onnx::summarize(file);
-  if (reader.format == FileFormat::torch_archive) return fx::summarize_archive(file);
-  if (reader.format == FileFormat::torch_json) return fx::summarize_json(file);
-  Diagnostics diagnostics;
-  diagnostics.not_supported("unsupported-format", file.name, "this is tcc.fx JSON, which has no summary");
-  diagnostics.help(file.name, "compile it and inspect the library, or print it with --emit=graph");
-  diagnostics.checkpoint(ExitCode::model);
-  internal_error("a refusal was not thrown");
+  return reader_for(file, "").summarize(file);
 }
 
 }  // namespace tcc

@@ -53,6 +53,20 @@ TEST_F(Inspect, CapturedProgram) {
   EXPECT_NE(report["ops"].dump().find("aten.linear.default x"), std::string::npos) << report["ops"];
 }
 
+TEST_F(Inspect, DumpsOfCapturedGraphs) {
+  const std::string folder = TCC_SOURCE_DIR "/models/fx/";
+  const Json one = inspect(folder + "gpt2.json");
+  EXPECT_EQ(one["kind"], "tcc.fx JSON");
+  EXPECT_EQ(one["inputs"].back()["name"], "input_ids");
+  EXPECT_EQ(one["weights"], 16);
+  EXPECT_FALSE(one.contains("unknown_ops"));
+  EXPECT_GT(inspect(folder + "stack.json")["operations"], 100);
+  const Json two = inspect(folder + "mlp_step.json");
+  EXPECT_EQ(two["library_functions"], Json({"g0", "g0_backward"}));
+  EXPECT_EQ(two["inputs"][0]["name"], "g0/input");
+  EXPECT_EQ(two["weights"], 6);  // both functions read them
+}
+
 TEST_F(Inspect, Text) {
   const Json graph = inspect("small.graph");
   EXPECT_EQ(graph["kind"], "printed graph");

@@ -26,13 +26,15 @@ struct ModelSummary {
   std::vector<std::string> changes;  ///< buffers and inputs that the model changes when it runs
   std::vector<Op> ops;               ///< of the graph and of the model's own functions, most frequent first; not of branches
   int64_t num_nodes = 0, num_functions = 0;
+  std::vector<std::string> library_functions;  ///< that a library of the file has, where there are several
   int64_t num_weights = 0, weight_elements = 0, weight_bytes = 0;
   std::map<std::string, int64_t> bytes_by_dtype;
   std::vector<std::string> external_files;  ///< as the model names them, in order of first use
   int64_t external_bytes = 0;
 };
 
-/// Reads an ONNX file, an archive of torch.export or such a program as JSON; "-" is standard input. External data is not opened. Errors as import_model(): unreadable, no model, of another kind.
+/// Reads an ONNX file, an archive of torch.export, such a program as JSON, or tcc.fx JSON; "-" is standard input. External data is not opened. Errors as
+/// import_model(): unreadable, no model, of another kind.
 ModelSummary summarize_model(const std::string& path);
 
 }  // namespace tcc

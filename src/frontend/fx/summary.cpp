@@ -1,7 +1,11 @@
 #include "frontend/fx/summary.h"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
 
+#include "frontend/fx/fx_file.h"
 #include "frontend/fx/node_kinds.h"
 #include "frontend/fx/read_archive.h"
 #include "frontend/fx/read_program.h"
@@ -16,57 +20,67 @@ std::string type_text(const TensorMeta& meta) {
   return (meta.dtype ? std::string(tcc::name_of(*meta.dtype)) : meta.dtype_name) + "[" + sizes + "]";
 }
 
+/// A weight that the file holds.
+struct StoredWeight {
+  std::string dtype;
+  int64_t elements = 0, bytes = 0;
+};
+using FindWeight = std::function<std::optional<StoredWeight>(const std::string& name)>;
+
+StoredWeight stored(const std::optional<DType>& dtype, const std::string& dtype_name, int64_t elements) {
+  const int64_t bytes = dtype && elements < (int64_t{1} << 58) ? storage_bytes(*dtype, elements) : 0;
+  return {dtype ? std::string(tcc::name_of(*dtype)) : dtype_name, elements, bytes};
+}
+
 class Summarizer {
  public:
-  Summarizer(const Program& program, const ArchiveIndex* index) : program_(program), index_(index) {
-    summary_.kind = index == nullptr ? "program of torch.export" : "archive of torch.export";
+  /// find_weight: what the file holds under a name; a null function where it holds none, so that weights are inputs.
+  Summarizer(const std::string& kind, FindWeight find_weight) : find_weight_(std::move(find_weight)) { summary_.kind = kind; }
+
+  /// Inputs and outputs have `prefix` before their names.
+  void add(const Program& program, const std::string& prefix = "") {
+    program_ = &program;
+    for (const InputSpec& input : program.inputs) add_input(input, prefix);
+    for (const OutputSpec& output : program.outputs) add_output(output, prefix);
+    count_ops(program.graph);
   }
 
-  ModelSummary run() {
-    summary_.graph = program_.name;
-    summary_.producer = program_.producer;
-    for (const InputSpec& input : program_.inputs) add_input(input);
-    for (const OutputSpec& output : program_.outputs) add_output(output);
-    count_ops(program_.graph);
+  ModelSummary finish(const Program& entry, std::vector<std::string> functions = {}) {
+    summary_.library_functions = std::move(functions);
+    summary_.graph = entry.name;
+    summary_.producer = entry.producer;
     std::stable_sort(summary_.ops.begin(), summary_.ops.end(), [](const auto& a, const auto& b) { return a.count > b.count; });
     return std::move(summary_);
   }
 
  private:
   std::string type_of(const std::string& name) const {
-    const auto meta = program_.graph.tensors.find(name);
-    return meta == program_.graph.tensors.end() ? "number" : type_text(meta->second);
+    const auto meta = program_->graph.tensors.find(name);
+    return meta == program_->graph.tensors.end() ? "number" : type_text(meta->second);
   }
 
-  void add_input(const InputSpec& input) {
+  void add_input(const InputSpec& input, const std::string& prefix) {
     if (input.name.empty()) return;
-    const std::string name = input.target.empty() ? input.name : input.target;
-    if (input.kind == InputSpec::Kind::user || index_ == nullptr) summary_.inputs.push_back({name, type_of(input.name)});
-    else add_weight(input);
-  }
-
-  void add_weight(const InputSpec& input) {
-    ++summary_.num_weights;
-    const auto stored = index_->tensors.find(input.target);
-    if (stored == index_->tensors.end()) return;
-    const TensorMeta& meta = stored->second.meta;
-    int64_t elements = 1;
-    for (const SizeExpr& size : meta.sizes) {
-      const auto extent = evaluate(size, {});
-      if (!extent || *extent < 0 || __builtin_mul_overflow(elements, *extent, &elements)) elements = 0;  // refused when it is imported
+    if (input.kind != InputSpec::Kind::user && find_weight_ != nullptr) {
+      if (!weights_.insert(input.target).second) return;  // of another function, too
+      const auto weight = find_weight_(input.target);
+      if (weight) {
+        ++summary_.num_weights;
+        summary_.weight_elements += weight->elements;
+        summary_.weight_bytes += weight->bytes;
+        summary_.bytes_by_dtype[weight->dtype] += weight->bytes;
+        return;
+      }
     }
-    const int64_t bytes = meta.dtype && elements < (int64_t{1} << 58) ? storage_bytes(*meta.dtype, elements) : 0;
-    summary_.weight_elements += elements;
-    summary_.weight_bytes += bytes;
-    summary_.bytes_by_dtype[meta.dtype ? std::string(tcc::name_of(*meta.dtype)) : meta.dtype_name] += bytes;
+    summary_.inputs.push_back({prefix + (input.target.empty() ? input.name : input.target), type_of(input.name)});
   }
 
-  void add_output(const OutputSpec& output) {
+  void add_output(const OutputSpec& output, const std::string& prefix) {
     const auto* name = output.value.as<ValueName>();
     if (name == nullptr) return;
     const bool is_change = output.kind == OutputSpec::Kind::buffer_mutation || output.kind == OutputSpec::Kind::input_mutation;
     if (is_change) summary_.changes.push_back(output.target);
-    else summary_.outputs.push_back({name->name, type_of(name->name)});
+    else summary_.outputs.push_back({prefix + name->name, type_of(name->name)});
   }
 
   /// Of graphs within the graph, too, each time that one is named.
@@ -82,8 +96,9 @@ class Summarizer {
     }
   }
 
-  const Program& program_;
-  const ArchiveIndex* index_;
+  const Program* program_ = nullptr;
+  FindWeight find_weight_;
+  std::set<std::string> weights_;
   ModelSummary summary_;
 };
 
@@ -96,12 +111,44 @@ ModelSummary summarize_archive(const ModelFile& file) {
   const EntryBytes text = archive.read(index.program);
   Program program = read_program(text.text(), file.name);
   program.name = index.model;
-  return Summarizer(program, &index).run();
+  const auto find_weight = [&](const std::string& name) -> std::optional<StoredWeight> {
+    const auto found = index.tensors.find(name);
+    if (found == index.tensors.end()) return StoredWeight{};  // its bytes are missing, which importing reports
+    const TensorMeta& meta = found->second.meta;
+    int64_t elements = 1;
+    for (const SizeExpr& size : meta.sizes) {
+      const auto extent = evaluate(size, {});
+      if (!extent || *extent < 0 || __builtin_mul_overflow(elements, *extent, &elements)) elements = 0;  // refused when it is imported
+    }
+    return stored(meta.dtype, meta.dtype_name, elements);
+  };
+  Summarizer summarizer("archive of torch.export", find_weight);
+  summarizer.add(program);
+  return summarizer.finish(program);
 }
 
 ModelSummary summarize_json(const ModelFile& file) {
   const Program program = read_program(file.text(), file.name);
-  return Summarizer(program, nullptr).run();
+  Summarizer summarizer("program of torch.export", nullptr);
+  summarizer.add(program);
+  return summarizer.finish(program);
+}
+
+ModelSummary summarize_fx(const ModelFile& file) {
+  const FxFile read = read_fx_file(file.text(), file.name);
+  const auto find_weight = [&](const std::string& name) -> std::optional<StoredWeight> {
+    const auto found = read.weights.find(name);
+    if (found == read.weights.end()) return std::nullopt;
+    return stored(found->second.dtype, "", num_elements(found->second.shape));
+  };
+  Summarizer summarizer("tcc.fx JSON", find_weight);
+  const bool several = read.functions.size() > 1;
+  std::vector<std::string> names;
+  for (const FxFunction& function : read.functions) {
+    summarizer.add(function.program, several ? function.id + "/" : "");
+    if (several) names.push_back(function.id);
+  }
+  return summarizer.finish(read.functions.front().program, names);
 }
 
 }  // namespace tcc::fx

@@ -10,5 +10,7 @@ namespace tcc::fx {
 ModelSummary summarize_archive(const ModelFile& file);
 /// The program's JSON alone: its parameters, buffers and constants are inputs.
 ModelSummary summarize_json(const ModelFile& file);
+/// tcc.fx JSON: of several functions `<id>/` stands before the names of inputs and outputs, and operators and nodes are those of all.
+ModelSummary summarize_fx(const ModelFile& file);
 
 }  // namespace tcc::fx
