@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "driver/bindings.h"
 #include "driver/build.h"
@@ -15,6 +16,7 @@
 #include "driver/units.h"
 #include "tcc/frontend/import.h"
 #include "tcc/support/parallel.h"
+#include "tcc/support/safetensors.h"
 #include "tcc/support/suggest.h"
 
 namespace tcc::driver {
@@ -67,6 +69,12 @@ std::vector<PassState> import(Session& session) {
     import_options.report_every_node = options.json_diagnostics;
     import_options.format = options.format;
     import_options.function = options.function;
+    std::map<std::string, Tensor> parameters;
+    if (!options.parameters.empty()) parameters = read_safetensors(options.parameters).tensors;
+    import_options.parameters = [&](const std::string& name) {
+      const auto found = parameters.find(name);
+      return found == parameters.end() ? std::nullopt : std::optional(found->second);
+    };
     bool asked = false, is_bound = false;
     import_options.is_bound = &is_bound;
     import_options.bindings = [&](const Graph& signature, const std::vector<std::string>& sizes) {

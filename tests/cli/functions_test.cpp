@@ -6,6 +6,7 @@
 
 #include "cli/program.h"
 #include "tcc/support/npy.h"
+#include "tcc/support/safetensors.h"
 
 namespace tcc::test {
 namespace {
@@ -197,6 +198,64 @@ TEST_F(Functions, NamesAreIdentifiersOfC) {
   EXPECT_EQ(
       run_shell("cc -std=c11 -Wall -Wextra -Werror program.c ./m.so -o program && LD_LIBRARY_PATH=. ./program", folder_.path()).exit_code,
       0);
+}
+
+// Parameters that a file names and does not hold are inputs, or come from the file of --parameters: both for dumps and for the JSON of a program
+// of torch.export without its archive.
+TEST(DumpsWithoutBytes, TakeParameters) {
+  const Folder folder;
+  folder.write("dump.json", R"json({"format": "tcc.fx", "version": [1, 0], "entry": "g", "graphs": [{"id": "g", "role": "forward",
+    "inputs": [{"name": "w", "kind": "param", "fqn": "fc.w"}, {"name": "b", "kind": "buffer", "fqn": "fc.b"}, {"name": "x", "kind": "user"}],
+    "values": {"w": {"dtype": "f32", "shape": [2]}, "b": {"dtype": "f32", "shape": [2]}, "x": {"dtype": "f32", "shape": [2]},
+               "m": {"dtype": "f32", "shape": [2]}, "y": {"dtype": "f32", "shape": [2]}},
+    "nodes": [{"name": "m", "op": "aten.mul.Tensor", "args": [{"v": "x"}, {"v": "w"}], "outs": ["m"]},
+              {"name": "y", "op": "aten.add.Tensor", "args": [{"v": "m"}, {"v": "b"}], "outs": ["y"]}],
+    "outputs": [{"value": "y", "kind": "user"}]}]})json");
+  const std::string meta = R"("dtype": 7, "sizes": [{"as_int": 2}], "requires_grad": false, "device": {"type": "cpu", "index": null},
+    "strides": [{"as_int": 1}], "storage_offset": {"as_int": 0}, "layout": 7)";
+  const auto tensor = [](const std::string& name) { return R"({"as_tensor": {"name": ")" + name + "\"}}"; };
+  const auto argument = [&](const std::string& key, const std::string& name) {
+    return R"({"name": ")" + key + R"(", "arg": )" + tensor(name) + R"(, "kind": 1})";
+  };
+  const auto node = [&](const std::string& op, const std::string& a, const std::string& b, const std::string& out) {
+    return R"({"target": "torch.ops.aten.)" + op + R"(.Tensor", "inputs": [)" + argument("self", a) + ", " + argument("other", b) +
+           R"(], "outputs": [)" + tensor(out) + R"(], "metadata": {}})";
+  };
+  std::string values;
+  for (const char* name : {"w", "b", "x", "m", "y"}) values += (values.empty() ? "\"" : ", \"") + std::string(name) + "\": {" + meta + "}";
+  folder.write("program.json", R"({"graph_module": {"graph": {"inputs": [)" + tensor("w") + ", " + tensor("b") + ", " + tensor("x") +
+                                   R"(], "outputs": [)" + tensor("y") + R"(], "nodes": [)" + node("mul", "x", "w", "m") + ", " +
+                                   node("add", "m", "b", "y") + R"(], "tensor_values": {)" + values +
+                                   R"(}, "sym_int_values": {}, "sym_bool_values": {}}, "signature": {"input_specs": [
+    {"parameter": {"arg": {"name": "w"}, "parameter_name": "fc.w"}}, {"buffer": {"arg": {"name": "b"}, "buffer_name": "fc.b", "persistent": true}},
+    {"user_input": {"arg": )" + tensor("x") +
+                                   R"(}}], "output_specs": [{"user_output": {"arg": )" + tensor("y") + R"(}}]}, "module_call_graph": []},
+    "opset_version": {"aten": 10}, "range_constraints": {}, "schema_version": {"major": 8, "minor": 8}, "torch_version": "2.11.0"})");
+  const auto floats = [](const std::vector<double>& elements) {
+    Tensor tensor(DType::f32, {static_cast<int64_t>(elements.size())});
+    for (size_t i = 0; i < elements.size(); ++i) tensor.set_double(static_cast<int64_t>(i), elements[i]);
+    return tensor;
+  };
+  const Tensor w = floats({3, 5}), b = floats({10, 20}), x = floats({1, 2});
+  write_safetensors(folder / "s.safetensors", {{"fc.w", w}, {"fc.b", b}});
+  write_safetensors(folder / "bad.safetensors", {{"fc.w", floats({1, 2, 3})}});
+  write_npz(folder / "all.npz", {{"fc.w", w}, {"fc.b", b}, {"x", x}});
+  write_npz(folder / "x.npz", {{"x", x}});
+  write_npz(folder / "y.npz", {{"y", floats({13, 30})}});
+  for (const std::string file : {"dump", "program"}) {
+    SCOPED_TRACE(file);
+    const std::string compile = file + ".json --target=cpu -q ";
+    for (const auto& [flags, inputs] : {std::pair("-o all.so", "all"), std::pair("--parameters=s.safetensors -o x.so", "x")}) {
+      const Result made = run_tcc(compile + flags, folder.path());
+      ASSERT_EQ(made.exit_code, 0) << made.err;
+      const std::string name(inputs);
+      const Result ran = run_tcc("run " + name + ".so --input " + name + ".npz --expect y.npz --device cpu", folder.path());
+      EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    }
+    const Result bad = run_tcc(compile + "--parameters=bad.safetensors -o n.so", folder.path());
+    EXPECT_EQ(bad.exit_code, 1);
+    EXPECT_NE(bad.err.find("fc.w: error: the weight is f32[3], declared is f32[2]"), std::string::npos) << bad.err;
+  }
 }
 
 }  // namespace

@@ -33,6 +33,9 @@ struct ImportOptions {
   /// Called once, when the inputs are declared and no node is imported yet; its result replaces `known`. (The values of `--bind` can only be
   /// read when the names and dtypes of the inputs are known.) `sizes`: symbols that the program reads and that no input has as a size.
   std::function<Bindings(const Graph& signature, const std::vector<std::string>& sizes)> bindings;
+  /// Bytes of a parameter, buffer or constant that the file names and does not hold (the JSON of a program without its archive); nothing: it is an input.
+  /// May be null.
+  std::function<std::optional<Tensor>(const std::string& name)> parameters;
   /// An op that is unknown is reported for each of its nodes, not once with the first nodes and their number (what reads the reports is a program).
   bool report_every_node = false;
   /// Set where the importer has applied the bindings itself: sizes of the graph are bound, and inputs with values are gone. Captured programs

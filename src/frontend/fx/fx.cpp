@@ -33,8 +33,10 @@ std::unique_ptr<Graph> import_archive(const ModelFile& file, const ImportOptions
 
 std::unique_ptr<Graph> import_json(const ModelFile& file, const ImportOptions& options, Diagnostics& diagnostics) {
   const Program program = read_program(file.text(), file.name);
-  const WeightSource none = [](const InputSpec&, const TensorMeta&) { return std::optional<Tensor>(); };
-  return Importer(program, file.name, none, options, diagnostics).run();
+  const WeightSource weights = [&](const InputSpec& input, const TensorMeta&) -> std::optional<Tensor> {
+    return options.parameters == nullptr ? std::nullopt : options.parameters(input.target);
+  };
+  return Importer(program, file.name, weights, options, diagnostics).run();
 }
 
 }  // namespace tcc::fx

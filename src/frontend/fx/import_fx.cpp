@@ -104,7 +104,7 @@ std::vector<ImportedFunction> import_fx(const ModelFile& file, const ImportOptio
 
   WeightFiles files(fx.weights, file.folders, options.files_read);
   const WeightSource weights = [&](const InputSpec& input, const TensorMeta&) -> std::optional<Tensor> {
-    if (!files.has(input.target)) return std::nullopt;
+    if (!files.has(input.target)) return options.parameters == nullptr ? std::nullopt : options.parameters(input.target);
     try {
       return files.read(input.target);
     } catch (const RuleError& error) { throw Error(ExitCode::model, error.kind, file.name + ":" + input.target, error.message); }
