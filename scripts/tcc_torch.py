@@ -16,7 +16,6 @@ import ctypes
 import hashlib
 import inspect
 import json
-import logging
 import math
 import operator
 import os
@@ -35,8 +34,6 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 __all__ = ["backend", "dump", "Library"]
-
-log = logging.getLogger("tcc")
 
 # ------------------------------------------------------------------------------------------------------------------ names
 
