@@ -20,7 +20,7 @@ import warnings
 
 import torch
 
-import tcc_torch
+import tcc_torch  # noqa: F401  pylint: disable=unused-import  # registers the backend
 
 warnings.filterwarnings("ignore", category=UserWarning, module="torch")
 
