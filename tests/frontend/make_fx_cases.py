@@ -698,12 +698,19 @@ def program_of(exported):
     return without_unread(program)
 
 
+def drop(value, keys):
+    """Takes the keys out of every object in `value`: nodes are in inner graphs, too. Metadata name files of the machine that exports."""
+    if isinstance(value, dict):
+        for key in keys:
+            value.pop(key, None)
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else []:
+        drop(each, keys)
+
+
 def without_unread(program):
     """What nothing reads is left out: strides are read by operators that name them."""
     module = program["graph_module"]
-    for node in module["graph"]["nodes"]:
-        for key in ["metadata", "is_hop_single_tensor_return"]:
-            node.pop(key, None)
+    drop(module["graph"], ["metadata", "is_hop_single_tensor_return"])
     strided = any("as_strided" in node["target"] for node in module["graph"]["nodes"])
     for meta in module["graph"]["tensor_values"].values():
         for key in ["requires_grad", "device", "layout"] + ([] if strided else ["strides", "storage_offset"]):
