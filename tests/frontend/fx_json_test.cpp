@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "frontend/import_text.h"
 #include "fuzz/json_mutator.h"
 #include "tcc/frontend/fx_json.h"
 #include "tcc/frontend/import.h"
@@ -23,20 +24,8 @@ const Json& cases() {
   return json;
 }
 
-std::unique_ptr<Graph> import_in(const std::string& folder, const std::string& text, const ImportOptions& options = {}) {
-  const std::string path = folder + "/program.json";
-  std::ofstream(path) << text;
-  Diagnostics diagnostics;
-  auto graph = import_model(path, options, diagnostics);
-  resolve(*graph, diagnostics);
-  diagnostics.checkpoint();
-  return graph;
-}
-
-std::unique_ptr<Graph> import_text(const std::string& text, const ImportOptions& options = {}) {
-  const testing::ScratchFolder folder;
-  return import_in(folder / "", text, options);
-}
+using testing::import_in;
+using testing::import_text;
 
 // ---- a program of torch.export, said in tcc.fx
 

@@ -13,6 +13,7 @@
 
 #include "frontend/fx/importer.h"
 #include "frontend/fx_cases.h"
+#include "frontend/import_text.h"
 #include "tcc/frontend/import.h"
 #include "tcc/graph/passes.h"
 #include "tcc/support/files.h"
@@ -28,16 +29,7 @@ using testing::tensor_of;
 
 const Json& cases() { return testing::fx_cases(); }
 
-std::unique_ptr<Graph> import_text(const std::string& text, const ImportOptions& options = {}) {
-  const testing::ScratchFolder folder;
-  const std::string path = folder / "program.json";
-  std::ofstream(path) << text;
-  Diagnostics diagnostics;
-  auto graph = import_model(path, options, diagnostics);
-  resolve(*graph, diagnostics);
-  diagnostics.checkpoint();
-  return graph;
-}
+using testing::import_text;
 
 class FxCases : public ::testing::TestWithParam<size_t> {};
 
