@@ -1,13 +1,13 @@
 // Inputs whose elements are indices: what random ones are drawn from, and what is said of one that is out of range.
 #include <gtest/gtest.h>
 
-#include "cli/program.h"
+#include "cli/commands.h"
 #include "tcc/support/npy.h"
 
 namespace tcc::test {
 namespace {
 
-class Indices : public testing::Test {
+class Indices : public Commands {
  protected:
   void SetUp() override {
     std::string rows, columns;
@@ -23,18 +23,6 @@ class Indices : public testing::Test {
                       "  %kept: f32[4, 3] = mul(%rows, %wide)\n  %scaled: f32[4, 3] = mul(%kept, %scale)\n"
                       "  %y: f32[4, 5] = matmul(%scaled, @out)    loc(\"out/MatMul\")\n}\n");
   }
-  Result tcc(const std::string& arguments) const { return run_tcc(arguments, folder_.path()); }
-  std::string good(const std::string& arguments) const {
-    const Result result = tcc(arguments);
-    EXPECT_EQ(result.exit_code, 0) << arguments << "\n" << result.err;
-    return result.out;
-  }
-  void refused(const std::string& arguments, int exit_code, const std::string& message) const {
-    const Result result = tcc(arguments);
-    EXPECT_EQ(result.exit_code, exit_code) << arguments << "\n" << result.out << result.err;
-    EXPECT_NE(result.err.find(message), std::string::npos) << arguments << "\n" << result.err;
-  }
-  Folder folder_;
 };
 
 TEST_F(Indices, RandomOnesAreDrawnFromWhatTheirUseAllows) {

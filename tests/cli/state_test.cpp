@@ -1,7 +1,7 @@
 // Models that change their own state: libraries of every mode keep it, and run, verify, bench and inspect know it.
 #include <gtest/gtest.h>
 
-#include "cli/program.h"
+#include "cli/commands.h"
 #include "tcc/support/npy.h"
 #include "tcc/support/safetensors.h"
 
@@ -22,7 +22,7 @@ constexpr const char* kCache = R"(graph @cache(%x: f32[4]) -> (%n2: i64[1], %y: 
 }
 )";
 
-class State : public testing::Test {
+class State : public Commands {
  protected:
   void SetUp() override {
     folder_.write("cache.graph", kCache);
@@ -30,21 +30,8 @@ class State : public testing::Test {
     for (int i = 0; i < 4; ++i) x.mutable_data<float>()[i] = 1;
     write_npy(folder_ / "x.npy", x);
   }
-  Result tcc(const std::string& arguments) const { return run_tcc(arguments, folder_.path()); }
-  std::string good(const std::string& arguments) const {
-    const Result result = tcc(arguments);
-    EXPECT_EQ(result.exit_code, 0) << arguments << "\n" << result.err;
-    return result.out;
-  }
-  void refused(const std::string& arguments, int exit_code, const std::string& message) const {
-    const Result result = tcc(arguments);
-    EXPECT_EQ(result.exit_code, exit_code) << arguments;
-    EXPECT_TRUE(contains(result.err, message)) << arguments << "\n" << result.err;
-  }
   static bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
   double n_of(const std::string& file) const { return read_safetensors(folder_ / file).tensors.at("n").as_double(0); }
-
-  Folder folder_;
 };
 
 TEST_F(State, RunsGoOnFromOneAnother) {
