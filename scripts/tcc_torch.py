@@ -594,7 +594,8 @@ class Compiled:
             if name in arguments:
                 value = placeholders[arguments[name]].meta["val"]
                 strides = [writer.size(s) for s in value.stride()]
-                self.sources.append((arguments[name], tuple(writer.size(s) for s in value.shape), tuple(strides)))
+                shape = tuple(writer.size(s) for s in value.shape)
+                self.sources.append((arguments[name], shape, tuple(strides), dense_permutation(shape, strides) is not None))
             else:
                 with unset_fake_temporarily():  # AOTAutograd compiles where new tensors are fake
                     self.sources.append(writer.constants[name].detach().to(device).contiguous())
@@ -658,15 +659,15 @@ class Compiled:
                 continue
             tensor = arguments[source[0]]
             if tensor is not last[k]:
-                if tensor.device != self.device or not fits(tensor, source[1], source[2]):
-                    tensor = stored_as(tensor, source[1], source[2], self.device)
+                if tensor.device != self.device or not fits(tensor, *source[1:]):
+                    tensor = stored_as(tensor, *source[1:], self.device)
                     kept.append(tensor)
                     last[k] = None
                 else:
                     last[k] = tensor
             address = tensor.data_ptr()
             if address % ALIGNMENT and self.device.type == "cuda":
-                tensor = stored_as(tensor.clone(), source[1], source[2], self.device)
+                tensor = stored_as(tensor.clone(), *source[1:], self.device)
                 kept.append(tensor)
                 address, last[k] = tensor.data_ptr(), None
             inputs[k].data = address
@@ -713,19 +714,18 @@ def resolved(node, writer):
     return node.target, [number(a) for a in node.args[1:]], {key: number(a) for key, a in node.kwargs.items()}
 
 
-def fits(tensor, shape, strides):
-    """Whether the memory is laid out as it was when the graph was captured (axes of one element may have any stride)."""
-    if tensor.stride() == strides and tensor.shape == shape:
-        return dense_permutation(shape, strides) is not None
-    return tensor.shape == shape and all(a == b or n <= 1 for a, b, n in zip(tensor.stride(), strides, shape)) and \
-        dense_permutation(shape, strides) is not None
+def fits(tensor, shape, strides, is_dense):
+    """Whether the memory is dense and laid out as it was when the graph was captured (axes of one element may have any stride)."""
+    if not is_dense or tensor.shape != shape:
+        return False
+    return tensor.stride() == strides or all(a == b or n <= 1 for a, b, n in zip(tensor.stride(), strides, shape))
 
 
-def stored_as(tensor, shape, strides, device):
+def stored_as(tensor, shape, strides, is_dense, device):
     """A copy of the tensor in the layout that the library takes: dense in the captured order of axes, else row-major."""
     if tuple(tensor.shape) != shape:
         raise RuntimeError(f"tcc: a tensor is {tuple(tensor.shape)}, the graph was captured for {shape}")
-    if dense_permutation(shape, strides) is None:
+    if not is_dense:
         return tensor.to(device).contiguous()
     return torch.empty_strided(shape, strides, dtype=tensor.dtype, device=device).copy_(tensor)
 
