@@ -37,8 +37,11 @@ endif()
 find_program(TCC_CCACHE ccache)
 if(TCC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # The build folder's name is left out of the hash, so that several build folders of one kind share their objects.
-  set(CMAKE_C_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1 ${TCC_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1 ${TCC_CCACHE})
+  # A precompiled header is told by what is in it, not by its age.
+  set(tcc_launcher env CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${TCC_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${tcc_launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${tcc_launcher})
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endif()
 
 # lld links a binary that holds LLVM in half a second, the system linker in ten. -B because it may be installed only
