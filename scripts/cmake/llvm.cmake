@@ -17,6 +17,8 @@ set_target_properties(LLVMSupport PROPERTIES
 llvm_map_components_to_libnames(tcc_llvm_libraries
   NVPTXCodeGen X86CodeGen X86AsmParser Passes Target IRReader LTO DTLTO Option DebugInfoDWARF)
 separate_arguments(tcc_llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+# The compiler's default, which would set what includes LLVM apart from what the precompiled headers were made for.
+list(REMOVE_ITEM tcc_llvm_definitions -D_GLIBCXX_USE_CXX11_ABI=1)
 
 add_library(tcc_llvm INTERFACE)
 target_include_directories(tcc_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
