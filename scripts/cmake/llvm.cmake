@@ -16,13 +16,10 @@ set_target_properties(LLVMSupport PROPERTIES
 
 llvm_map_components_to_libnames(tcc_llvm_libraries
   NVPTXCodeGen X86CodeGen X86AsmParser Passes Target IRReader LTO DTLTO Option DebugInfoDWARF)
-separate_arguments(tcc_llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
-# The compiler's default, which would set what includes LLVM apart from what the precompiled headers were made for.
-list(REMOVE_ITEM tcc_llvm_definitions -D_GLIBCXX_USE_CXX11_ABI=1)
-
+# LLVM_DEFINITIONS is left out: g++ defines or ignores all that is in it, and a definition of its own would keep a file from
+# using the precompiled headers.
 add_library(tcc_llvm INTERFACE)
 target_include_directories(tcc_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
-target_compile_definitions(tcc_llvm INTERFACE ${tcc_llvm_definitions})
 target_link_libraries(tcc_llvm INTERFACE ${tcc_llvm_libraries})
 
 set(absent_targets ${LLVM_TARGETS_TO_BUILD})
