@@ -235,27 +235,5 @@ TEST_F(Manners, OpsAreThoseOfThePage) {
   EXPECT_NE(page.find("```\n" + list + "```\n"), std::string::npos) << "put this between the fences of docs/onnx_ops.md:\n" << list;
 }
 
-// The commands that the documentation shows, but for those that take long, other programs or a GPU.
-TEST_F(Manners, DocumentedCommandsRun) {
-  ASSERT_EQ(
-      run_shell("ln -s '" TCC_SOURCE_DIR "/models' models && ln -s '" TCC_SOURCE_DIR "/tests' tests && mkdir bin && ln -s \"$TCC\" bin/tcc",
-                folder_.path())
-          .exit_code,
-      0);
-  folder_.write("x.graph", small_graph());
-  int num_commands = 0;
-  for (const char* name : {"README.md", "docs/command_line.md", "docs/adding_an_op.md", "docs/adding_a_schedule_primitive.md"}) {
-    std::istringstream lines(read_text_file(std::string(TCC_SOURCE_DIR) + "/" + name));
-    for (std::string line; std::getline(lines, line);) {
-      if (!line.starts_with("    tcc ") || line.find("model.onnx") != std::string::npos) continue;
-      if (line.find("[flags]") != std::string::npos || line.find("VERB") != std::string::npos) continue;
-      const Result result = run_shell("export PATH=\"$PWD/bin:$PATH\"\n" + line, folder_.path());
-      EXPECT_EQ(result.exit_code, 0) << name << ": " << line << "\n" << result.err;
-      ++num_commands;
-    }
-  }
-  EXPECT_GT(num_commands, 15);
-}
-
 }  // namespace
 }  // namespace tcc::test

@@ -10,11 +10,13 @@
 //   COUNT: kernel 1, load 2      so many lines of the output hold that word
 //   READ: command     see below
 //
-// With EXPECT the file is a list of cases, split by lines `// ---`, each a text, `// EXPECT`, and what becomes of it,
-// or the word `unchanged`. RUN is done for each case, with %s a file that holds that case alone:
+// With EXPECT the file is a list of cases, split by lines `// ---` or `// --- what the next case shows`, each a text,
+// `// EXPECT`, and what becomes of it, or the word `unchanged`. RUN is done for each case, with %s a file that holds that
+// case alone, and %with what its line `// WITH:` says:
 //
-//   // RUN: %tcc --from=loop --pass=hoist-invariants --emit=loop %s
-//   map %i in N { ... }
+//   // RUN: %tcc --from=loop %with --emit=loop %s
+//   // WITH: --pass='split(i, 8)'
+//   map %i in 16 { ... }
 //   // EXPECT
 //   ...
 //   // ---
@@ -57,6 +59,8 @@ struct Options {
 
 /// A text and what should become of it; a file without EXPECT is one case without `expected`.
 struct Case {
+  std::string separator;  ///< the line above it; of the first case empty
+  std::string with;
   std::string before;
   std::optional<std::string> expected;
   std::vector<std::string> counts;
@@ -131,14 +135,19 @@ bool is_marker(const std::string& line, std::string_view mark) {
   return text == "// " + std::string(mark) || text == "# " + std::string(mark);
 }
 
+bool is_separator(const std::string& line) {
+  return is_marker(line, "---") || line.rfind("// --- ", 0) == 0 || line.rfind("# --- ", 0) == 0;
+}
+
 Test parse(const fs::path& path) {
   Test test;
   test.path = path;
   test.cases.emplace_back();
   bool continued = false;
   for (const std::string& line : lines_of(read_file(path))) {
-    if (is_marker(line, "---")) {
+    if (is_separator(line)) {
       test.cases.emplace_back();
+      test.cases.back().separator = line;
       continue;
     }
     Case& current = test.cases.back();
@@ -164,6 +173,7 @@ Test parse(const fs::path& path) {
     if (auto program = directive(line, "REQUIRES")) test.required.push_back(*program);
     if (auto code = directive(line, "EXIT")) test.exit_code = std::atoi(code->c_str());
     if (auto counts = directive(line, "COUNT")) current.counts.push_back(*counts);
+    if (auto with = directive(line, "WITH")) current.with += (current.with.empty() ? "" : " ") + *with;
     current.before += line + "\n";
   }
   return test;
@@ -185,10 +195,11 @@ Result run_command(const std::string& command) {
   return result;
 }
 
-std::string substitute(const std::string& command, const Options& options, const Test& test, const fs::path& text,
+std::string substitute(const std::string& command, const Options& options, const Test& test, const Case& item, const fs::path& text,
                        const fs::path& scratch) {
   const std::pair<std::string_view, std::string> replacements[] = {
       {"%%", "%"},
+      {"%with", item.with},
       {"%tcc", options.tcc},  // before %t
       {"%models", options.models},
       {"%S", test.path.parent_path().string()},
@@ -339,7 +350,7 @@ bool run_case(const Options& options, const Test& test, const Case& item, const 
   }
   std::string output;
   for (const std::string& run : test.runs) {
-    std::string command = substitute(run, options, test, text, scratch);
+    std::string command = substitute(run, options, test, item, text, scratch);
     Result result = run_command(command);
     output += result.output;
     if (result.exit_code != test.exit_code) {
@@ -366,7 +377,7 @@ bool run_case(const Options& options, const Test& test, const Case& item, const 
   if (!test.read.empty()) {
     fs::path file = scratch.string() + ".read" + test.path.extension().string();
     write_file(file, expected);
-    std::string command = substitute(test.read, options, test, file, scratch);
+    std::string command = substitute(test.read, options, test, item, file, scratch);
     Result result = run_command(command);
     if (result.exit_code != 0) {
       std::cerr << "the expected text cannot be read: " << command << "\n" << result.output;
@@ -412,7 +423,7 @@ int run_test(const Options& options, const std::string& file) {
       std::cerr << file << ": case " << i + 1 << (says_something ? " failed\n" : " has neither EXPECT nor COUNT\n");
       passed = false;
     }
-    if (i > 0) rewritten += "// ---\n";
+    if (i > 0) rewritten += item.separator + "\n";
     rewritten += item.before;
     if (item.expected) rewritten += "// EXPECT\n" + updated + (updated.empty() || updated.back() == '\n' ? "" : "\n");
   }
