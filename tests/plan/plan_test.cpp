@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <limits>
 #include <random>
 
 #include "group/random_graph.h"
@@ -144,6 +146,64 @@ TEST(Arena, RandomIntervalsNeverOverlap) {
         EXPECT_TRUE(apart_in_time || apart);
       }
     }
+  }
+}
+
+/// The smallest gap among all buffers placed before that live at the same time, found by looking at each of them.
+int64_t place_by_looking_at_all(std::vector<Interval>& intervals, const std::function<bool(const Interval&, const Interval&)>& before) {
+  const auto aligned = [](int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; };
+  std::vector<Interval*> order, placed;
+  for (Interval& interval : intervals) order.push_back(&interval);
+  std::stable_sort(order.begin(), order.end(), [&](const Interval* a, const Interval* b) { return before(*a, *b); });
+  int64_t total = 0;
+  for (Interval* interval : order) {
+    const int64_t size = aligned(interval->size_bytes);
+    interval->offset = 0;
+    if (size == 0) continue;
+    int64_t best = -1, best_gap = std::numeric_limits<int64_t>::max(), end = 0;
+    for (const Interval* other : placed) {
+      if (other->last < interval->first || interval->last < other->first) continue;
+      const int64_t gap = other->offset - end;
+      if (gap >= size && gap < best_gap) best = end, best_gap = gap;
+      end = std::max(end, other->offset + aligned(other->size_bytes));
+    }
+    interval->offset = best >= 0 ? best : end;
+    total = std::max(total, interval->offset + size);
+    placed.push_back(interval);
+    std::stable_sort(placed.begin(), placed.end(), [](const Interval* a, const Interval* b) { return a->offset < b->offset; });
+  }
+  return total;
+}
+
+TEST(Arena, PlacesAreThoseOfBestFit) {
+  std::mt19937 random(2);
+  auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
+  const auto lifetime = [](const Interval& interval) { return interval.last - interval.first + int64_t{1}; };
+  const std::vector<std::function<bool(const Interval&, const Interval&)>> orders{
+      [](const Interval& a, const Interval& b) { return a.size_bytes > b.size_bytes; },
+      [&](const Interval& a, const Interval& b) { return lifetime(a) > lifetime(b); },
+      [&](const Interval& a, const Interval& b) { return a.size_bytes * lifetime(a) > b.size_bytes * lifetime(b); },
+      [](const Interval& a, const Interval& b) { return a.first < b.first; },
+  };
+  for (int round = 0; round < 200; ++round) {
+    const int times = static_cast<int>(pick(1, 80));
+    std::vector<Interval> intervals(static_cast<size_t>(pick(1, 120)));
+    for (Interval& interval : intervals) {
+      interval.size_bytes = 256 * pick(0, 12);
+      interval.first = static_cast<int>(pick(0, times - 1));
+      interval.last = static_cast<int>(std::min<int64_t>(times - 1, interval.first + (pick(0, 3) == 0 ? pick(0, times) : pick(0, 4))));
+    }
+    std::vector<Interval> found = intervals, expected;
+    int64_t best = std::numeric_limits<int64_t>::max();
+    for (const auto& before : orders) {
+      std::vector<Interval> placed = intervals;
+      const int64_t bytes = place_by_looking_at_all(placed, before);
+      if (bytes >= best) continue;
+      best = bytes;
+      expected = std::move(placed);
+    }
+    ASSERT_EQ(place_intervals(found), best) << "round " << round;
+    for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i].offset, expected[i].offset) << "round " << round << " interval " << i;
   }
 }
 
