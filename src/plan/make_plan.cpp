@@ -54,6 +54,7 @@ std::string name_of(const Node& node) { return node.loc.node.empty() ? node.resu
 IndexCheck describe(const group::IndexCheck& check) {
   const Value* source = source_of(check.index);
   const bool is_class = check.node->op == Op::check_index_;
+  if (is_class && check.node->attrs.has("guard")) return {check.node->attrs.get_string("guard"), "", check.low, check.high};
   IndexCheck result;
   if (source->kind == Value::Kind::input) result.index = "input `" + source->name + "`";
   else if (source->kind == Value::Kind::weight) result.index = "`" + source->name + "`";

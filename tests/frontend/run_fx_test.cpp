@@ -2,6 +2,7 @@
 // interpreter of kernels.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <fstream>
 
 #include "frontend/fx_cases.h"
@@ -61,6 +62,77 @@ TEST(FxPrograms, RunCompiled) {
       } catch (const std::exception& error) { ADD_FAILURE() << error.what(); }
     }
   }
+}
+
+/// `y = x * 2` under guards on the elements of `k` (i64, by its shape), of `t` (f32[3], the scaled tensor) and of `b` (bool).
+nlohmann::json guarded_file(const std::string& shape) {
+  return nlohmann::json::parse(R"json({"format": "tcc.fx", "version": [1, 0], "entry": "g", "graphs": [{"id": "g", "role": "forward",
+    "inputs": [{"name": "t", "kind": "user"}, {"name": "k", "kind": "user"}, {"name": "b", "kind": "user"}],
+    "values": {"t": {"dtype": "f32", "shape": [3]}, "k": {"dtype": "i64", "shape": )json" +
+                               shape + R"json(}, "b": {"dtype": "bool", "shape": []}, "y": {"dtype": "f32", "shape": [3]}},
+    "nodes": [{"name": "y", "op": "aten.mul.Scalar", "args": [{"v": "t"}, 2], "outs": ["y"]}],
+    "outputs": [{"value": "y", "kind": "user"}],
+    "guards": [{"kind": "value", "input": "k", "equals": 3}, {"kind": "value", "input": "t", "equals": 0.1},
+               {"kind": "value", "input": "b", "equals": true}]}]})json");
+}
+
+Tensor filled(DType dtype, const Shape& shape, double value) {
+  Tensor tensor(dtype, shape);
+  for (int64_t i = 0; i < tensor.count(); ++i) tensor.set_double(i, value);
+  return tensor;
+}
+
+TEST(FxPrograms, GuardsOnElementsAreCheckedByEachRun) {
+  for (const Shape& shape : {Shape{}, Shape{2, 5}}) {
+    const testing::ScratchFolder folder;
+    driver::Options options;
+    options.model = folder / "guarded.json";
+    options.cuda = false;
+    std::ofstream(options.model) << guarded_file(shape.empty() ? "[]" : "[2, 5]").dump();
+    Diagnostics diagnostics;
+    const std::unique_ptr<Graph> prims = driver::compile_to_prims(options, diagnostics);
+    EXPECT_TRUE(diagnostics.all().empty());
+    driver::compile_prims_to_library(prims->clone(), options, folder / "guarded.so");
+    const auto library = runtime::Library::open(folder / "guarded.so");
+    runtime::Instance instance(library, {.device = runtime::Device::cpu, .num_threads = 1});
+    // What is guarded is no index: nothing is said of its range.
+    EXPECT_FALSE(library->inputs().at(1).range.has_value());
+
+    const plan::Plan plan = plan::make_plan(*prims, group::form_groups(*prims), schedule::Target::cuda_sm80());
+    ASSERT_EQ(plan.checks.size(), 3U);
+    const std::vector<Tensor> good{filled(DType::f32, {3}, 0.1), filled(DType::i64, shape, 3), filled(DType::boolean, {}, 1)};
+    EXPECT_FLOAT_EQ(static_cast<float>(instance.run(good)[0].as_double(2)), 0.2F);
+    std::vector<int64_t> failed;
+    plan::interpret(plan, good, nullptr, &failed);
+    EXPECT_EQ(failed, (std::vector<int64_t>{0, 0, 0}));
+
+    const std::vector<std::pair<size_t, std::string>> faults = {{0, "the guard that input `t` is 0.1 fails"},
+                                                                {1, "the guard that input `k` is 3 fails"},
+                                                                {2, "the guard that input `b` is true fails"}};
+    for (const auto& [input, message] : faults) {
+      std::vector<Tensor> wrong = good;
+      wrong[input] = Tensor(wrong[input].dtype(), wrong[input].shape());
+      std::memcpy(wrong[input].mutable_bytes(), good[input].bytes(), static_cast<size_t>(good[input].size_bytes()));
+      wrong[input].set_double(wrong[input].count() - 1, 0);  // one of the elements alone
+      const std::string found = testing::error_of(ExitCode::usage, [&] { instance.run(wrong); });
+      EXPECT_NE(found.find("error: " + message + " [invalid-argument]"), std::string::npos) << found;
+      EXPECT_NO_THROW(instance.run(good));  // reported once
+      plan::interpret(plan, wrong, nullptr, &failed);
+      for (size_t i = 0; i < failed.size(); ++i) EXPECT_EQ(failed[i] != 0, plan.checks[i].index == message) << plan.checks[i].index;
+    }
+  }
+}
+
+TEST(FxPrograms, GuardsThatNoElementFulfilsAreRefused) {
+  nlohmann::json file = guarded_file("[]");
+  file["graphs"][0]["guards"] = nlohmann::json::parse(R"json([{"kind": "value", "input": "k", "equals": 2.5}])json");
+  const testing::ScratchFolder folder;
+  driver::Options options;
+  options.model = folder / "guarded.json";
+  std::ofstream(options.model) << file.dump();
+  Diagnostics diagnostics;
+  const std::string found = testing::error_of(ExitCode::model, [&] { driver::compile_to_prims(options, diagnostics); });
+  EXPECT_NE(found.find("the guard that input `k` is 2.5 fails: it is of i64 [failed-guard]"), std::string::npos) << found;
 }
 
 }  // namespace

@@ -56,8 +56,8 @@ struct Launch {
 
 /// What a check of indices is about, for the message when one is out of range.
 struct IndexCheck {
-  std::string index;  ///< "input `ids` has the index"
-  std::string place;  ///< "gather `embed/Gather`"
+  std::string index;  ///< "input `ids` has the index"; of a guard the whole message: "the guard that input `x` is 3 fails"
+  std::string place;  ///< "gather `embed/Gather`"; of a guard empty
   int64_t low = 0, high = 0;
   bool operator==(const IndexCheck&) const = default;
 };

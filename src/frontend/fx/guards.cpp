@@ -1,4 +1,8 @@
-// Guards that are decided while compiling: what a program was captured under, against what is bound.
+// Guards: what a program was captured under. Most are decided while compiling, against what is bound. One on the elements of a tensor becomes a check
+// that each run makes: the first result that has elements is a `check_index` of the result as it was, whose index is whether any element differs.
+#include <cmath>
+#include <numeric>
+
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/importer.h"
 
@@ -47,13 +51,41 @@ void Importer::check_guard(const Guard& guard) {
                            "the guard `" + guard.text + "` depends on sizes that are known when it runs: it is not checked");
   } else if (guard.kind == Guard::Kind::input_value) {
     const Slot* slot = find(guard.subject);
-    if (slot == nullptr || !slot->number) {
-      diagnostics_.warning("ignored", faults_.file(),
-                           "the guard that " + guard.text + " is on the elements of a tensor: it is not checked");
-      return;
-    }
+    if (slot != nullptr && slot->tensor != nullptr) return check_elements(guard, *slot->tensor);
+    if (slot == nullptr || !slot->number) fails("it is None");
     if (to_double(*slot->number) != to_double(*number_in(guard.value))) fails("it is " + to_string(*slot->number));
   }
+}
+
+void Importer::check_elements(const Guard& guard, Alias& tensor) {
+  Builder builder = builder_at("guard of " + guard.subject);
+  Value* elements = tensor.read(builder);
+  if (elements->type.count() == 0) return;
+  const Number wanted = *number_in(guard.value);
+  Value* differ;
+  if (is_float(elements->type.dtype)) {
+    differ = builder.binary(Op::ne_, elements, to_double(wanted));
+  } else {
+    if (to_double(wanted) != std::trunc(to_double(wanted)))
+      throw RuleError{"failed-guard", "the guard that " + guard.text + " fails: it is of " + std::string(name_of(elements->type.dtype))};
+    Value* value = builder.full_int(DType::i64, {}, static_cast<int64_t>(to_double(wanted)));
+    differ = builder.binary(Op::ne_, builder.cast(elements, DType::i64), value);
+  }
+  std::vector<int64_t> axes(elements->type.dims.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  Value* index = builder.cast(differ, DType::i32);
+  if (!axes.empty()) index = builder.reduce(Op::reduce_max_, index, axes);
+  element_guards_.push_back({guard.text, index});
+}
+
+Value* Importer::guarded(Value* result, Builder& builder) {
+  if (result->type.count() == 0) return result;
+  for (const ElementGuard& guard : element_guards_) {
+    result = builder.emit(Op::check_index_, {result, guard.differs},
+                          {{"extent", int64_t{1}}, {"guard", "the guard that " + guard.text + " fails"}});
+  }
+  element_guards_.clear();
+  return result;
 }
 
 }  // namespace tcc::fx

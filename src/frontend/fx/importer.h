@@ -63,6 +63,9 @@ class Importer {
   void check_ranges();
   void check_guards();
   void check_guard(const Guard& guard);
+  void check_elements(const Guard& guard, Alias& tensor);
+  /// The result, after the checks of guards on elements that none has made yet (guards.cpp).
+  Value* guarded(Value* result, Builder& builder);
   void add_weights();
   void add_weight(const InputSpec& input);
   void add_size(const InputSpec& input);
@@ -72,7 +75,7 @@ class Importer {
 
   // ---- what changes (mutations.cpp)
   void add_mutations();
-  void add_mutation(const InputSpec& input, Value* value);
+  void add_mutation(const InputSpec& input, Value* value, Builder& builder);
   const InputSpec& mutated_input(const OutputSpec& output) const;
 
   // ---- nodes (importer.cpp)
@@ -137,6 +140,11 @@ class Importer {
     Value* value = nullptr;
     bool is_weight = false;  ///< a parameter, buffer or constant that has bytes; else an input of the graph, or what it was bound to
   };
+  struct ElementGuard {
+    std::string text;
+    Value* differs = nullptr;  ///< i32[]: 0, or 1 where the guard fails
+  };
+  std::vector<ElementGuard> element_guards_;
   std::unordered_map<std::string, OnEntry> on_entry_;  ///< what each input of the program is before it runs, by its name there
 };
 

@@ -166,7 +166,7 @@ void Importer::add_output(const OutputSpec& output, Builder& builder) {
   std::string name = named != nullptr ? named->name : "output_" + std::to_string(graph_->body.results.size());
   if (!output.target.empty()) name = "grad." + output.target;
   if (!output.name.empty()) name = output.name;
-  graph_->add_output(value, output_names_.add(name));
+  graph_->add_output(guarded(value, builder), output_names_.add(name));
 }
 
 /// Null for None.

@@ -24,7 +24,7 @@ const InputSpec& Importer::mutated_input(const OutputSpec& output) const {
   return *found;
 }
 
-void Importer::add_mutation(const InputSpec& input, Value* value) {
+void Importer::add_mutation(const InputSpec& input, Value* value, Builder& builder) {
   const std::string& name = input.target.empty() ? input.name : input.target;
   const auto found = on_entry_.find(input.name);
   if (found == on_entry_.end()) throw RuleError{"unsupported-op", "the program changes `" + name + "`, which is no tensor of its own"};
@@ -33,6 +33,7 @@ void Importer::add_mutation(const InputSpec& input, Value* value) {
     throw RuleError{"type-error",
                     "`" + name + "` is " + to_string(entry.value->type) + ", the program leaves " + to_string(value->type) + " in it"};
   }
+  value = guarded(value, builder);
   if (entry.is_weight) graph_->update_state(entry.value, value);
   else graph_->add_output(value, output_names_.add("new." + name));
 }
@@ -55,8 +56,11 @@ void Importer::add_mutations() {
     if (slot == nullptr || slot->tensor == nullptr) continue;
     const auto found = declared.find(&input);
     if (found == declared.end() && !slot->tensor->was_written()) continue;
-    attempt([&] { add_mutation(input, found != declared.end() ? found->second : slot->tensor->read(builder)); });
+    attempt([&] { add_mutation(input, found != declared.end() ? found->second : slot->tensor->read(builder), builder); });
   }
+  if (!element_guards_.empty() && !diagnostics_.has_errors())
+    diagnostics_.warning("ignored", faults_.file(),
+                         "the guard that " + element_guards_[0].text + " is not checked: the program has no results with elements");
   if (graph_->body.results.empty() && graph_->state_updates.empty() && !diagnostics_.has_errors())
     diagnostics_.error("malformed-file", faults_.file(), "the program has no outputs");
 }

@@ -39,6 +39,7 @@ int report_bad_index(tcc_instance* instance) {
     }
   }
   if (!found) return TCC_OK;
+  if (!*view.text(found->place)) return fail(TCC_INVALID_ARGUMENT, "%.300s", view.text(found->index));
   return fail(TCC_INDEX_OUT_OF_RANGE, "%.300s %lld at %.300s, valid are %lld to %lld", view.text(found->index),
               static_cast<long long>(index), view.text(found->place), static_cast<long long>(found->low),
               static_cast<long long>(found->high));
