@@ -18,6 +18,7 @@ warnings.filterwarnings("ignore")
 DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64", torch.int32: "i32",
           torch.int8: "i8", torch.uint8: "u8", torch.int16: "i16", torch.bool: "bool"}
 CASES = {}
+PLAIN = set()  # written undecomposed alone
 
 
 def case(name, *inputs):
@@ -729,8 +730,76 @@ def numbers(tensor):
     return {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "values": values}
 
 
+def breadth():
+    """Operators that are others by another name, and those that are a few of others: decomposed they are those others."""
+    before = len(CASES)
+    x, y, p, i = r(3, 4), r(3, 4), r(3, 4, low=0.125, high=3), ints(-5, 6, 3, 4)
+    for name in ["absolute", "negative", "arctan", "arcsinh", "fix", "positive", "ravel", "deg2rad", "rad2deg", "frac", "signbit", "sinc", "isposinf",
+                 "isneginf", "fliplr", "flipud", "adjoint", "nansum", "nanmean", "count_nonzero", "atleast_1d", "atleast_3d", "trace"]:
+        one(name, getattr(torch, name), x)
+    for name in ["multiply", "subtract", "divide", "arctan2", "greater", "greater_equal", "less", "less_equal", "not_equal", "copysign", "hypot", "fmax",
+                 "fmin", "heaviside", "logaddexp", "logaddexp2", "isclose", "inner", "dist"]:
+        one(name, getattr(torch, name), x, y + 0.0625)
+    one("float_power", lambda a: torch.float_power(a, 2), i)
+    one("nan_to_num", lambda a: torch.nan_to_num(a / 0.0, nan=5.0, posinf=7.0), (x * 2).round())
+    one("nan_to_num_plain", torch.nan_to_num, x)
+    for name in ["hstack", "vstack", "dstack", "column_stack", "concatenate"]:
+        one(name, lambda a, b, f=getattr(torch, name): f((a, b)), x, y)
+    one("hstack_of_vectors", lambda a, b: torch.hstack((a, b)), r(3), r(2))
+    one("column_stack_of_vectors", lambda a, b: torch.column_stack((a, b)), r(3), r(3))
+    one("tensordot", lambda a, b: torch.tensordot(a, b, dims=([1], [0])), x, r(4, 5))
+    one("tensordot_2", lambda a, b: torch.tensordot(a, b, dims=2), r(2, 3, 4), r(3, 4, 5))
+    one("ger", torch.ger, r(3), r(4))
+    one("addr", lambda a, b, c: torch.addr(a, b, c, beta=0.5, alpha=2), x, r(3), r(4))
+    one("addbmm", lambda a, b, c: torch.addbmm(a, b, c, beta=0.5, alpha=2), r(3, 5), r(2, 3, 4), r(2, 4, 5))
+    one("kron", torch.kron, r(2, 3), r(2, 2))
+    one("cross", lambda a, b: torch.cross(a, b, dim=1), r(2, 3), r(2, 3))
+    one("diag_of_vector", torch.diag, r(4))
+    one("diag_of_matrix", lambda a: torch.diag(a, 1), x)
+    one("diag_embed", lambda a: torch.diag_embed(a, 1), x)
+    one("moveaxis", lambda a: torch.moveaxis(a, 0, 2), r(2, 3, 4))
+    one("swapdims", lambda a: torch.swapdims(a, 0, 2), r(2, 3, 4))
+    one("rot90", lambda a: torch.rot90(a, 1, [0, 1]), x)
+    one("rot90_twice", lambda a: torch.rot90(a, 2, [0, 1]), x)
+    one("broadcast_tensors", lambda a, b: torch.broadcast_tensors(a, b), r(3, 1), r(4))
+    one("tensor_split", lambda a: torch.tensor_split(a, 3, dim=1), r(2, 7))
+    one("tensor_split_at", lambda a: torch.tensor_split(a, (1, 4), dim=1), r(2, 7))
+    one("hsplit", lambda a: torch.hsplit(a, 2), x)
+    one("channel_shuffle", lambda a: F.channel_shuffle(a, 2), r(1, 4, 2, 2))
+    one("cosine_similarity", lambda a, b: F.cosine_similarity(a, b, dim=1), x, y)
+    one("pairwise_distance", lambda a, b: F.pairwise_distance(a, b), x, y)
+    one("margin_ranking_loss", lambda a, b, c: F.margin_ranking_loss(a, b, c, margin=0.25), r(5), r(5), torch.tensor([1.0, -1, 1, -1, 1]))
+    one("triplet_margin_loss", lambda a, b, c: F.triplet_margin_loss(a, b, c), x, y, r(3, 4))
+    one("hinge_embedding_loss", lambda a, b: F.hinge_embedding_loss(a, b), r(5), torch.tensor([1.0, -1, 1, -1, 1]))
+    one("cosine_embedding_loss", lambda a, b, c: F.cosine_embedding_loss(a, b, c, margin=0.25), x, y, torch.tensor([1.0, -1, 1]))
+    one("aminmax", lambda a: torch.aminmax(a, dim=1), x)
+    one("index_fill", lambda a, k: torch.index_fill(a, 1, k, 2.5), x, torch.tensor([0, 2]))
+    one("take", torch.take, x, ints(0, 12, 2, 3))
+    one("take_along_dim", lambda a, k: torch.take_along_dim(a, k, 1), x, ints(0, 4, 3, 2))
+    one("isin", torch.isin, i, torch.tensor([1, 2, -3]))
+    one("bucketize", torch.bucketize, x, torch.tensor([-1.0, 0.0, 0.5, 1.5]))
+    one("searchsorted_right", lambda a, b: torch.searchsorted(a, b, right=True), torch.tensor([-1.0, 0.0, 0.5, 1.5]), x)
+    one("clip_by_tensors", lambda a, low, high: torch.clip(a, low, high), x, r(4) - 1, r(4) + 1)
+    one("clamp_min_tensor", lambda a, low: torch.clamp_min(a, low), x, r(4))
+    one("round_decimals", lambda a: torch.round(a, decimals=1), x)
+    one("std_mean_plain", lambda a: torch.std_mean(a), x)
+    one("linalg_norm", lambda a: torch.linalg.norm(a, dim=1), x)
+    one("matrix_power", lambda a: torch.matrix_power(a, 3), r(3, 3))
+    one("adaptive_max_pool1d", lambda a: F.adaptive_max_pool1d(a, 3), r(1, 2, 8))
+    one("adaptive_max_pool2d", lambda a: F.adaptive_max_pool2d(a, (2, 3)), r(1, 2, 5, 7))
+    one("adaptive_max_pool2d_even", lambda a: F.adaptive_max_pool2d(a, 2), r(2, 2, 4, 6))
+    one("adaptive_max_pool2d_indices", lambda a: F.adaptive_max_pool2d(a, (2, 3), return_indices=True), r(1, 2, 5, 7))
+    one("bilinear", F.bilinear, r(3, 2), r(3, 4), r(5, 2, 4), r(5))
+    one("scatter_reduce_word", lambda a, k, b: torch.scatter(a, 1, k, b, reduce="add"), x, ints(0, 4, 3, 2), r(3, 2))
+    one("vdot", torch.vdot, r(5), r(5))
+    one("block_diag", lambda a, b: torch.block_diag(a, b), x, y)
+    one("swapaxes", lambda a: torch.swapaxes(a, 0, 2), r(2, 3, 4))
+    one("dropout_in_place", lambda a: F.dropout(a * 2, 0.5, training=False, inplace=True), x)
+    PLAIN.update(list(CASES)[before:])
+
+
 def make_cases(only):
-    for family in [pointwise, activations, views, writes, creation, reductions, indexing, structure, contractions, norms, pools, resizing, core_aten, control]:
+    for family in [pointwise, activations, views, writes, creation, reductions, indexing, structure, contractions, norms, pools, resizing, core_aten, control, breadth]:
         family()
     written, failed = [], []
     for name, (function, inputs) in CASES.items():
@@ -746,7 +815,7 @@ def make_cases(only):
             core = program_of(exported.run_decompositions())
             if name.startswith("lstm"):
                 core = programs[0]  # torch's decomposition gives the states an axis more
-            if [n["target"] for n in core["graph_module"]["graph"]["nodes"]] != [n["target"] for n in programs[0]["graph_module"]["graph"]["nodes"]]:
+            if name not in PLAIN and [n["target"] for n in core["graph_module"]["graph"]["nodes"]] != [n["target"] for n in programs[0]["graph_module"]["graph"]["nodes"]]:
                 programs.append(core)
             written.append({"name": name, "inputs": [numbers(i) for i in inputs], "outputs": [numbers(o) for o in outputs], "programs": programs})
             if exported.constants or exported.state_dict:

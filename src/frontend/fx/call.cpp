@@ -17,13 +17,16 @@ bool is_setting(const Argument& argument) { return argument.as<Setting>() != nul
 
 Call::Call(Importer& importer, Builder& builder, const ProgramNode& node, const Handler& handler)
     : importer_(importer), builder_(builder), node_(node) {
-  const Signature& signature = *find_handler(node.op).signature;
-  check(&handler == find_handler(node.op).handler, "a call is made with the handler of another operator");
+  const HandlerMatch match = find_handler(node.op);
+  const Signature& signature = *match.signature;
+  check(&handler == match.handler, "a call is made with the handler of another operator");
   for (const Parameter& parameter : signature.parameters)
     arguments_.emplace_back(parameter.name, parameter.otherwise ? &*parameter.otherwise : nullptr);
   size_t position = 0;
   for (const NamedArgument& given : node.arguments) {
-    const auto found = std::find_if(arguments_.begin(), arguments_.end(), [&](const auto& entry) { return entry.first == given.name; });
+    auto found = std::find_if(arguments_.begin(), arguments_.end(), [&](const auto& entry) { return entry.first == given.name; });
+    // What is written in place is `self`, also where the functional form calls it `input`.
+    if (found == arguments_.end() && match.in_place && given.name == "self") found = arguments_.begin();
     if (found != arguments_.end()) {
       found->second = &given.argument;
     } else if (given.name.empty() && position < arguments_.size()) {

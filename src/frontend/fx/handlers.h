@@ -11,12 +11,17 @@ namespace tcc::fx {
 /// `base` with base[start:end:step] along `axis` replaced by `part`. 0 <= start <= end <= extent.
 Value* put_slice(Builder& b, Value* base, Value* part, int64_t axis, int64_t start, int64_t end, int64_t step);
 
+/// A loss of each element by the argument `reduction`: as it is, its mean or its sum (loss.cpp).
+Value* reduced_loss(Call& call, Value* loss);
+
 std::span<const Handler> activation_handlers();
 std::span<const Handler> attention_handlers();
 std::span<const Handler> backward_handlers();
 std::span<const Handler> batch_norm_handlers();
+std::span<const Handler> composed_handlers();
 std::span<const Handler> contraction_handlers();
 std::span<const Handler> creation_handlers();
+std::span<const Handler> function_handlers();
 std::span<const Handler> image_handlers();
 std::span<const Handler> index_handlers();
 std::span<const Handler> loss_handlers();

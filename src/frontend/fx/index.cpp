@@ -288,6 +288,67 @@ void import_embedding_bag(Call& call) {
       {reduce_bags(call, bags, rows, mode), or_filler(1, bags.of_index), or_filler(2, bags.size), call.filler(3, Type(dtype, {0}))});
 }
 
+// ---- other ways to look up
+
+/// Of the flat tensor.
+Value* take(Call& call, Value* x, Value* index) {
+  return call.emit(Op::gather_, {call.build().reshape(x, {x->type.count()}), as_index(call.build(), index)}, {{"axis", int64_t{0}}});
+}
+
+void import_take(Call& call) { call.result(take(call, call.in("self"), call.in("index"))); }
+
+/// The axes beside `dim` are broadcast.
+void import_take_along(Call& call) {
+  Builder& b = call.build();
+  Value *x = call.in("self"), *index = as_index(b, call.in("indices"));
+  if (!call.has("dim")) return call.result(take(call, x, b.reshape(index, {index->type.count()})));
+  check_rank(x, index);
+  const int64_t axis = call.axis("dim", x);
+  Shape of_x = shape_of(x), of_index = shape_of(index);
+  for (size_t i = 0; i < of_x.size(); ++i) {
+    if (i == at(axis)) continue;
+    if (of_x[i] == 1) of_x[i] = of_index[i];
+    if (of_index[i] == 1) of_index[i] = of_x[i];
+  }
+  call.result(call.emit(Op::gather_elements_, {b.broadcast_to(x, of_x), b.broadcast_to(index, of_index)}, {{"axis", axis}}));
+}
+
+/// Each of the elements against all of the list, as a last axis.
+Value* against_all(Call& call, Op op, Value* list, Value* elements) {
+  Builder& b = call.build();
+  const DType dtype = promoted(std::array{Operand{list, false}, Operand{elements, false}});
+  Shape shape = shape_of(elements), listed = shape_of(list);
+  shape.push_back(1);
+  if (listed.size() > 1) listed.insert(listed.end() - 1, 1);
+  return b.binary(op, b.reshape(b.cast(list, dtype), listed), b.reshape(b.cast(elements, dtype), shape));
+}
+
+void import_isin(Call& call) {
+  Builder& b = call.build();
+  Value *elements = call.in("elements"), *list = call.in("test_elements");
+  Value* equal = against_all(call, Op::eq_, b.reshape(list, {list->type.count()}), elements);
+  Value* found = b.reduce(Op::reduce_or_, equal, {equal->type.rank() - 1});
+  call.result(call.flag("invert") ? call.emit(Op::not_, {found}) : found);
+}
+
+/// How many of the boundaries are below an element, or (`right`) not above it.
+void count_below(Call& call, Value* boundaries, Value* elements, bool right) {
+  Builder& b = call.build();
+  if (boundaries->type.rank() == 0 || (boundaries->type.rank() > 1 && boundaries->type.rank() != elements->type.rank()))
+    Call::refuse("type-error", "boundaries are " + to_string(boundaries->type));
+  Value* below = against_all(call, right ? Op::le_ : Op::lt_, boundaries, elements);
+  const DType dtype = call.flag("out_int32") ? DType::i32 : DType::i64;
+  call.result(b.reduce(Op::reduce_sum_, b.cast(below, dtype), {below->type.rank() - 1}));
+}
+
+void import_searchsorted(Call& call) {
+  if (call.has("sorter")) Call::refuse("unsupported-attribute", "`sorter` is given");
+  const bool right = call.has("side") ? call.text("side") == "right" : call.flag("right");
+  count_below(call, call.in("sorted_sequence"), call.in("self"), right);
+}
+
+void import_bucketize(Call& call) { count_below(call, call.in("boundaries"), call.in("self"), call.flag("right")); }
+
 // ---- scatter along one axis
 
 const char* combiner_of(const std::string& reduce) {
@@ -320,6 +381,11 @@ void import_scatter_src(Call& call) { scatter(call, call.in("src"), "assign"); }
 void import_scatter_value(Call& call) { scatter(call, call.constant(call.in("self")->type.dtype, call.scalar("value")), "assign"); }
 void import_scatter_add(Call& call) { scatter(call, call.in("src"), "add"); }
 
+template <bool of_value> void import_scatter_with(Call& call) {
+  Value* updates = of_value ? call.constant(call.in("self")->type.dtype, call.scalar("value")) : call.in("src");
+  scatter(call, updates, combiner_of(call.text("reduce")));
+}
+
 void import_scatter_reduce(Call& call) {
   if (!call.flag("include_self")) Call::refuse("unsupported-attribute", "`include_self` is False, lowered is True");
   scatter(call, call.in("src"), combiner_of(call.text("reduce")));
@@ -342,6 +408,18 @@ void slices(Call& call, std::string_view source, const char* combiner, const Num
                                    to_string(std::span<const int64_t>(expected)) + " was expected");
   }
   call.result(put_slices(call, x, axis, index, updates, combiner));
+}
+
+void import_index_fill(Call& call) {
+  Builder& b = call.build();
+  Value *x = call.in("self"), *index = as_index(b, call.in("index")), *value = b.cast(call.in("value"), x->type.dtype);
+  if (value->type.count() != 1) Call::refuse("type-error", "`value` is " + to_string(value->type) + ", one element was expected");
+  value = b.reshape(value, {});
+  if (x->type.rank() == 0) return call.result(b.broadcast_to(value, {}));
+  const int64_t axis = call.axis("dim", x);
+  Shape shape = shape_of(x);
+  shape[at(axis)] = index->type.count();
+  call.result(put_slices(call, x, axis, index, b.broadcast_to(value, shape), "assign"));
 }
 
 void import_index_add(Call& call) { slices(call, "source", "add", call.scalar("alpha")); }
@@ -399,6 +477,13 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"embedding.default(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False)", import_embedding},
     {"index_select.default(self, dim, index)", import_index_select},
     {"gather.default(self, dim, index, sparse_grad=False)", import_gather},
+    {"take.default(self, index)", import_take},
+    {"take_along_dim.default(self, indices, dim=None)", import_take_along},
+    {"index_fill.int_Scalar(self, dim, index, value)", import_index_fill},
+    {"index_fill.int_Tensor(self, dim, index, value)", import_index_fill},
+    {"isin.Tensor_Tensor(elements, test_elements, assume_unique=False, invert=False)", import_isin},
+    {"searchsorted.Tensor(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None)", import_searchsorted},
+    {"bucketize.Tensor(self, boundaries, out_int32=False, right=False)", import_bucketize},
     {"index.Tensor(self, indices)", import_index},
     {"_unsafe_index.Tensor(self, indices)", import_index},
     {"index_put.default(self, indices, values, accumulate=False)", import_index_put},
@@ -407,6 +492,8 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"_unsafe_masked_index_put_accumulate.default(self, mask, indices, values)", import_masked_index_put},
     {"scatter.src(self, dim, index, src)", import_scatter_src},
     {"scatter.value(self, dim, index, value)", import_scatter_value},
+    {"scatter.reduce(self, dim, index, src, reduce)", import_scatter_with<false>},
+    {"scatter.value_reduce(self, dim, index, value, reduce)", import_scatter_with<true>},
     {"scatter_add.default(self, dim, index, src)", import_scatter_add},
     {"scatter_reduce.two(self, dim, index, src, reduce, include_self=True)", import_scatter_reduce},
     {"index_add.default(self, dim, index, source, alpha=1)", import_index_add},

@@ -29,6 +29,12 @@ Value* reduced(Call& call, Value* loss) {
   return reduction == 2 ? sum : call.build().binary(Op::div_, sum, static_cast<double>(loss->type.count()));
 }
 
+}  // namespace
+
+Value* reduced_loss(Call& call, Value* loss) { return reduced(call, loss); }
+
+namespace {
+
 /// The operands in one dtype and shape.
 struct Pair {
   Value *x, *target;
@@ -83,6 +89,49 @@ void import_soft_margin(Call& call) {
 }
 
 /// target * (log(target) - x), where a target of 0 gives 0; with `log_target` exp(target) * (target - x).
+void import_margin_ranking(Call& call) {
+  Builder& b = call.build();
+  Value* ahead = b.mul(call.in("target"), b.sub(call.in("input1"), call.in("input2")));
+  call.result(reduced(call, b.binary(Op::max_, b.binary(Op::add_, call.emit(Op::neg_, {ahead}), call.number("margin")), 0.0)));
+}
+
+/// Where the target is 1 the distance, where it is -1 what lacks of the margin, else both.
+Value* hinge(Call& call, Value* target, Value* near, Value* far) {
+  Builder& b = call.build();
+  const auto unless = [&](double value, Value* loss) {
+    return b.select(b.binary(Op::ne_, target, call.constant(target->type.dtype, value)), loss, call.constant(loss->type.dtype, 0.0));
+  };
+  return b.add(unless(1, far), unless(-1, near));
+}
+
+void import_hinge_embedding(Call& call) {
+  Builder& b = call.build();
+  Value* x = call.in("self");
+  Value* lacking = b.binary(Op::max_, b.sub(call.constant(x->type.dtype, call.number("margin")), x), 0.0);
+  call.result(reduced(call, hinge(call, call.in("target"), x, lacking)));
+}
+
+constexpr double kNormFloor = 1e-12;
+
+void import_cosine_embedding(Call& call) {
+  Builder& b = call.build();
+  const std::vector<Value*> both = b.broadcast_together({call.in("input1"), call.in("input2")});
+  Value* target = call.in("target");
+  const auto sum_of_products = [&](Value* x, Value* y) {
+    return b.reduce(Op::reduce_sum_, b.mul(x, y), {Call::axis_of(-1, x->type.rank())});
+  };
+  const auto square = [&](Value* x) { return b.binary(Op::add_, sum_of_products(x, x), kNormFloor); };
+  Value* norms = call.emit(Op::sqrt_, {b.mul(square(both[0]), square(both[1]))});
+  Value* cosine = b.div(sum_of_products(both[0], both[1]), norms);
+  Value* near = b.sub(call.constant(cosine->type.dtype, 1.0), cosine);
+  Value* far = b.binary(Op::max_, b.binary(Op::sub_, cosine, call.number("margin")), 0.0);
+  // Each counts for its target alone.
+  const auto where = [&](double value, Value* loss) {
+    return b.select(b.binary(Op::eq_, target, call.constant(target->type.dtype, value)), loss, call.constant(loss->type.dtype, 0.0));
+  };
+  call.result(reduced(call, b.add(where(1, near), where(-1, far))));
+}
+
 void import_kl_div(Call& call) {
   Builder& b = call.build();
   const Pair pair = pair_of(call);
@@ -240,6 +289,9 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"smooth_l1_loss.default(self, target, reduction=1, beta=1)", import_smooth_l1},
     {"huber_loss.default(self, target, reduction=1, delta=1)", import_huber},
     {"soft_margin_loss.default(self, target, reduction=1)", import_soft_margin},
+    {"margin_ranking_loss.default(input1, input2, target, margin=0, reduction=1)", import_margin_ranking},
+    {"hinge_embedding_loss.default(self, target, margin=1, reduction=1)", import_hinge_embedding},
+    {"cosine_embedding_loss.default(input1, input2, target, margin=0, reduction=1)", import_cosine_embedding},
     {"kl_div.default(self, target, reduction=1, log_target=False)", import_kl_div},
     {"binary_cross_entropy.default(self, target, weight=None, reduction=1)", import_binary_cross_entropy},
     {"binary_cross_entropy_with_logits.default(self, target, weight=None, pos_weight=None, reduction=1)",

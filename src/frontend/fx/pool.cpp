@@ -104,6 +104,59 @@ template <size_t spatial> void import_adaptive_average_pool(Call& call) {
   call.result(without_batch(call, y, image.added));
 }
 
+/// Positions along an axis of the elements of each window, [output, width]; narrow windows name their last element again.
+Tensor window_positions(int64_t input, int64_t output) {
+  int64_t width = 0;
+  for (int64_t i = 0; i < output; ++i) width = std::max(width, window_end(i, input, output) - window_begin(i, input, output));
+  check_count(times(output, width), 1 << 26, "elements of the windows of an adaptive pool");
+  Tensor positions(DType::i64, {output, width});
+  for (int64_t i = 0; i < output; ++i) {
+    for (int64_t k = 0; k < width; ++k)
+      positions.set_double(i * width + k,
+                           static_cast<double>(std::min(window_begin(i, input, output) + k, window_end(i, input, output) - 1)));
+  }
+  return positions;
+}
+
+/// The largest of each window and its position in the channel. Windows are looked up, side by side in the last axis.
+template <size_t spatial> void import_adaptive_max_pool(Call& call) {
+  Builder& b = call.build();
+  const Image image = with_batch(call, "self", spatial);
+  const Shape input = shape_of(image.x);
+  const std::vector<int64_t> output = call.per_axis("output_size", spatial);
+  Value *windows = image.x, *places = b.full_int(DType::i64, {}, 0);
+  Shape result{input[0], input[1]};
+  std::vector<int64_t> order{0, 1}, within;
+  for (size_t i = 0; i < spatial; ++i) {
+    if (output[i] < 1 || input[i + 2] < 1)
+      Call::refuse("type-error", "an adaptive pool of " + to_string(image.x->type) + " without elements");
+    const Tensor positions = window_positions(input[i + 2], output[i]);
+    Value* index = b.constant(positions, "windows");
+    windows = call.emit(Op::gather_, {windows, index}, {{"axis", static_cast<int64_t>(2 + 2 * i)}});
+    Shape spread(2 * spatial, 1);
+    spread[2 * i] = output[i];
+    spread[2 * i + 1] = positions.shape()[1];
+    places = b.add(b.binary(Op::mul_, places, b.full_int(DType::i64, {}, input[i + 2])), b.reshape(index, spread));
+    order.push_back(static_cast<int64_t>(2 + 2 * i));
+    within.push_back(static_cast<int64_t>(3 + 2 * i));
+    result.push_back(output[i]);
+  }
+  order.insert(order.end(), within.begin(), within.end());
+  const int64_t last = static_cast<int64_t>(2 + spatial);
+  Shape apart = result;
+  apart.push_back(windows->type.count() / std::max<int64_t>(num_elements(std::span<const int64_t>(result)), 1));
+  windows = b.reshape(b.transpose(windows, order), apart);
+  std::vector<int64_t> order_of_places;
+  for (size_t i = 2; i < order.size(); ++i) order_of_places.push_back(order[i] - 2);
+  Shape listed(apart.begin() + 2, apart.end());
+  places = b.broadcast_to(b.reshape(b.transpose(places, order_of_places), listed), apart);
+  Value* best = call.emit(Op::arg_reduce_, {windows}, {{"op", "max"}, {"axis", last}, {"keepdims", true}, {"last", false}});
+  const auto chosen = [&](Value* x) {
+    return without_batch(call, b.reshape(call.emit(Op::gather_elements_, {x, best}, {{"axis", last}}), result), image.added);
+  };
+  call.results({chosen(windows), chosen(places)});
+}
+
 constexpr auto kHandlers = std::to_array<Handler>({
     {"max_pool1d.default(self, kernel_size, stride=[], padding=0, dilation=1, ceil_mode=False)", import_max_pool<1>},
     {"max_pool2d.default(self, kernel_size, stride=[], padding=0, dilation=1, ceil_mode=False)", import_max_pool<2>},
@@ -117,6 +170,9 @@ constexpr auto kHandlers = std::to_array<Handler>({
      import_average_pool<2>},
     {"avg_pool3d.default(self, kernel_size, stride=[], padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None)",
      import_average_pool<3>},
+    {"adaptive_max_pool1d.default(self, output_size)", import_adaptive_max_pool<1>},
+    {"adaptive_max_pool2d.default(self, output_size)", import_adaptive_max_pool<2>},
+    {"adaptive_max_pool3d.default(self, output_size)", import_adaptive_max_pool<3>},
     {"adaptive_avg_pool1d.default(self, output_size)", import_adaptive_average_pool<1>},
     {"adaptive_avg_pool2d.default(self, output_size)", import_adaptive_average_pool<2>},
     {"_adaptive_avg_pool2d.default(self, output_size)", import_adaptive_average_pool<2>},

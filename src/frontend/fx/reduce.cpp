@@ -51,6 +51,33 @@ template <bool is_max> void import_extreme(Call& call) {
   call.result(reduce(call, is_max ? "max" : "min", x, call.axes("dim", x), call.flag("keepdim")));
 }
 
+/// Of what is not NaN.
+template <bool mean> void import_sum_of_numbers(Call& call) {
+  Builder& b = call.build();
+  Value* x = to_sum(call, call.in("self"));
+  const std::vector<int64_t> axes = call.axes("dim", x);
+  if (!is_float(x->type.dtype)) return call.result(reduce(call, text_of(mean ? What::mean : What::sum), x, axes, call.flag("keepdim")));
+  Value* missing = call.emit(Op::isnan_, {x});
+  Value* sum = reduce(call, "sum", b.select(missing, call.constant(x->type.dtype, 0.0), x), axes, call.flag("keepdim"));
+  if (!mean) return call.result(sum);
+  Value* present = b.cast(call.emit(Op::not_, {missing}), x->type.dtype);
+  call.result(b.div(sum, reduce(call, "sum", present, axes, call.flag("keepdim"))));
+}
+
+void import_count_nonzero(Call& call) {
+  Builder& b = call.build();
+  Value* x = call.in("self");
+  if (x->type.dtype != DType::boolean) x = b.binary(Op::ne_, x, call.constant(x->type.dtype, int64_t{0}));
+  call.result(reduce(call, "sum", b.cast(x, DType::i64), call.axes("dim", x), false));
+}
+
+void import_extremes(Call& call) {
+  Value* x = call.in("self");
+  const bool keep = call.flag("keepdim");
+  const std::vector<int64_t> axes = call.axes("dim", x);
+  call.results({reduce(call, "min", x, axes, keep), reduce(call, "max", x, axes, keep)});
+}
+
 /// The position of the extreme; of all elements when no axis is given.
 Value* position(Call& call, Value* x, bool is_max, std::optional<int64_t> axis, bool keep) {
   if (!axis) {
@@ -139,6 +166,11 @@ template <bool root, bool unbiased_flag> void import_spread_and_mean(Call& call)
   call.results({root ? call.emit(Op::sqrt_, {found.variance}) : found.variance, found.mean});
 }
 
+template <bool root> void import_spread_and_mean_all(Call& call) {
+  const Moments found = moments(call, all_axes(call.in("self")), call.flag("unbiased") ? 1 : 0, false);
+  call.results({root ? call.emit(Op::sqrt_, {found.variance}) : found.variance, found.mean});
+}
+
 void import_logsumexp(Call& call) {
   Value* x = call.in("self");
   call.result(reduce(call, "log_sum_exp", x, call.axes("dim", x), call.flag("keepdim")));
@@ -172,6 +204,38 @@ void import_norm(Call& call) {
 void import_norm_all(Call& call) {
   Value* x = call.in("self");
   norm(call, x, call.number("p"), all_axes(x), false);
+}
+
+/// Of vectors; matrices have norms of their own.
+void import_linalg_norm(Call& call) {
+  Value* x = call.to_dtype(call.in("self"), call.maybe_dtype("dtype"));
+  const std::vector<int64_t> axes = call.axes("dim", x);
+  if (call.has("ord") && axes.size() != 1) Call::refuse("unsupported-attribute", "`ord` is given for a matrix");
+  norm(call, x, call.maybe_number("ord").value_or(2), axes, call.flag("keepdim"));
+}
+
+void import_dist(Call& call) {
+  Value* difference = call.build().sub(call.in("self"), call.in("other"));
+  norm(call, difference, call.number("p"), all_axes(difference), false);
+}
+
+/// |a - b + eps|, along the last axis.
+Value* row_distance(Call& call, Value* a, Value* b, bool keep) {
+  Value* difference = call.build().binary(Op::add_, call.build().sub(a, b), call.number("eps"));
+  norm(call, difference, call.number("p"), {Call::axis_of(-1, difference->type.rank())}, keep);
+  return call.result_at(0);
+}
+
+void import_pairwise_distance(Call& call) { row_distance(call, call.in("x1"), call.in("x2"), call.flag("keepdim")); }
+
+/// max(0, margin + |anchor - positive| - |anchor - negative|); `swap` takes the negative's distance from the nearer of the two.
+void import_triplet_loss(Call& call) {
+  Builder& b = call.build();
+  Value *anchor = call.in("anchor"), *positive = call.in("positive"), *negative = call.in("negative");
+  Value *to_positive = row_distance(call, anchor, positive, false), *to_negative = row_distance(call, anchor, negative, false);
+  if (call.flag("swap")) to_negative = b.min(to_negative, row_distance(call, positive, negative, false));
+  Value* loss = b.binary(Op::add_, b.sub(to_positive, to_negative), call.number("margin"));
+  call.result(reduced_loss(call, b.binary(Op::max_, loss, 0.0)));
 }
 
 // ---- distances between rows
@@ -277,6 +341,15 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"mean.dim(self, dim, keepdim=False, dtype=None)", import_sum<What::mean>},
     {"prod.default(self, dtype=None)", import_sum_all<What::prod>},
     {"prod.dim_int(self, dim, keepdim=False, dtype=None)", import_sum<What::prod>},
+    {"nansum.default(self, dim=None, keepdim=False, dtype=None)", import_sum_of_numbers<false>},
+    {"nanmean.default(self, dim=None, keepdim=False, dtype=None)", import_sum_of_numbers<true>},
+    {"count_nonzero.default(self, dim=None)", import_count_nonzero},
+    {"count_nonzero.dim_IntList(self, dim)", import_count_nonzero},
+    {"aminmax.default(self, dim=None, keepdim=False)", import_extremes},
+    {"dist.default(self, other, p=2)", import_dist},
+    {"pairwise_distance.default(x1, x2, p=2, eps=1e-6, keepdim=False)", import_pairwise_distance},
+    {"triplet_margin_loss.default(anchor, positive, negative, margin=1, p=2, eps=1e-6, swap=False, reduction=1)", import_triplet_loss},
+    {"linalg_norm.default(self, ord=None, dim=None, keepdim=False, dtype=None)", import_linalg_norm},
     {"amax.default(self, dim=[], keepdim=False)", import_extreme<true>},
     {"amin.default(self, dim=[], keepdim=False)", import_extreme<false>},
     {"max.default(self)", import_extreme_all<true>},
@@ -299,6 +372,8 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"std.correction(self, dim=None, correction=None, keepdim=False)", import_spread<true>},
     {"var_mean.correction(self, dim=None, correction=None, keepdim=False)", import_spread_and_mean<false, false>},
     {"std_mean.correction(self, dim=None, correction=None, keepdim=False)", import_spread_and_mean<true, false>},
+    {"var_mean.default(self, unbiased=True)", import_spread_and_mean_all<false>},
+    {"std_mean.default(self, unbiased=True)", import_spread_and_mean_all<true>},
     {"var_mean.dim(self, dim, unbiased=True, keepdim=False)", import_spread_and_mean<false, true>},
     {"std_mean.dim(self, dim, unbiased=True, keepdim=False)", import_spread_and_mean<true, true>},
     {"logsumexp.default(self, dim, keepdim=False)", import_logsumexp},

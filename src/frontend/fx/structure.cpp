@@ -264,7 +264,6 @@ void import_numel(Call& call) { call.result_number(call.in("self")->type.count()
 
 constexpr auto kHandlers = std::to_array<Handler>({
     {"cat.default(tensors, dim=0)", import_cat},
-    {"concat.default(tensors, dim=0)", import_cat},
     {"stack.default(tensors, dim=0)", import_stack},
     {"repeat.default(self, repeats)", import_repeat},
     {"tile.default(self, dims)", import_tile},

@@ -155,12 +155,15 @@ void import_permute(Call& call) {
   call.view("self", permute_by(order));
 }
 
-void import_transpose(Call& call) {
+void swap_axes(Call& call, std::string_view first, std::string_view second) {
   const Value* x = call.in("self");
   std::vector<int64_t> order = identity_order(at(x->type.rank()));
-  if (!order.empty()) std::swap(order[at(call.axis("dim0", x))], order[at(call.axis("dim1", x))]);
+  if (!order.empty()) std::swap(order[at(call.axis(first, x))], order[at(call.axis(second, x))]);
   call.view("self", permute_by(order));
 }
+
+void import_transpose(Call& call) { swap_axes(call, "dim0", "dim1"); }
+void import_swapaxes(Call& call) { swap_axes(call, "axis0", "axis1"); }
 
 void import_t(Call& call) {
   std::vector<int64_t> order = identity_order(at(call.in("self")->type.rank()));
@@ -275,6 +278,52 @@ void import_chunk(Call& call) {
   const int64_t axis = call.axis("dim", x), extent = x->type.dims[at(axis)].bound, chunks = call.integer("chunks");
   if (chunks < 1) Call::refuse("type-error", "`chunks` is " + std::to_string(chunks));
   split(call, equal_parts(extent, std::max<int64_t>(extent / chunks + (extent % chunks != 0 ? 1 : 0), 1)), axis);
+}
+
+/// So many parts; the first ones are one larger where they don't come out even.
+void split_evenly(Call& call, int64_t sections, int64_t axis) {
+  const int64_t extent = call.in("self")->type.dims[at(axis)].bound;
+  if (sections < 1) Call::refuse("type-error", "`sections` is " + std::to_string(sections));
+  check_count(sections, kMostParts, "parts");
+  std::vector<int64_t> sizes(at(sections), extent / sections);
+  for (int64_t i = 0; i < extent % sections; ++i) ++sizes[at(i)];
+  split(call, sizes, axis);
+}
+
+void import_tensor_split(Call& call) { split_evenly(call, call.integer("sections"), call.axis("dim", call.in("self"))); }
+
+/// Between positions, as slices of Python lie.
+void import_tensor_split_at(Call& call) {
+  const Value* x = call.in("self");
+  const int64_t axis = call.axis("dim", x), extent = x->type.dims[at(axis)].bound;
+  const auto position = [&](int64_t given) { return std::clamp<int64_t>(given < 0 ? given + extent : given, 0, extent); };
+  std::vector<ViewStep> steps;
+  int64_t start = 0;
+  std::vector<int64_t> ends = call.integers("indices");
+  ends.push_back(extent);
+  for (const int64_t given : ends) {
+    const int64_t end = position(given);
+    steps.push_back(slice_by({axis, start, std::max(start, end), 1}));
+    start = end;
+  }
+  call.views("self", std::move(steps));
+}
+
+/// hsplit, vsplit, dsplit: vectors have their one axis split.
+template <int64_t axis> void import_split_along(Call& call) {
+  const Value* x = call.in("self");
+  const int64_t along = Call::axis_of(axis == 1 && x->type.rank() == 1 ? 0 : axis, x->type.rank());
+  if (call.integer("sections") < 1 || x->type.dims[at(along)].bound % call.integer("sections") != 0)
+    Call::refuse("type-error", to_string(x->type) + " doesn't split into " + std::to_string(call.integer("sections")) + " parts");
+  split_evenly(call, call.integer("sections"), along);
+}
+
+/// [n] is [1, n], and with three axes [1, n, 1].
+template <size_t rank> void import_at_least(Call& call) {
+  Shape shape = shape_of(call.in("self"));
+  if (shape.size() == 1 && rank > 1) shape.insert(shape.begin(), 1);
+  if (shape.size() < rank) shape.resize(rank, 1);
+  call.view("self", reshape_to(shape));
 }
 
 void import_unbind(Call& call) {
@@ -468,10 +517,16 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"unflatten.int(self, dim, sizes)", import_unflatten},
     {"permute.default(self, dims)", import_permute},
     {"transpose.int(self, dim0, dim1)", import_transpose},
-    {"swapaxes.default(self, dim0, dim1)", import_transpose},
+    {"swapaxes.default(self, axis0, axis1)", import_swapaxes},
+    {"swapdims.default(self, dim0, dim1)", import_transpose},
     {"t.default(self)", import_t},
     {"numpy_T.default(self)", import_t},
     {"mT.default(self)", import_mt},
+    {"mH.default(self)", import_mt},
+    {"adjoint.default(self)", import_mt},
+    {"atleast_1d.default(self)", import_at_least<1>},
+    {"atleast_2d.default(self)", import_at_least<2>},
+    {"atleast_3d.default(self)", import_at_least<3>},
     {"movedim.int(self, source, destination)", import_movedim},
     {"movedim.intlist(self, source, destination)", import_movedim},
     {"expand.default(self, size, implicit=False)", import_expand},
@@ -485,6 +540,11 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {"split_with_sizes.default(self, split_sizes, dim=0)", import_split_with_sizes},
     {"split.sizes(self, split_sizes, dim=0)", import_split_with_sizes},
     {"chunk.default(self, chunks, dim=0)", import_chunk},
+    {"tensor_split.sections(self, sections, dim=0)", import_tensor_split},
+    {"tensor_split.indices(self, indices, dim=0)", import_tensor_split_at},
+    {"hsplit.int(self, sections)", import_split_along<1>},
+    {"vsplit.int(self, sections)", import_split_along<0>},
+    {"dsplit.int(self, sections)", import_split_along<2>},
     {"unbind.int(self, dim=0)", import_unbind},
     {"diagonal.default(self, offset=0, dim1=0, dim2=1)", import_diagonal},
     {"diagonal_scatter.default(self, src, offset=0, dim1=0, dim2=1)", import_diagonal_scatter},
