@@ -28,8 +28,8 @@ struct Kind {
   const char* name;
   void (*attack)(Case&, Random&, const Seeds&);
 };
-constexpr Kind kKinds[] = {{"models", attack_model}, {"texts", attack_text},        {"schedules", attack_schedule},
-                           {"arrays", attack_array}, {"libraries", attack_library}, {"dumps", attack_dump}};
+constexpr Kind kKinds[] = {{"models", attack_model},      {"texts", attack_text}, {"schedules", attack_schedule}, {"arrays", attack_array},
+                           {"libraries", attack_library}, {"dumps", attack_dump}, {"archives", attack_archive}};
 
 struct Options {
   uint64_t seed = 1;
@@ -150,7 +150,7 @@ class Run {
 int usage() {
   std::puts(
       "usage: test_attack [--seed=N] [--seconds=S | --cases=N [--first=N] | --only=N] "
-      "[--kind=models|texts|schedules|arrays|libraries|dumps]\n"
+      "[--kind=models|texts|schedules|arrays|libraries|dumps|archives]\n"
       "                   [--tcc=PATH] [--keep=FOLDER]");
   return 2;
 }

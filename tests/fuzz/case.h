@@ -46,6 +46,7 @@ void attack_text(Case& target, Random& random, const Seeds& seeds);
 void attack_schedule(Case& target, Random& random, const Seeds& seeds);
 void attack_array(Case& target, Random& random, const Seeds& seeds);
 void attack_dump(Case& target, Random& random, const Seeds& seeds);
+void attack_archive(Case& target, Random& random, const Seeds& seeds);
 void attack_library(Case& target, Random& random, const Seeds& seeds);
 
 }  // namespace tcc::attack
