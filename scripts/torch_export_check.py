@@ -88,8 +88,8 @@ def more_vision():
         "resnet_fpn": lambda: (Chosen(detection.backbone_utils.resnet_fpn_backbone(backbone_name="resnet18", weights=None), "0"), picture),
         "ssdlite_backbone": lambda: (Chosen(detection.ssdlite320_mobilenet_v3_large(**none).backbone, "0"), (torch.randn(1, 3, 128, 128),)),
         "r3d_18": lambda: (video.r3d_18(), (torch.randn(1, 3, 4, 32, 32),)),
-        "s3d": lambda: (video.s3d(), (torch.randn(1, 3, 16, 64, 64),)),
-        "raft_small": lambda: (Chosen(torchvision.models.optical_flow.raft_small(), 0, num_flow_updates=2), picture * 2),
+        "r2plus1d_18": lambda: (video.r2plus1d_18(), (torch.randn(1, 3, 4, 32, 32),)),
+        "raft_small": lambda: (Chosen(torchvision.models.optical_flow.raft_small(), 0, num_flow_updates=2), (torch.randn(1, 3, 128, 128),) * 2),
     }
 
 
