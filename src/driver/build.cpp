@@ -1,6 +1,7 @@
 #include "driver/build.h"
 
 #include <filesystem>
+#include <set>
 
 #include "driver/kernels.h"
 #include "tcc/codegen/codegen.h"
@@ -21,16 +22,34 @@ std::string kernels_text(const plan::Plan& plan) {
   return text;
 }
 
-// One line per kernel; kernels of one unit repeat its line, so that a reader finds each by its name.
-std::string schedules_text(const plan::Plan& plan) {
+// One line per kernel; kernels of one unit repeat its line, so that a reader finds each by its name. Those that the plan itself made have an empty one.
+std::string schedules_text(const TargetBuild& build) {
+  std::vector<const schedule::ScheduledUnit*> unit_of_kernel(build.plans.front().kernels.size());
+  for (size_t i = 0; i < build.plans.size(); ++i) {
+    for (const plan::Launch& launch : build.plans[i].launches) {
+      if (launch.unit < 0) continue;
+      const schedule::ScheduledUnit*& unit = unit_of_kernel[static_cast<size_t>(launch.kernel)];
+      if (unit == nullptr) unit = build.scheduled[i].units[static_cast<size_t>(launch.unit)].get();
+    }
+  }
   std::string text;
-  for (size_t k = 0; k < plan.schedules.size(); ++k) text += kernel_name(k) + ": " + schedule::print(plan.schedules[k]) + "\n";
+  for (size_t k = 0; k < unit_of_kernel.size(); ++k) {
+    text += kernel_name(k) + ": " + (unit_of_kernel[k] != nullptr ? schedule::print(unit_of_kernel[k]->schedule) : "") + "\n";
+  }
   return text;
 }
 
-std::string units_text(const plan::Plan& plan) {
+/// The distinct units of all functions.
+std::string units_text(const TargetBuild& build) {
+  std::set<std::string_view> seen;
   std::string text;
-  for (const std::string& form : plan.unit_forms) text += form.ends_with('\n') ? form : form + "\n";
+  for (const schedule::ScheduledUnits& function : build.scheduled) {
+    for (const auto& unit : function.units) {
+      if (!seen.insert(unit->form.key).second) continue;
+      const std::string form = loop::print(*unit->form.unit);
+      text += form.ends_with('\n') ? form : form + "\n";
+    }
+  }
   return text;
 }
 
@@ -44,8 +63,8 @@ void emit_target(Session& session, const Graph* prims, const TargetBuild& build,
   const auto write = [&](std::string_view kind, const auto& make) {
     if (emitter.wants(kind, choice)) emitter.write(kind, choice.name, make());
   };
-  write("loop", [&] { return units_text(plan); });
-  write("schedule", [&] { return schedules_text(plan); });
+  write("loop", [&] { return units_text(build); });
+  write("schedule", [&] { return schedules_text(build); });
   write("kernel", [&] { return kernels_text(plan); });
   write("plan", [&] {
     std::string text;

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "driver/build.h"
-#include "driver/kernels.h"
+#include "driver/stages.h"
 #include "link/weights_layout.h"
 #include "tcc/loop/loop.h"
 #include "tcc/residuals/residuals.h"
@@ -14,14 +14,6 @@ namespace tcc::driver {
 namespace {
 
 std::string reproducer_arguments(const TargetChoice& choice) { return "--from=prims --target=" + choice.name + " --emit=plan"; }
-
-void verify_plan(const plan::Plan& plan) {
-  std::vector<std::string> faults = plan::verify(plan);
-  for (size_t k = 0; k < plan.kernels.size(); ++k) {
-    for (const std::string& fault : loop::verify_kernel(plan.kernels[k])) faults.push_back("kernel " + kernel_name(k) + ": " + fault);
-  }
-  require_well_formed("make-plan", faults);
-}
 
 /// What an instance allocates whatever function it runs: the state, and the weights that are no state, equal ones once.
 int64_t fixed_bytes(const Functions& functions) {
@@ -53,15 +45,6 @@ bool uses_gradients(const Graph& graph, const StateLayout& state) {
                      [&](const StateUpdate& update) { return is_gradient(*update.weight); });
 }
 
-group::Groups form_groups(Session& session, const Graph& prims) {
-  group::Groups groups;
-  run_stage(session, "form-groups", &prims, "--from=prims --target=cpu --emit=groups", [&] {
-    groups = group::form_groups(prims);
-    if (session.verify) require_well_formed("form-groups", group::verify(groups));
-  });
-  return groups;
-}
-
 /// Plans the functions for one target.
 class TargetPlanner {
  public:
@@ -71,7 +54,6 @@ class TargetPlanner {
       : session_(session), functions_(functions), groups_(groups), choice_(choice), emitter_(emitter), fixed_bytes_(fixed_bytes) {
     if (!functions.state.tensors.empty()) options_.state = &functions.state;
     for (const link::ScalarDesc& scalar : functions.scalars) options_.scalars.push_back(scalar.name);
-    options_.cache = &cache_;
   }
 
   /// Appends the plan of a function, or those of its halves.
@@ -105,6 +87,7 @@ class TargetPlanner {
   }
 
   std::vector<plan::Plan> plans;
+  std::vector<schedule::ScheduledUnits> scheduled;  ///< of each plan
   std::vector<FunctionInterface> interfaces;   ///< of each plan
   std::vector<std::unique_ptr<Graph>> graphs;  ///< those that this target made
 
@@ -117,14 +100,12 @@ class TargetPlanner {
   void add(const std::string& name, const group::Groups& groups, const plan::PlanOptions& options, bool main) {
     const Graph& graph = *groups.graph;
     if (main && emitter_.wants("groups", choice_)) emitter_.write("groups", choice_.name, group::print(groups));
-    run_stage(session_, "make-plan", &graph, reproducer_arguments(choice_), [&] {
-      plan::Plan plan = plan::make_plan(graph, groups, choice_.target, options);
-      plan.name = name == "infer" || graph.name == name || graph.name.ends_with("." + name)
-                      ? graph.name
-                      : graph.name + "." + name;  // halves have names of their own
-      if (session_.verify) verify_plan(plan);
-      plans.push_back(std::move(plan));
-    });
+    const group::LoweredUnits lowered = lower_units(session_, groups);
+    scheduled.push_back(schedule_units(session_, groups, lowered, choice_, cache_));
+    plans.push_back(make_plan(session_, groups, lowered, scheduled.back(), choice_, options));
+    // Halves have names of their own.
+    const bool is_named = name == "infer" || graph.name == name || graph.name.ends_with("." + name);
+    plans.back().name = is_named ? graph.name : graph.name + "." + name;
     interfaces.push_back({name, &graph});
   }
 
@@ -149,7 +130,10 @@ class TargetPlanner {
       options.mode = residuals::Mode::full;
     }
     const auto planner = [&](const Graph& graph) -> residuals::Planned {
-      const plan::Estimate estimate = plan::estimate(plan::make_plan(graph, group::form_groups(graph), choice_.target, options_));
+      const group::Groups groups = group::form_groups(graph);
+      const group::LoweredUnits lowered = group::lower_units(groups);
+      const schedule::ScheduledUnits units = schedule::schedule_units(lowered.forms, choice_.target, &cache_);
+      const plan::Estimate estimate = plan::estimate(plan::make_plan(groups, lowered, units, options_));
       return {estimate.arena_bytes, estimate.cost_ns};
     };
     residuals::Result chosen;
@@ -167,7 +151,7 @@ class TargetPlanner {
   const TargetChoice& choice_;
   Emitter& emitter_;
   int64_t fixed_bytes_;
-  plan::FormCache cache_;
+  schedule::ScheduleCache cache_;
   plan::PlanOptions options_;
 };
 
@@ -189,6 +173,7 @@ Library plan_library(Session& session, Functions functions, const std::vector<Ta
     TargetBuild& build = library.builds.emplace_back();
     build.choice = choice;
     build.plans = std::move(planner.plans);
+    build.scheduled = std::move(planner.scheduled);
     std::vector<plan::Plan*> plans;
     for (plan::Plan& plan : build.plans) plans.push_back(&plan);
     plan::merge_kernels(plans);

@@ -17,6 +17,7 @@ namespace tcc::driver {
 struct TargetBuild {
   TargetChoice choice;
   std::vector<plan::Plan> plans{1};  ///< one per function of the library, in order; all with the same kernels (plan::merge_kernels)
+  std::vector<schedule::ScheduledUnits> scheduled{1};  ///< of each plan: the units that its launches run
   GeneratedCode code;                ///< of those kernels; empty until they are generated, the description is complete all the same
 };
 

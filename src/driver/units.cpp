@@ -145,22 +145,26 @@ UnitBuilds plan_units(Session& session, const std::vector<TargetChoice>& choices
     TargetBuild& build = result.builds.emplace_back();
     build.choice = choice;
     build.plans[0].name = "unit";
-    build.plans[0].target = choice.target;
+    build.plans[0].target = build.scheduled[0].target = choice.target;
     run_stage(session, "schedule", nullptr, "", [&] {
       for (const loop::Unit& unit : units) {
         const schedule::Schedule schedule = schedule_of(session, unit, choice.target);
-        const loop::Unit scheduled = schedule::apply(unit, schedule, choice.target);
+        const int number = static_cast<int>(build.scheduled[0].units.size());
         // What --pass made may be half of a schedule, to be looked at.
-        build.plans[0].unit_forms.push_back(loop::print(session.options.passes.empty() ? unit : scheduled));
-        if (!with_kernels) continue;
-        std::vector<loop::BufferRef> temporaries;
-        std::vector<loop::Kernel> kernels = schedule::split_kernels(scheduled, choice.target, &temporaries);
-        Placement placement(&build.plans[0], unit.params, temporaries);
-        for (loop::Kernel& kernel : kernels) {
-          check_kernel(session, kernel);
-          placement.launch(static_cast<int>(build.plans[0].kernels.size()), kernel, schedule::estimate_ns(kernel, choice.target));
-          build.plans[0].kernels.push_back(std::move(kernel));
-          build.plans[0].schedules.push_back(schedule);
+        const bool shows_half = !session.options.passes.empty() && !with_kernels;
+        const loop::FirstForm form = loop::first_form(shows_half ? schedule::apply(unit, schedule, choice.target) : unit);
+        if (!with_kernels) {
+          build.scheduled[0].units.push_back(std::make_shared<schedule::ScheduledUnit>(schedule::ScheduledUnit{.form = form}));
+          continue;
+        }
+        const auto scheduled = std::make_shared<const schedule::ScheduledUnit>(schedule::schedule_unit(form, schedule, choice.target));
+        build.scheduled[0].units.push_back(scheduled);
+        Placement placement(&build.plans[0], unit.params, scheduled->temporaries);
+        for (size_t i = 0; i < scheduled->kernels.size(); ++i) {
+          check_kernel(session, scheduled->kernels[i]);
+          placement.launch(static_cast<int>(build.plans[0].kernels.size()), scheduled->kernels[i], scheduled->costs_ns[i]);
+          build.plans[0].launches.back().unit = number;
+          build.plans[0].kernels.push_back(scheduled->kernels[i]);
         }
       }
     });

@@ -332,20 +332,19 @@ void load_first(Block& block) {
 
 }  // namespace
 
-bool can_overwrite(const Form& form, const std::string& old, const std::string& result) {
-  const int writer = first_writer(form.kernels, result);
+bool can_overwrite(const std::vector<Kernel>& kernels, const std::string& old, const std::string& result) {
+  const int writer = first_writer(kernels, result);
   if (writer < 0) return false;
-  for (size_t i = static_cast<size_t>(writer) + 1; i < form.kernels.size(); ++i) {
-    if (find_param(form.kernels[i], old)) return false;
+  for (size_t i = static_cast<size_t>(writer) + 1; i < kernels.size(); ++i) {
+    if (find_param(kernels[i], old)) return false;
   }
-  const Kernel& kernel = form.kernels[static_cast<size_t>(writer)];
+  const Kernel& kernel = kernels[static_cast<size_t>(writer)];
   const loop::Buffer *from = find_param(kernel, old), *to = find_param(kernel, result);
   if (!from) return true;  // earlier kernels read it
   return from->dtype == to->dtype && from->count() == to->count() && Checker(kernel, from, to).run();
 }
 
-std::vector<loop::Kernel> overwrite(const Form& form, const std::vector<Overwrite>& pairs) {
-  std::vector<loop::Kernel> kernels = form.kernels;
+std::vector<Kernel> overwrite(std::vector<Kernel> kernels, const std::vector<Overwrite>& pairs) {
   for (const auto& [old, result] : pairs) {
     const auto writer = static_cast<size_t>(first_writer(kernels, result));
     Kernel& kernel = kernels[writer];

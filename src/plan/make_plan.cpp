@@ -14,7 +14,6 @@
 #include <unordered_set>
 
 #include "plan/arena.h"
-#include "plan/forms.h"
 #include "plan/gaps.h"
 #include "plan/in_place.h"
 #include "plan/order.h"
@@ -69,17 +68,17 @@ IndexCheck describe(const group::IndexCheck& check) {
 
 class Planner {
  public:
-  Planner(const Graph& graph, const group::Groups& groups, const schedule::Target& target, const PlanOptions& options)
-      : graph_(graph), groups_(groups), options_(options), storages_(groups), state_(options.state) {
-    plan_.name = graph.name;
-    plan_.target = target;
+  Planner(const group::Groups& groups, const group::LoweredUnits& lowered, const schedule::ScheduledUnits& scheduled,
+          const PlanOptions& options)
+      : graph_(*groups.graph), groups_(groups), lowered_(lowered), options_(options), storages_(groups), state_(options.state) {
+    for (const int form : lowered.form_of_unit) scheduled_.push_back(scheduled.units[static_cast<size_t>(form)].get());
+    plan_.name = graph_.name;
+    plan_.target = scheduled.target;
     last_launch_.resize(groups.units.size());
   }
 
   Plan run() {
-    forms_ = make_forms(graph_, groups_, plan_.target, options_.cache);
     check_sizes();
-    for (const auto& form : forms_.forms) plan_.unit_forms.push_back(form->text);
     number_inputs();
     choose_outputs();
     Plan best;
@@ -105,13 +104,13 @@ class Planner {
   /// What no device launches, before anything is made of it. Afterwards sums over all buffers fit, too.
   void check_sizes() const {
     for (size_t i = 0; i < groups_.units.size(); ++i) {
-      const Form& form = *forms_.forms[static_cast<size_t>(forms_.of_unit[i])];
+      const schedule::ScheduledUnit& scheduled = *scheduled_[i];
       const std::string unit = "\"" + groups_.units[i].label + "\", which makes " + printed_types(groups_.units[i].outputs);
-      for (const loop::Kernel& kernel : form.kernels) {
+      for (const loop::Kernel& kernel : scheduled.kernels) {
         if (plan_.target.kind == schedule::Target::Kind::cuda && kernel.grid > kMaxGrid)
           refuse(unit + ", takes " + std::to_string(kernel.grid) + " blocks, the most that can be launched is " + std::to_string(kMaxGrid));
       }
-      for (const loop::BufferRef& temporary : form.temporaries) {
+      for (const loop::BufferRef& temporary : scheduled.temporaries) {
         if (span_bytes(*temporary) > kMaxTensorBytes) refuse(unit + ", takes a temporary of more than " + size_text(kMaxTensorBytes));
       }
     }
@@ -237,7 +236,7 @@ class Planner {
     for (size_t i = 0; i < copies_.size(); ++i) add_read(copies_[i].source, num_units() + static_cast<int>(i), -1);
     std::unordered_set<const Value*> taken;
     for (const auto& [value, output] : output_of_) taken.insert(value);
-    writes_ = choose_state_writes(graph_, groups_, storages_, forms_, state_, reads, taken, gap_steps, order);
+    writes_ = choose_state_writes(graph_, groups_, storages_, scheduled_, state_, reads, taken, gap_steps, order);
     return order.sorted(footprints());
   }
 
@@ -259,8 +258,7 @@ class Planner {
       for (const auto* values : {&groups_.units[unit].inputs, &groups_.units[unit].outputs}) {
         for (const Value* value : *values) add(value, unit);
       }
-      for (const loop::BufferRef& temporary : forms_.forms[static_cast<size_t>(forms_.of_unit[unit])]->temporaries)
-        result.own_bytes[unit] += aligned(span_bytes(*temporary));
+      for (const loop::BufferRef& temporary : scheduled_[unit]->temporaries) result.own_bytes[unit] += aligned(span_bytes(*temporary));
     }
     for (size_t i = 0; i < copies_.size(); ++i) add(copies_[i].source, groups_.units.size() + i);
     for (size_t i = 0; i < gaps_.size(); ++i) add(gaps_[i].front().base, groups_.units.size() + copies_.size() + i);
@@ -273,7 +271,6 @@ class Planner {
     plan_.launches.clear();
     plan_.checks.clear();
     plan_.kernels.clear();
-    plan_.schedules.clear();
     plan_.weights.clear();
     buffers_.clear();
     state_buffers_.clear();
@@ -304,7 +301,7 @@ class Planner {
       return &intervals[static_cast<size_t>(buffer->second)];
     };
     std::vector<Reuse> reuses = find_reuses(
-        groups_, storages_, forms_, [&](const Value* base) { return interval_of(base) != nullptr; },
+        groups_, storages_, scheduled_, [&](const Value* base) { return interval_of(base) != nullptr; },
         [&](const Value* base, int unit) { return interval_of(base)->last <= last_launch_[static_cast<size_t>(unit)]; });
     std::vector<std::pair<int, int>> both;
     std::vector<int64_t> sizes;
@@ -383,27 +380,23 @@ class Planner {
   // ---------------------------------------------------------------------------------------------------- launches
 
   /// Kernels with the same text are one.
-  int kernel_number(const loop::Kernel& kernel, const std::string& text, const schedule::Schedule& schedule) {
+  int kernel_number(const loop::Kernel& kernel, const std::string& text) {
     const auto [at, is_new] = kernel_numbers_.emplace(text, static_cast<int>(plan_.kernels.size()));
-    if (is_new) {
-      plan_.kernels.push_back(kernel);
-      plan_.schedules.push_back(schedule);
-    }
+    if (is_new) plan_.kernels.push_back(kernel);
     return at->second;
   }
 
-  /// The kernels of a form with some inputs overwritten, and their texts; most units of a form overwrite nothing.
+  /// The kernels of a unit with some inputs overwritten, and their texts; most units of a form overwrite nothing.
   struct Variant {
     std::vector<loop::Kernel> kernels;
     std::vector<std::string> texts;
   };
-  const Variant& variant(int form_number, const std::vector<Overwrite>& pairs) {
-    std::string key = std::to_string(form_number);
+  const Variant& variant(int unit_number, const std::vector<Overwrite>& pairs) {
+    std::string key = std::to_string(lowered_.form_of_unit[static_cast<size_t>(unit_number)]);
     for (const auto& [old, result] : pairs) key += " " + old + " " + result;
     const auto [at, is_new] = variants_.try_emplace(key);
     if (is_new) {
-      const Form& form = *forms_.forms[static_cast<size_t>(form_number)];
-      at->second.kernels = overwrite(form, pairs);
+      at->second.kernels = overwrite(scheduled_[static_cast<size_t>(unit_number)]->kernels, pairs);
       for (const loop::Kernel& kernel : at->second.kernels) at->second.texts.push_back(loop::print(kernel, "k"));
     }
     return at->second;
@@ -411,15 +404,14 @@ class Planner {
 
   void add_launches(int unit_number) {
     const group::Unit& unit = groups_.units[static_cast<size_t>(unit_number)];
-    const int form_number = forms_.of_unit[static_cast<size_t>(unit_number)];
-    const Form& form = *forms_.forms[static_cast<size_t>(form_number)];
+    const schedule::ScheduledUnit& scheduled = *scheduled_[static_cast<size_t>(unit_number)];
     std::unordered_map<std::string, int> arguments;  // by the name of the unit's parameter
     size_t next = 0;
     for (const auto* values : {&unit.inputs, &unit.outputs}) {
-      for (const Value* value : *values) arguments[form.params.at(next++).buffer->name] = buffer_of(value);
+      for (const Value* value : *values) arguments[scheduled.form.unit->params.at(next++).buffer->name] = buffer_of(value);
     }
     int scratch = 0;
-    for (const loop::BufferRef& temporary : form.temporaries) {
+    for (const loop::BufferRef& temporary : scheduled.temporaries) {
       const std::string name = "unit" + std::to_string(unit.id) + ".scratch" + std::to_string(scratch++);
       const int number = add_buffer(Buffer::Kind::arena, name, temporary->dtype, temporary->extents, 0);
       plan_.buffers.back().size_bytes = span_bytes(*temporary);
@@ -427,15 +419,16 @@ class Planner {
       arguments[temporary->name] = number;
     }
     const int first_check = static_cast<int>(plan_.checks.size());
-    for (const group::IndexCheck& check : forms_.checks[static_cast<size_t>(unit_number)]) plan_.checks.push_back(describe(check));
-    const Variant& chosen = variant(form_number, overwrites_[static_cast<size_t>(unit_number)]);
+    for (const group::IndexCheck& check : lowered_.checks[static_cast<size_t>(unit_number)]) plan_.checks.push_back(describe(check));
+    const Variant& chosen = variant(unit_number, overwrites_[static_cast<size_t>(unit_number)]);
     for (size_t i = 0; i < chosen.kernels.size(); ++i) {
       if (chosen.kernels[i].body.empty()) continue;  // overwriting left nothing to do
       Launch launch;
-      launch.kernel = kernel_number(chosen.kernels[i], chosen.texts[i], form.schedule);
+      launch.kernel = kernel_number(chosen.kernels[i], chosen.texts[i]);
+      launch.unit = lowered_.form_of_unit[static_cast<size_t>(unit_number)];
       launch.label = unit.label;
       launch.grid = chosen.kernels[i].grid;
-      launch.cost_ns = form.costs_ns[i];
+      launch.cost_ns = scheduled.costs_ns[i];
       if (loop::num_index_checks(chosen.kernels[i].body) > 0) launch.first_check = first_check;
       for (const loop::Param& param : chosen.kernels[i].params) {
         const auto it = arguments.find(param.buffer->name);
@@ -452,7 +445,7 @@ class Planner {
     const Value* base = gaps.front().base;
     const loop::Kernel kernel = gap_kernel(gaps, plan_.target);
     Launch launch;
-    launch.kernel = kernel_number(kernel, loop::print(kernel, "k"), {});
+    launch.kernel = kernel_number(kernel, loop::print(kernel, "k"));
     launch.label = base->name;
     launch.grid = kernel.grid;
     launch.cost_ns = schedule::estimate_ns(kernel, plan_.target);
@@ -529,11 +522,12 @@ class Planner {
 
   const Graph& graph_;
   const group::Groups& groups_;
+  const group::LoweredUnits& lowered_;
+  std::vector<const schedule::ScheduledUnit*> scheduled_;  ///< of each unit
   const PlanOptions& options_;
   const Storages storages_;
   const StateWeights state_;
   Plan plan_;
-  Forms forms_;
   std::unordered_map<const Value*, int> scalars_;
   std::unordered_map<const Value*, Place> inputs_;
   std::vector<Place> outputs_;
@@ -553,8 +547,9 @@ class Planner {
 
 }  // namespace
 
-Plan make_plan(const Graph& graph, const group::Groups& groups, const schedule::Target& target, const PlanOptions& options) {
-  return Planner(graph, groups, target, options).run();
+Plan make_plan(const group::Groups& groups, const group::LoweredUnits& lowered, const schedule::ScheduledUnits& scheduled,
+               const PlanOptions& options) {
+  return Planner(groups, lowered, scheduled, options).run();
 }
 
 Estimate estimate(const Plan& plan) {

@@ -10,24 +10,21 @@
 #include <unordered_set>
 
 namespace tcc::plan {
-namespace {
 
-const Form& form_of(const Forms& forms, int unit) { return *forms.forms[static_cast<size_t>(forms.of_unit[static_cast<size_t>(unit)])]; }
-
-}  // namespace
-
-std::vector<Reuse> find_reuses(const group::Groups& groups, const Storages& storages, const Forms& forms,
+std::vector<Reuse> find_reuses(const group::Groups& groups, const Storages& storages,
+                               const std::vector<const schedule::ScheduledUnit*>& scheduled,
                                const std::function<bool(const Value*)>& in_arena, const std::function<bool(const Value*, int)>& dies_at) {
   std::vector<Reuse> found;
   for (int unit_number = 0; unit_number < static_cast<int>(groups.units.size()); ++unit_number) {
     const group::Unit& unit = groups.units[static_cast<size_t>(unit_number)];
-    const Form& form = form_of(forms, unit_number);
-    if (form.kernels.empty()) continue;
+    const std::vector<loop::Kernel>& kernels = scheduled[static_cast<size_t>(unit_number)]->kernels;
+    const std::vector<loop::Param>& params = scheduled[static_cast<size_t>(unit_number)]->form.unit->params;
+    if (kernels.empty()) continue;
     std::unordered_set<const Value*> taken;
     for (size_t o = 0; o < unit.outputs.size(); ++o) {
       const Value* result = unit.outputs[o];
       if (storages.alias(result) || result->type.count() == 0 || !in_arena(result)) continue;
-      const std::string& to = form.params.at(unit.inputs.size() + o).buffer->name;
+      const std::string& to = params.at(unit.inputs.size() + o).buffer->name;
       for (const Value* input : unit.inputs) {
         const Value* old = storages.of(input).base;
         if (!old->producer || taken.count(old) || !in_arena(old) || !dies_at(old, unit_number)) continue;
@@ -37,8 +34,8 @@ std::vector<Reuse> find_reuses(const group::Groups& groups, const Storages& stor
         for (size_t i = 0; i < unit.inputs.size() && fits; ++i) {
           const Storages::Storage storage = storages.of(unit.inputs[i]);
           if (storage.base != old) continue;
-          const std::string& from = form.params.at(i).buffer->name;
-          fits = unit.inputs[i]->type.size_bytes() == old->type.size_bytes() && can_overwrite(form, from, to);
+          const std::string& from = params.at(i).buffer->name;
+          fits = unit.inputs[i]->type.size_bytes() == old->type.size_bytes() && can_overwrite(kernels, from, to);
           pairs.emplace_back(from, to);
         }
         if (!fits) continue;

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "plan/forms.h"
 #include "plan/in_place.h"
 #include "plan/storage.h"
+#include "tcc/schedule/schedule_units.h"
 
 namespace tcc::plan {
 
@@ -19,9 +19,10 @@ struct Reuse {
   std::vector<Overwrite> overwrites;
 };
 
-/// All that are possible, each base at most once as old and once as result. `in_arena`: whether a base has no other place; `dies_at`: whether nothing
+/// All that are possible, each base at most once as old and once as result. `scheduled`: of each unit; `in_arena`: whether a base has no other place; `dies_at`: whether nothing
 /// uses a base after the unit.
-std::vector<Reuse> find_reuses(const group::Groups& groups, const Storages& storages, const Forms& forms,
+std::vector<Reuse> find_reuses(const group::Groups& groups, const Storages& storages,
+                               const std::vector<const schedule::ScheduledUnit*>& scheduled,
                                const std::function<bool(const Value*)>& in_arena, const std::function<bool(const Value*, int)>& dies_at);
 
 /// Those of the possible ones that lower the peak. Old and result overlap only while their unit runs, so one elsewhere than at the peak saves nothing and

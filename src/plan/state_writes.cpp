@@ -31,9 +31,9 @@ namespace {
 
 class Chooser {
  public:
-  Chooser(const group::Groups& groups, const Storages& storages, const Forms& forms, const std::vector<StateRead>& reads,
-          const std::unordered_map<const Value*, int>& gap_steps, Order& order)
-      : groups_(groups), storages_(storages), forms_(forms), reads_(reads), gap_steps_(gap_steps), order_(order) {
+  Chooser(const group::Groups& groups, const Storages& storages, const std::vector<const schedule::ScheduledUnit*>& scheduled,
+          const std::vector<StateRead>& reads, const std::unordered_map<const Value*, int>& gap_steps, Order& order)
+      : groups_(groups), storages_(storages), scheduled_(scheduled), reads_(reads), gap_steps_(gap_steps), order_(order) {
     writes_.overwrites.resize(groups.units.size());
   }
 
@@ -81,18 +81,19 @@ class Chooser {
   /// Who must read before the writer writes, and which of its own inputs it overwrites; false when its own reads forbid it.
   bool collect(const Storages::Writer& writer, const StateRange& range, std::vector<int>& before, std::vector<Overwrite>& pairs) const {
     const group::Unit& unit = groups_.units[static_cast<size_t>(writer.unit)];
-    const Form& form = *forms_.forms[static_cast<size_t>(forms_.of_unit[static_cast<size_t>(writer.unit)])];
+    const schedule::ScheduledUnit& scheduled = *scheduled_[static_cast<size_t>(writer.unit)];
+    const std::vector<loop::Param>& params = scheduled.form.unit->params;
     size_t output = unit.inputs.size();
     for (size_t i = 0; i < unit.outputs.size(); ++i) output += unit.outputs[i] == writer.value ? i : 0;
-    const std::string& result = form.params.at(output).buffer->name;
+    const std::string& result = params.at(output).buffer->name;
     for (const StateRead& read : reads_) {
       if (!read.range.overlaps(range)) continue;
       if (read.step != writer.unit) {
         before.push_back(read.step);
         continue;
       }
-      const std::string& old = form.params.at(static_cast<size_t>(read.input)).buffer->name;
-      if (!(read.range == range) || !can_overwrite(form, old, result)) return false;
+      const std::string& old = params.at(static_cast<size_t>(read.input)).buffer->name;
+      if (!(read.range == range) || !can_overwrite(scheduled.kernels, old, result)) return false;
       pairs.emplace_back(old, result);
     }
     return true;
@@ -100,7 +101,7 @@ class Chooser {
 
   const group::Groups& groups_;
   const Storages& storages_;
-  const Forms& forms_;
+  const std::vector<const schedule::ScheduledUnit*>& scheduled_;
   const std::vector<StateRead>& reads_;
   const std::unordered_map<const Value*, int>& gap_steps_;
   Order& order_;
@@ -124,11 +125,11 @@ void check_disjoint(const Graph& graph, const StateWeights& weights) {
 
 }  // namespace
 
-StateWrites choose_state_writes(const Graph& graph, const group::Groups& groups, const Storages& storages, const Forms& forms,
-                                const StateWeights& weights, const std::vector<StateRead>& reads,
-                                const std::unordered_set<const Value*>& taken, const std::unordered_map<const Value*, int>& gap_steps,
-                                Order& order) {
-  Chooser chooser(groups, storages, forms, reads, gap_steps, order);
+StateWrites choose_state_writes(const Graph& graph, const group::Groups& groups, const Storages& storages,
+                                const std::vector<const schedule::ScheduledUnit*>& scheduled, const StateWeights& weights,
+                                const std::vector<StateRead>& reads, const std::unordered_set<const Value*>& taken,
+                                const std::unordered_map<const Value*, int>& gap_steps, Order& order) {
+  Chooser chooser(groups, storages, scheduled, reads, gap_steps, order);
   if (!weights.any()) return std::move(chooser.writes_);
   check_disjoint(graph, weights);
   for (const StateUpdate& update : graph.state_updates) {

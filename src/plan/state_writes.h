@@ -6,11 +6,11 @@
 #include <unordered_set>
 #include <vector>
 
-#include "plan/forms.h"
 #include "plan/in_place.h"
 #include "plan/order.h"
 #include "plan/storage.h"
 #include "tcc/graph/state.h"
+#include "tcc/schedule/schedule_units.h"
 
 namespace tcc::plan {
 
@@ -48,10 +48,10 @@ struct StateWrites {
   std::vector<const StateUpdate*> copied;                         ///< the others
 };
 
-/// Adds to the order what in-place writes ask for. `taken`: bases that have a place elsewhere; `gap_steps`: the steps that fill the gaps of bases.
-StateWrites choose_state_writes(const Graph& graph, const group::Groups& groups, const Storages& storages, const Forms& forms,
-                                const StateWeights& weights, const std::vector<StateRead>& reads,
-                                const std::unordered_set<const Value*>& taken, const std::unordered_map<const Value*, int>& gap_steps,
-                                Order& order);
+/// Adds to the order what in-place writes ask for. `scheduled`: of each unit; `taken`: bases that have a place elsewhere; `gap_steps`: the steps that fill the gaps of bases.
+StateWrites choose_state_writes(const Graph& graph, const group::Groups& groups, const Storages& storages,
+                                const std::vector<const schedule::ScheduledUnit*>& scheduled, const StateWeights& weights,
+                                const std::vector<StateRead>& reads, const std::unordered_set<const Value*>& taken,
+                                const std::unordered_map<const Value*, int>& gap_steps, Order& order);
 
 }  // namespace tcc::plan

@@ -49,15 +49,20 @@ void expect_fx_reads_back(const Graph& graph) {
   }
 }
 
+void expect_units_read_back(const schedule::ScheduledUnits& units) {
+  for (const auto& unit : units.units) {
+    const std::string text = loop::print(*unit->form.unit);
+    EXPECT_EQ(loop::print(loop::parse_unit(text, "loop")), text);
+    EXPECT_EQ(schedule::parse_schedule(schedule::print(unit->schedule), "schedule"), unit->schedule);
+  }
+}
+
 void expect_plan_reads_back(const plan::Plan& plan) {
   std::string why;
   const std::string text = plan::print(plan);
   const plan::Plan read = plan::parse_plan(text, "plan");
   EXPECT_TRUE(plan::equal(plan, read, &why)) << why;
   EXPECT_EQ(plan::print(read), text);
-  for (const std::string& form : plan.unit_forms) EXPECT_EQ(loop::print(loop::parse_unit(form, "loop")), form);
-  for (const schedule::Schedule& schedule : plan.schedules)
-    EXPECT_EQ(schedule::parse_schedule(schedule::print(schedule), "schedule"), schedule);
   for (const loop::Kernel& kernel : plan.kernels) {
     const std::string kernel_text = loop::print(kernel, "k");
     std::string name;
@@ -90,8 +95,11 @@ TEST_P(Identity, EveryStageReadsBack) {
   EXPECT_TRUE(group::equal(groups, read, &why)) << why;
   EXPECT_EQ(group::print(read), text);
 
+  const group::LoweredUnits lowered = group::lower_units(groups);
   for (const schedule::Target& target : {schedule::Target::cpu_v3(), schedule::Target::cuda_sm80()}) {
-    const plan::Plan plan = plan::make_plan(*prims, groups, target);
+    const schedule::ScheduledUnits units = schedule::schedule_units(lowered.forms, target);
+    expect_units_read_back(units);
+    const plan::Plan plan = plan::make_plan(groups, lowered, units);
     EXPECT_EQ(plan::verify(plan), std::vector<std::string>());
     for (const loop::Kernel& kernel : plan.kernels)
       EXPECT_EQ(loop::verify_kernel(kernel), std::vector<std::string>()) << loop::print(kernel, "k");

@@ -9,6 +9,7 @@
 #include "cli/models.h"
 #include "cli/program.h"
 #include "driver/kernels.h"
+#include "plan/plan_graph.h"
 #include "tcc/codegen/codegen.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/group/group.h"
@@ -30,7 +31,7 @@ std::string ptx_of(const std::string& model) {
   Diagnostics diagnostics;
   const std::unique_ptr<Graph> prims = driver::compile_to_prims(options, diagnostics);
   const driver::TargetChoice choice = driver::choose_targets(options).front();
-  const plan::Plan plan = plan::make_plan(*prims, group::form_groups(*prims), choice.target);
+  const plan::Plan plan = plan::plan_graph(*prims, choice.target);
   return driver::emit_all_kernels(plan, choice, choice.ptx_arch, options.optimization, false, true).assembly;
 }
 

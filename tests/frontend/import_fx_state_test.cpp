@@ -10,6 +10,7 @@
 #include "frontend/fx/importer.h"
 #include "frontend/fx/read_program.h"
 #include "frontend/fx_cases.h"
+#include "plan/plan_graph.h"
 #include "plan/stateful.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/graph/passes.h"
@@ -126,7 +127,7 @@ TEST_P(FxState, IsKeptByPlans) {
     for (const auto& target : {schedule::Target::cuda_sm80(), schedule::Target::cpu_v3()}) {
       plan::PlanOptions options;
       if (!state.tensors.empty()) options.state = &state;
-      const plan::Plan plan = plan::make_plan(*read, group::form_groups(*read), target, options);
+      const plan::Plan plan = plan::plan_graph(*read, target, options);
       EXPECT_EQ(plan::verify(plan), std::vector<std::string>()) << plan::print(plan);
       plan::StateMemory memory = plan::initial_state(state, {});
       expect_calls(one(), *read,

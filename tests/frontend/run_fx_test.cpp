@@ -6,9 +6,9 @@
 #include <fstream>
 
 #include "frontend/fx_cases.h"
+#include "plan/plan_graph.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/group/group.h"
-#include "tcc/plan/plan.h"
 #include "tcc/runtime/library.h"
 #include "tcc/schedule/schedule.h"
 #include "unit/scratch.h"
@@ -45,7 +45,7 @@ void check_program(const nlohmann::json& one, const nlohmann::json& program) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) testing::compare(found[i], expected[i], "on the CPU, output " + std::to_string(i), kFactor);
 
-  const plan::Plan plan = plan::make_plan(*prims, group::form_groups(*prims), schedule::Target::cuda_sm80());
+  const plan::Plan plan = plan::plan_graph(*prims, schedule::Target::cuda_sm80());
   EXPECT_EQ(plan::verify(plan), std::vector<std::string>());
   const std::vector<Tensor> in_kernels = plan::interpret(plan, inputs);
   for (size_t i = 0; i < expected.size(); ++i) {

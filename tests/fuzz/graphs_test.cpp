@@ -17,8 +17,8 @@
 #include "codegen/guarded.h"
 #include "fuzz/wide_graph.h"
 #include "models/exported.h"
+#include "plan/plan_graph.h"
 #include "tcc/driver/pipeline.h"
-#include "tcc/plan/plan.h"
 #include "tcc/runtime/library.h"
 
 namespace tcc::fuzz {
@@ -160,7 +160,7 @@ void check(const Graph& prims, uint32_t seed, bool exact, const std::string& fol
     compare(run_guarded(library, inputs, place), expected, prims, "on the CPU");
   }
   std::snprintf(current, sizeof current, "seed %u: planning for CUDA\n", seed);
-  const plan::Plan plan = plan::make_plan(prims, group::form_groups(prims), schedule::Target::cuda_sm80());
+  const plan::Plan plan = plan::plan_graph(prims, schedule::Target::cuda_sm80());
   EXPECT_EQ(plan::verify(plan), std::vector<std::string>());
   for (const loop::Kernel& kernel : plan.kernels)
     EXPECT_EQ(loop::verify_kernel(kernel), std::vector<std::string>()) << loop::print(kernel, "k");

@@ -5,10 +5,10 @@
 
 #include "cli/models.h"
 #include "cli/program.h"
+#include "plan/plan_graph.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/frontend/import.h"
 #include "tcc/group/group.h"
-#include "tcc/plan/plan.h"
 
 namespace tcc {
 namespace {
@@ -26,7 +26,7 @@ driver::Options options_for(const std::string& model, const std::string& from = 
 plan::Plan plan_of(const driver::Options& options, const schedule::Target& target) {
   Diagnostics diagnostics;
   const std::unique_ptr<Graph> prims = driver::compile_to_prims(options, diagnostics);
-  plan::Plan plan = plan::make_plan(*prims, group::form_groups(*prims), target);
+  plan::Plan plan = plan::plan_graph(*prims, target);
   EXPECT_EQ(plan::verify(plan), std::vector<std::string>());
   return plan;
 }

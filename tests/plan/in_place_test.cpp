@@ -8,9 +8,10 @@
 #include <map>
 
 #include "group/random_graph.h"
-#include "plan/forms.h"
 #include "plan/in_place.h"
 #include "residuals/nets.h"
+#include "tcc/group/lower_units.h"
+#include "tcc/schedule/schedule_units.h"
 
 namespace tcc::plan {
 namespace {
@@ -37,35 +38,36 @@ void run(const std::vector<loop::Kernel>& kernels, TensorsByName& tensors) {
 int try_all(const Graph& graph, const schedule::Target& target) {
   std::mt19937 random(3);
   const group::Groups groups = group::form_groups(graph);
-  const Forms forms = make_forms(graph, groups, target, nullptr);
+  const schedule::ScheduledUnits scheduled = schedule::schedule_units(group::lower_units(groups).forms, target);
   int allowed = 0;
-  for (size_t f = 0; f < forms.forms.size(); ++f) {
-    const Form& form = *forms.forms[f];
+  for (const auto& unit : scheduled.units) {
+    const std::string text = loop::print(*unit->form.unit);
+    const std::vector<loop::Param>& params = unit->form.unit->params;
     TensorsByName inputs;
-    for (const loop::Param& param : form.params) {
+    for (const loop::Param& param : params) {
       if (!param.written) inputs[param.buffer->name] = residuals::random_tensor(Type(param.buffer->dtype, param.buffer->extents), random);
     }
     TensorsByName expected = inputs;
-    run(form.kernels, expected);
-    for (const loop::Param& old : form.params) {
-      for (const loop::Param& result : form.params) {
+    run(unit->kernels, expected);
+    for (const loop::Param& old : params) {
+      for (const loop::Param& result : params) {
         if (old.written || !result.written || old.buffer->dtype != result.buffer->dtype || old.buffer->count() != result.buffer->count())
           continue;
-        if (result.buffer->count() == 0 || !can_overwrite(form, old.buffer->name, result.buffer->name)) continue;
+        if (result.buffer->count() == 0 || !can_overwrite(unit->kernels, old.buffer->name, result.buffer->name)) continue;
         ++allowed;
-        const std::vector<loop::Kernel> kernels = overwrite(form, {{old.buffer->name, result.buffer->name}});
+        const std::vector<loop::Kernel> kernels = overwrite(unit->kernels, {{old.buffer->name, result.buffer->name}});
         TensorsByName found = inputs;
         found[result.buffer->name] = copy_of(inputs[old.buffer->name], result.buffer->extents);
         for (const loop::Kernel& kernel : kernels) {
           if (kernel.body.empty()) continue;  // is not launched
           EXPECT_EQ(loop::verify_kernel(kernel), std::vector<std::string>()) << loop::print(kernel, "k");
         }
-        EXPECT_NO_THROW(run(kernels, found)) << form.text << loop::print(kernels[0], "k");
-        for (const loop::Param& param : form.params) {
+        EXPECT_NO_THROW(run(kernels, found)) << text << loop::print(kernels[0], "k");
+        for (const loop::Param& param : params) {
           if (!param.written || param.buffer->count() == 0) continue;
           EXPECT_TRUE(found[param.buffer->name].same_bytes(expected[param.buffer->name]))
               << old.buffer->name << " -> " << result.buffer->name << " changes " << param.buffer->name << "\n"
-              << form.text << loop::print(kernels[0], "k");
+              << text << loop::print(kernels[0], "k");
         }
       }
     }
@@ -128,10 +130,10 @@ TEST_P(InPlace, ScattersMoveWhatChangesAlone) {
     graph.add_output(b.emit(Op::scatter_elements_, {from, spread, u}, {{"axis", axis}, {"combiner", std::string(combiner)}}), "y");
     EXPECT_GE(try_all(graph, target()), 1) << print(graph);
     const group::Groups groups = group::form_groups(graph);
-    const Forms forms = make_forms(graph, groups, target(), nullptr);
+    const schedule::ScheduledUnits scheduled = schedule::schedule_units(group::lower_units(groups).forms, target());
     if (!plain || groups.units.size() != 1) continue;
-    const Form& form = *forms.forms[0];
-    const auto kernels = overwrite(form, {{form.params[0].buffer->name, form.params.back().buffer->name}});
+    const std::vector<loop::Param>& params = scheduled.units[0]->form.unit->params;
+    const auto kernels = overwrite(scheduled.units[0]->kernels, {{params[0].buffer->name, params.back().buffer->name}});
     const auto is_empty = [](const loop::Kernel& kernel) { return kernel.body.empty(); };
     EXPECT_EQ(std::count_if(kernels.begin(), kernels.end(), is_empty), 1) << loop::print(kernels[0], "k");
   }

@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "tcc/plan/plan.h"
+#include "plan/plan_graph.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::plan {
@@ -130,7 +130,7 @@ TEST_P(IndexOps, ReportABadIndexWhereverItStands) {
       inputs.push_back(is_float(input->type.dtype) ? random_floats(random, input->type) : Tensor());
     const bool assigns = c.graph.find("assign") != std::string::npos;  // which of two updates of one element stays is open
     for (const auto& target : {schedule::Target::cpu_v3(), schedule::Target::cuda_sm80()}) {
-      const Plan plan = make_plan(*graph, groups, target);
+      const Plan plan = plan_groups(groups, target);
       ASSERT_TRUE(verify(plan).empty()) << verify(plan)[0];
       std::string why;
       EXPECT_TRUE(equal(parse_plan(print(plan), "plan"), plan, &why)) << why << print(plan);
@@ -178,7 +178,7 @@ struct Planned {
 };
 Planned plan_of(const std::string& text, const schedule::Target& target = schedule::Target::cpu_v3()) {
   Planned planned{parse_graph(text, "test", {}), {}};
-  planned.plan = make_plan(*planned.graph, group::form_groups(*planned.graph), target);
+  planned.plan = plan_graph(*planned.graph, target);
   return planned;
 }
 

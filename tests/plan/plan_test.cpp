@@ -9,7 +9,7 @@
 #include "group/random_graph.h"
 #include "group/run_units.h"
 #include "plan/arena.h"
-#include "tcc/plan/plan.h"
+#include "plan/plan_graph.h"
 
 namespace tcc::plan {
 namespace {
@@ -24,7 +24,7 @@ std::string faults_of(const std::vector<std::string>& faults) {
 
 /// A plan of the graph, checked: verified, its text reads back.
 Plan plan_of(const Graph& graph, const schedule::Target& target = schedule::Target::cpu_v3()) {
-  const Plan plan = make_plan(graph, group::form_groups(graph), target);
+  const Plan plan = plan_graph(graph, target);
   EXPECT_EQ(faults_of(verify(plan)), "") << print(plan);
   std::string why;
   EXPECT_TRUE(equal(parse_plan(print(plan), "plan"), plan, &why)) << why << "\n" << print(plan);
@@ -57,7 +57,7 @@ TEST(Plan, ReusesMemoryAlongAChain) {
   EXPECT_EQ(values, 7 * 64 * 64 * 4);                      // the eighth is the output
   EXPECT_LE(plan.arena_bytes, 2 * 64 * 64 * 4 + scratch);  // two of them live at a time
   EXPECT_LT(plan.arena_bytes, plan.total_bytes);
-  EXPECT_EQ(plan.unit_forms.size(), 1u);  // eight equal units
+  EXPECT_EQ(group::lower_units(group::form_groups(*graph)).forms.size(), 1u);  // eight equal units
   EXPECT_LT(plan.kernels.size(), plan.launches.size());
 }
 

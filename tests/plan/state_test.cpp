@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/plan_graph.h"
 #include "stateful.h"
 
 namespace tcc::plan {
@@ -46,7 +47,7 @@ struct Case {
     for (const auto& target : {schedule::Target::cuda_sm80(), schedule::Target::cpu_v3()}) {
       const group::Groups groups = group::form_groups(*graph);
       EXPECT_EQ(faults_of(group::verify(groups)), "") << group::print(groups);
-      result = make_plan(*graph, groups, target, options);
+      result = plan_groups(groups, target, options);
       EXPECT_EQ(faults_of(verify(result)), "") << print(result);
       std::string why;
       EXPECT_TRUE(equal(parse_plan(print(result), "plan"), result, &why)) << why << "\n" << print(result);
@@ -343,7 +344,7 @@ graph @backward(%x: f32[8], %lr: f32[], %a: f32[3], %b: f32[8]) -> (%y: f32[8], 
   options.scalars = {"seed", "lr"};
   options.first_packed_input = 1;
   options.first_packed_output = 1;
-  const Plan plan = make_plan(*graph, group::form_groups(*graph), schedule::Target::cpu_v3(), options);
+  const Plan plan = plan_graph(*graph, schedule::Target::cpu_v3(), options);
   EXPECT_EQ(faults_of(verify(plan)), "") << print(plan);
   std::string why;
   EXPECT_TRUE(equal(parse_plan(print(plan), "plan"), plan, &why)) << why << "\n" << print(plan);
@@ -376,7 +377,7 @@ TEST(Plan, WhatFreesMemoryComesEarly) {
     value = "v" + n;
   }
   const auto graph = parse_graph(text + sums + "  return %s0, %s1, %s2, %s3\n}\n", "test", {}, true);
-  const Plan plan = make_plan(*graph, group::form_groups(*graph), schedule::Target::cpu_v3());
+  const Plan plan = plan_graph(*graph, schedule::Target::cpu_v3());
   EXPECT_EQ(faults_of(verify(plan)), "") << print(plan);
   int64_t scratch = 0;
   for (const Buffer& buffer : plan.buffers) scratch = std::max(scratch, buffer.scratch ? buffer.size_bytes : 0);
@@ -399,8 +400,6 @@ graph @b(%g: f32[8, 8]) -> (%y: f32[8, 8]) {
   return %y
 }
 )");
-  FormCache cache;
-  a.options.cache = b.options.cache = &cache;
   Plan first = a.run({1e-6, 1e-6}), second = b.run({1e-6, 1e-6});
   merge_kernels({&first, &second});
   EXPECT_EQ(first.kernels.size(), second.kernels.size());

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/plan_graph.h"
 #include "residuals/nets.h"
 #include "stateful.h"
 
@@ -24,7 +25,6 @@ class Training {
   Training(TrainingGraphs graphs, const schedule::Target& target) : state_(std::move(graphs.state)) {
     options_.state = &state_;
     options_.scalars = {"lr"};
-    options_.cache = &cache_;
     memory_ = initial_state(state_, {});
     for (std::unique_ptr<Graph>* graph : {&graphs.step, &graphs.accumulate, &graphs.gradients, &graphs.update}) {
       Function& function = functions_.emplace_back();
@@ -34,7 +34,7 @@ class Training {
       group::copy_concat_pieces(*function.graph);
       const group::Groups groups = group::form_groups(*function.graph);
       EXPECT_EQ(joined(group::verify(groups)), "") << group::print(groups);
-      function.plan = make_plan(*function.graph, groups, target, options_);
+      function.plan = plan_groups(groups, target, options_, &cache_);
       EXPECT_EQ(joined(verify(function.plan)), "") << print(function.plan);
       std::string why;
       EXPECT_TRUE(equal(parse_plan(print(function.plan), "plan"), function.plan, &why)) << why;
@@ -63,7 +63,7 @@ class Training {
 
  private:
   StateLayout state_;
-  FormCache cache_;
+  schedule::ScheduleCache cache_;
   PlanOptions options_;
   StateMemory memory_;
   std::vector<Function> functions_;

@@ -6,8 +6,8 @@
 #include <regex>
 
 #include "group/run_units.h"
+#include "plan/plan_graph.h"
 #include "tcc/graph/builder.h"
-#include "tcc/plan/plan.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::plan {
@@ -110,7 +110,7 @@ class WideNodes : public testing::TestWithParam<bool> {
     EXPECT_TRUE(equal(*once, graph)) << "not the same when it is done again";
     const group::Groups groups = group::form_groups(graph);
     EXPECT_EQ(joined(group::verify(groups)), "");
-    const Plan plan = make_plan(graph, groups, target());
+    const Plan plan = plan_groups(groups, target());
     EXPECT_EQ(joined(verify(plan)), "");
     return plan;
   }
@@ -203,7 +203,7 @@ TEST_P(WideNodes, ImpossibleSizesAreRefused) {
     const auto graph = parse_graph(text, "net", {}, true);
     EXPECT_EQ(joined(verify(*graph, GraphStage::prims)), "");
     try {
-      make_plan(*graph, group::form_groups(*graph), target());
+      plan_graph(*graph, target());
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::model);
       return std::string(error.what());

@@ -5,8 +5,8 @@
 
 #include "autograd/exported_model.h"
 #include "nets.h"
+#include "plan/plan_graph.h"
 #include "tcc/group/group.h"
-#include "tcc/plan/plan.h"
 #include "tcc/residuals/residuals.h"
 #include "tcc/support/npy.h"
 
@@ -31,16 +31,14 @@ class PlanWithUnits {
   Planned operator()(const Graph& graph) {
     const group::Groups groups = group::form_groups(graph);
     expect_copies_apart(groups);
-    plan::PlanOptions options;
-    options.cache = &cache_;
-    const plan::Plan plan = plan::make_plan(graph, groups, target_, options);
+    const plan::Plan plan = plan::plan_groups(groups, target_, {}, &cache_);
     const plan::Estimate estimate = plan::estimate(plan);
     return {estimate.arena_bytes, estimate.cost_ns};
   }
 
  private:
   schedule::Target target_;
-  plan::FormCache cache_;
+  schedule::ScheduleCache cache_;
 };
 
 const Rung* find(const Result& result, const std::string& prefix) {
@@ -102,7 +100,7 @@ TEST(LanguageModel, HasNoLogitsBesideTheirGradient) {
 
   // The mean over all targets is one row; what it is spread over is none of that row's business.
   const schedule::Target target = schedule::Target::cuda_sm80();
-  const plan::Plan plan = plan::make_plan(*joint, group::form_groups(*joint), target);
+  const plan::Plan plan = plan::plan_graph(*joint, target);
   for (const plan::Launch& launch : plan.launches) {
     for (const int argument : launch.arguments) {
       if (plan.buffers[static_cast<size_t>(argument)].size_bytes >= logits) { EXPECT_GT(launch.grid, 1) << launch.label; }

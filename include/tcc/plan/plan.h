@@ -11,13 +11,12 @@
 // Where that is not possible, %v lies in the arena and a copy at the end brings it home. No launch reads bytes of the state that an earlier one wrote.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tcc/group/group.h"
-#include "tcc/schedule/schedule.h"
+#include "tcc/group/lower_units.h"
+#include "tcc/schedule/schedule_units.h"
 
 namespace tcc {
 struct StateLayout;
@@ -47,6 +46,7 @@ struct Launch {
   };  ///< copy: an output that is an input, a weight or another output; a state that could not be written in place. Later: if, while with regions
   Kind kind = Kind::kernel;
   int kernel = 0;  ///< number in Plan::kernels
+  int unit = -1;   ///< a kernel of a scheduled unit: its number in ScheduledUnits::units
   std::string label;
   int64_t grid = 1;            ///< of the kernel: blocks, or parallel items
   std::vector<int> arguments;  ///< buffer numbers, in the kernel's parameter order (copy: source, destination)
@@ -69,27 +69,11 @@ struct Plan {
   std::vector<Launch> launches;
   std::vector<IndexCheck> checks;                         ///< of all units that have some, one after the other
   std::vector<loop::Kernel> kernels;                      ///< each body once: equal bodies share one
-  std::vector<schedule::Schedule> schedules;              ///< of each kernel's unit, for printing
-  std::vector<std::string> unit_forms;                    ///< first-form text of each distinct unit, for --emit=loop
   std::vector<Weight*> weights;                           ///< by Buffer::index
   int64_t arena_bytes = 0;                                ///< the planned peak
   int64_t total_bytes = 0;                                ///< sum of all arena buffers without reuse
   int first_packed_output = -1, first_packed_input = -1;  ///< as in PlanOptions
   int64_t packed_output_bytes = 0, packed_input_bytes = 0;
-};
-
-/// Forms that have been scheduled already, by text, each target apart. Plans may be made with one cache from several threads at once.
-class FormCache {
- public:
-  FormCache();
-  ~FormCache();
-  FormCache(const FormCache&) = delete;
-  FormCache& operator=(const FormCache&) = delete;
-  struct Impl;
-  Impl& impl() { return *impl_; }
-
- private:
-  std::unique_ptr<Impl> impl_;
 };
 
 struct PlanOptions {
@@ -99,13 +83,13 @@ struct PlanOptions {
   /// From this graph output (input that is no scalar) on, all are parts of one tensor u8[N] of the caller, at 256-byte aligned offsets in order:
   /// Buffer::index is this number for all of them.
   int first_packed_output = -1, first_packed_input = -1;
-  FormCache* cache = nullptr;
 };
 
-/// Lowers, schedules and orders all units, and gives every buffer its place. Equal first forms are scheduled once.
-Plan make_plan(const Graph& graph, const group::Groups& groups, const schedule::Target& target, const PlanOptions& options = {});
+/// Orders the launches of all units and gives every buffer its place. `lowered` and `scheduled` are of these groups, for one target.
+Plan make_plan(const group::Groups& groups, const group::LoweredUnits& lowered, const schedule::ScheduledUnits& scheduled,
+               const PlanOptions& options = {});
 
-/// Gives all plans of one target the same list of kernels (kernels, schedules, unit_forms), each body once, numbered in the order of the plans.
+/// Gives all plans of one target the same list of kernels, each body once, numbered in the order of the plans.
 void merge_kernels(const std::vector<Plan*>& plans);
 
 struct Estimate {
