@@ -6,7 +6,7 @@
 #include <set>
 
 #include "cli/command_line.h"
-#include "driver/emit.h"
+#include "tcc/support/standard_output.h"
 #include "tcc/support/suggest.h"
 
 namespace tcc::cli {
@@ -194,11 +194,11 @@ bool parse(CLI::App& app, const Arguments& arguments, const Help& help) {
   if (app.get_option_no_throw("--diagnostics") == nullptr)
     app.add_option("--diagnostics", form, "messages as text or json (text)")->type_name("FORM");
   if (asks_for(arguments, {"-h", "--help", "-help"})) {
-    driver::write_stdout(help_text(app, help));
+    write_stdout(help_text(app, help));
     return false;
   }
   if (app.get_option_no_throw("--version") != nullptr && asks_for(arguments, {"--version", "-version", "-V"})) {
-    driver::write_stdout(version_text());
+    write_stdout(version_text());
     return false;
   }
   const Arguments words = Reader(app, arguments).read();

@@ -9,7 +9,7 @@
 #include "cli/command_line.h"
 #include "cli/launch_profile.h"
 #include "cli/library_flags.h"
-#include "driver/emit.h"
+#include "tcc/support/standard_output.h"
 
 namespace tcc::cli {
 
@@ -122,7 +122,7 @@ int bench(const Arguments& arguments) {
                                      {"threads", instance.info().num_threads}};
     if (!given.drawn.empty()) report["random"] = to_json(given.drawn);
     if (launches) add_to(*launches, &report);
-    driver::write_stdout(report.dump(2) + "\n");
+    write_stdout(report.dump(2) + "\n");
     return 0;
   }
   std::string text = "device             " + instance.device_name() + " (" + instance.device_reason() + ")\n";
@@ -144,7 +144,7 @@ int bench(const Arguments& arguments) {
   }
   text += "launches           " + std::to_string(info.num_launches) + "\n";
   if (launches) text += "\n" + to_text(*launches);
-  driver::write_stdout(text);
+  write_stdout(text);
   return 0;
 }
 

@@ -2,10 +2,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "driver/emit.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/frontend/import.h"
 #include "tcc/support/printable.h"
+#include "tcc/support/standard_output.h"
 
 namespace tcc::cli {
 
@@ -40,7 +40,7 @@ int check_to_json(driver::Options options) {
     report["diagnostics"] = json_of(error.diagnostics());
     exit_code = static_cast<int>(error.code());
   }
-  driver::write_stdout(report.dump(2, ' ', true, Json::error_handler_t::replace) + "\n");
+  write_stdout(report.dump(2, ' ', true, Json::error_handler_t::replace) + "\n");
   return exit_code;
 }
 
@@ -60,7 +60,7 @@ int check(const Arguments& arguments) {
   help.usage = {"check [flags] MODEL", "check --ops"};
   if (!parse(app, arguments, help)) return 0;
   if (ops) {
-    driver::write_stdout(list_of_ops());
+    write_stdout(list_of_ops());
     return 0;
   }
   if (options.model.empty())
@@ -74,7 +74,7 @@ int check(const Arguments& arguments) {
   Diagnostics diagnostics;
   const std::unique_ptr<Graph> prims = driver::check_model(options, diagnostics);
   print_diagnostics(diagnostics, options);
-  driver::write_stdout(printable(options.model) + ": every node is supported, " + std::to_string(prims->body.nodes.size()) + " prims\n");
+  write_stdout(printable(options.model) + ": every node is supported, " + std::to_string(prims->body.nodes.size()) + " prims\n");
   return 0;
 }
 

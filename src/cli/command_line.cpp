@@ -97,6 +97,10 @@ void CompileFlags::add_to(CLI::App& app, bool generates_code) {
             ->delimiter(',')
             ->type_name("LEVEL,..."),
         "Code");
+    group(add_list(app, "--schedule", o.schedules, "replaces schedules of units: lines as --emit=schedule prints them, of one target")
+              ->type_name("[TARGET=]FILE"),
+          "Code");
+    group(add_list(app, "--kernel", o.kernels, "replaces a kernel by a text as --emit=kernel prints it")->type_name("kN=FILE"), "Code");
     group(app.add_option("--matmul-precision", matmul_precision, "of f32 products: highest, the only choice so far")->type_name("P"),
           "Code");
     group(app.add_option("--precision", precision, "of everything else: keep, the only choice so far")->type_name("P"), "Code");
@@ -151,6 +155,8 @@ void CompileFlags::refuse_idle_flags() const {
   refuse(!o.from.empty(), "--function", "--from=" + o.from, "a printed form is one function");
   refuse(!o.cuda, "--march", "--target=cpu", "it goes with --target=cuda; --cpu chooses the levels of the CPU");
   refuse(!o.cpu, "--cpu", "--target=cuda", "it goes with --target=cpu; -march chooses the chips of CUDA");
+  refuse(o.from == "kernel", "--schedule", "--from=kernel", "kernels are scheduled already");
+  refuse(o.from == "kernel", "--kernel", "--from=kernel", "edit the text itself");
   if (o.from.empty()) return;
   const std::string from = "--from=" + o.from;
   refuse(true, "-x", from, "the form of the text is that of --from");

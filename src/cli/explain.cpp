@@ -3,7 +3,7 @@
 
 #include "cli/command_line.h"
 #include "cli/diagnostics_text.h"
-#include "driver/emit.h"
+#include "tcc/support/standard_output.h"
 #include "tcc/support/suggest.h"
 
 namespace tcc::cli {
@@ -34,7 +34,7 @@ int explain(const Arguments& arguments) {
   app.add_option("kind", kind, "the word in brackets at the end of a message, such as unsupported-op")->type_name("");
   if (!parse(app, arguments)) return 0;
   if (kind.empty()) {
-    driver::write_stdout(list_of_kinds());
+    write_stdout(list_of_kinds());
     return 0;
   }
   if (kind.starts_with('[') && kind.ends_with(']')) kind = kind.substr(1, kind.size() - 2);
@@ -45,7 +45,7 @@ int explain(const Arguments& arguments) {
     throw Error(ExitCode::usage, "invalid-argument", "", "there is no kind of message `" + kind + "`", suggest(kind, "kinds", kinds));
   }
   const size_t first = text.find_first_not_of('\n'), last = text.find_last_not_of('\n');
-  driver::write_stdout(kind + "\n\n" + std::string(text.substr(first, last + 1 - first)) + "\n");
+  write_stdout(kind + "\n\n" + std::string(text.substr(first, last + 1 - first)) + "\n");
   return 0;
 }
 

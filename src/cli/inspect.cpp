@@ -2,10 +2,10 @@
 #include "cli/inspect.h"
 
 #include "cli/command_line.h"
-#include "driver/emit.h"
 #include "tcc/frontend/file_kind.h"
 #include "tcc/support/files.h"
 #include "tcc/support/printable.h"
+#include "tcc/support/standard_output.h"
 
 namespace tcc::cli {
 
@@ -54,7 +54,7 @@ int inspect(const Arguments& arguments) {
   if (!parse(app, arguments, help)) return 0;
   if (!options.from.empty()) require_one_of("--from", options.from, {"graph", "prims", "loop", "kernel"});
   const Report report = report_of(options);
-  driver::write_stdout(json ? report.dump(2, ' ', true, Report::error_handler_t::replace) + "\n" : report_text(report, lists));
+  write_stdout(json ? report.dump(2, ' ', true, Report::error_handler_t::replace) + "\n" : report_text(report, lists));
   return 0;
 }
 

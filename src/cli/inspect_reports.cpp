@@ -4,7 +4,7 @@
 #include "cli/command_line.h"
 #include "cli/inspect.h"
 #include "driver/count_operations.h"
-#include "driver/from.h"
+#include "driver/read_ir.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/frontend/summary.h"
 #include "tcc/link/read_program.h"

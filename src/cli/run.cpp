@@ -14,9 +14,9 @@
 #include "cli/library_flags.h"
 #include "cli/saved_tensors.h"
 #include "cli/tensor_summary.h"
-#include "driver/emit.h"
 #include "tcc/support/command_files.h"
 #include "tcc/support/printable.h"
+#include "tcc/support/standard_output.h"
 
 namespace tcc::cli {
 
@@ -106,7 +106,7 @@ nlohmann::ordered_json head_json(const runtime::Instance& instance, const std::v
 /// Steps until they are done, or until a signal asks for the end where there is a state to save. Returns the exit code.
 int run_steps(const LoadedLibrary& loaded, const driver::InputTensors& given, const StepFlags& training, SavedTensors saved, bool json) {
   nlohmann::ordered_json report = head_json(*loaded.instance, given.drawn);
-  if (!json) driver::write_stdout(head_text(*loaded.instance, given.drawn));
+  if (!json) write_stdout(head_text(*loaded.instance, given.drawn));
   std::optional<Interruption> interruption;
   if (!training.save.empty()) interruption.emplace();
   std::vector<float> losses;
@@ -120,7 +120,7 @@ int run_steps(const LoadedLibrary& loaded, const driver::InputTensors& given, co
     const double loss = loaded.instance->step(given.tensors).at(0).as_double(0);
     losses.push_back(static_cast<float>(loss));
     report["losses"].push_back(number(loss));
-    if (!json) driver::write_stdout("step " + std::to_string(losses.size()) + ": loss " + number_text(loss) + "\n");
+    if (!json) write_stdout("step " + std::to_string(losses.size()) + ": loss " + number_text(loss) + "\n");
   }
   Tensor loss_tensor(DType::f32, {static_cast<int64_t>(losses.size())});
   std::copy(losses.begin(), losses.end(), loss_tensor.mutable_data<float>());
@@ -129,7 +129,7 @@ int run_steps(const LoadedLibrary& loaded, const driver::InputTensors& given, co
   saved.finish();
   const bool interrupted = static_cast<int>(losses.size()) < training.steps;
   if (interrupted) report["interrupted"] = true;
-  if (json) driver::write_stdout(report.dump(2) + "\n");
+  if (json) write_stdout(report.dump(2) + "\n");
   if (!interrupted) return 0;
   Diagnostics diagnostics;
   diagnostics.note("", "interrupted after step " + std::to_string(losses.size()) + " of " + std::to_string(training.steps) +
@@ -246,7 +246,7 @@ int run(const Arguments& arguments) {
     report["outputs"].push_back(std::move(row));
   }
   saved.finish();
-  driver::write_stdout(json ? report.dump(2) + "\n" : text);
+  write_stdout(json ? report.dump(2) + "\n" : text);
   differences.checkpoint(ExitCode::verification);
   return 0;
 }

@@ -6,8 +6,8 @@
 
 #include "cli/comparison_text.h"
 #include "cli/library_flags.h"
-#include "driver/emit.h"
 #include "tcc/support/printable.h"
+#include "tcc/support/standard_output.h"
 
 namespace tcc::cli {
 
@@ -54,7 +54,7 @@ Json json_of(const driver::Verification::Output& output) {
 }  // namespace
 
 void VerifyReport::say(const std::string& text) const {
-  if (!json_) driver::write_stdout(text);
+  if (!json_) write_stdout(text);
 }
 
 void VerifyReport::add(const driver::Verification& verification, const std::vector<driver::Drawn>& drawn) {
@@ -149,7 +149,7 @@ std::string VerifyReport::verdict() const {
 int VerifyReport::finish() {
   say(verdict());
   object_["passed"] = !faults_.has_errors();
-  if (json_) driver::write_stdout(object_.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (json_) write_stdout(object_.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   faults_.checkpoint(ExitCode::verification);
   return 0;
 }

@@ -1,15 +1,12 @@
 #include "driver/emit.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 
 #include "tcc/frontend/fx_json.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/safetensors.h"
+#include "tcc/support/standard_output.h"
 #include "tcc/support/suggest.h"
 
 namespace tcc::driver {
@@ -97,17 +94,6 @@ std::string stem_of(const std::string& model) {
   const size_t dot = name.rfind('.');
   if (dot != std::string::npos && dot > 0) name.resize(dot);
   return name;
-}
-
-void write_stdout(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      throw Error(ExitCode::environment, "unwritable-file", "<stdout>", std::string("can't be written: ") + std::strerror(errno));
-    }
-    text.remove_prefix(static_cast<size_t>(written));
-  }
 }
 
 Emitter::Emitter(const Options& options, const std::vector<TargetChoice>& targets) : options_(options) {

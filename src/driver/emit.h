@@ -80,7 +80,5 @@ class Emitter {
 
 /// `<stem>` of the names above: the model's file name without its ending.
 std::string stem_of(const std::string& model);
-/// To standard output, all of it; Error (environment) when it can't be written.
-void write_stdout(std::string_view text);
 
 }  // namespace tcc::driver

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
-#include "driver/emit.h"
 #include "tcc/autograd/autograd.h"
 #include "tcc/autograd/optimizer.h"
+#include "tcc/group/group.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/suggest.h"
 
@@ -17,7 +16,9 @@ namespace {
 struct Pass {
   PassInfo info;
   void (*run)(Session& session, PassState& state);
-  GraphStage stage;  ///< what holds afterwards, at least
+  GraphStage gives;                         ///< what holds afterwards, at least
+  GraphStage needs = GraphStage::imported;  ///< what must hold before
+  bool of_joint = false;                    ///< takes a graph with its gradients
 };
 
 /// What trains changes: nothing is folded into it, equal ones stay apart.
@@ -58,15 +59,60 @@ constexpr auto kPasses = std::to_array<Pass>({
      GraphStage::imported},
     {{"train-batch-norms", "batch norms in evaluation form get training form, their running statistics an update"},
      [](Session&, PassState& state) { train_batch_norms(*state.graph); },
+     GraphStage::resolved,
      GraphStage::resolved},
     {{"build-joint", "adds the loss and the nodes that compute gradients"},
      [](Session& session, PassState& state) {
        state.graph = build_joint(*state.graph, gradient_options(session.options), session.diagnostics);
      },
+     GraphStage::resolved,
      GraphStage::resolved},
     {{"decompose", "composites become prims, implicit broadcasts explicit"},
      [](Session& session, PassState& state) { decompose(*state.graph, session.diagnostics); },
+     GraphStage::prims,
+     GraphStage::resolved},
+    {{"copy-concat-pieces", "what many gradients are concatenated from is written in place, each piece into its own"},
+     [](Session&, PassState& state) { group::copy_concat_pieces(*state.graph); },
+     GraphStage::prims,
      GraphStage::prims},
+    {{"split-wide-nodes", "concats and slices of many become several, so that no kernel grows with them"},
+     [](Session&, PassState& state) { group::split_wide_nodes(*state.graph); },
+     GraphStage::prims,
+     GraphStage::prims},
+    {{"choose-residuals", "the backward half computes again what isn't worth the memory to save it"},
+     [](Session&, PassState& state) {
+       check(state.search != nullptr, "choose-residuals runs for a target");
+       state.residuals = residuals::choose_residuals(*state.graph, state.search->target, state.search->options, state.search->plan);
+       state.graph = std::move(state.residuals->graph);
+     },
+     GraphStage::prims,
+     GraphStage::prims,
+     true},
+    {{"forward-half", "of a graph with gradients what comes before them; residuals become outputs"},
+     [](Session&, PassState& state) {
+       residuals::Halves halves = residuals::split_halves(*state.graph);
+       state.graph = std::move(halves.forward);
+       state.first_residual = halves.first_residual_output;
+     },
+     GraphStage::prims,
+     GraphStage::prims,
+     true},
+    {{"backward-half", "the rest of it; residuals become inputs"},
+     [](Session&, PassState& state) {
+       residuals::Halves halves = residuals::split_halves(*state.graph);
+       state.graph = std::move(halves.backward);
+       state.first_residual = halves.first_residual_input;
+     },
+     GraphStage::prims,
+     GraphStage::prims,
+     true},
+});
+
+constexpr auto kUnitStages = std::to_array<PassInfo>({
+    {"form-groups", "prims become units of work: what is fused"},
+    {"lower-units", "units become loops, equal ones once"},
+    {"schedule-units", "loops become kernels: where each iteration runs"},
+    {"make-plan", "kernels become launches over buffers"},
 });
 
 constexpr auto kInfos = [] {
@@ -83,32 +129,41 @@ const Pass* find_pass(std::string_view name) {
 [[noreturn]] void unknown_pass(const std::string& flag, const std::string& name) {
   std::vector<std::string> names;
   for (const Pass& pass : kPasses) names.emplace_back(pass.info.name);
+  if (flag == "--print-after") {
+    for (const PassInfo& stage : kUnitStages) names.emplace_back(stage.name);
+  }
   throw Error(ExitCode::usage, "unknown-pass", "", flag + ": there is no pass `" + name + "`", suggest(name, "passes", names));
 }
 
-/// A pass that is asked for by name may come before the types are known. The stages of a graph that was read as text are not.
-void require_types(Session& session, PassState& state, const Pass& pass) {
-  const bool needs_types = pass.stage >= GraphStage::resolved && pass.info.name != "resolve";
-  if (!needs_types || state.stage >= GraphStage::resolved) return;
-  if (!verify(*state.graph, GraphStage::resolved).empty()) {
+/// A pass that is asked for by name may come too early. The stages of a graph that was read as text are not known.
+void require_stage(Session& session, PassState& state, const Pass& pass) {
+  const auto refuse = [&](const char* what, const char* help) {
     throw Error(ExitCode::usage, "invalid-argument", session.options.model,
-                "--pass=" + std::string(pass.info.name) + " takes a graph in which all types are known",
-                "let --pass=bind-shapes --pass=resolve come first");
+                "--pass=" + std::string(pass.info.name) + " takes a graph " + what, help);
+  };
+  for (const GraphStage stage : {GraphStage::resolved, GraphStage::prims}) {
+    if (pass.needs < stage || state.stage >= stage) continue;
+    if (!verify(*state.graph, stage).empty()) {
+      if (stage == GraphStage::prims) refuse("of prims", "let --pass=decompose come first");
+      refuse("in which all types are known", "let --pass=bind-shapes --pass=resolve come first");
+    }
+    state.stage = stage;
   }
-  state.stage = GraphStage::resolved;
-}
-
-bool wants_print(const Options& options, std::string_view pass, bool changed) {
-  return std::any_of(options.print_after.begin(), options.print_after.end(),
-                     [&](const std::string& name) { return name == pass || name == "all" || (name == "changed" && changed); });
+  if (!pass.of_joint) return;
+  const auto& nodes = state.graph->body.nodes;
+  const bool has_backward = std::any_of(nodes.begin(), nodes.end(), [](const Node* node) { return !node->loc.phase.empty(); });
+  if (!has_backward) refuse("with its gradients", "let --pass=build-joint come before --pass=decompose");
 }
 
 }  // namespace
 
 std::span<const PassInfo> graph_passes() { return kInfos; }
+std::span<const PassInfo> unit_stages() { return kUnitStages; }
 
-std::string pass_arguments(const Options& options, std::string_view name) {
-  std::string text = "--from=graph";
+std::string pass_arguments(const Options& options, std::string_view name, const ResidualSearch* search) {
+  const Pass* pass = find_pass(name);
+  const std::string form = pass != nullptr && pass->needs == GraphStage::prims ? "prims" : "graph";
+  std::string text = "--from=" + form;
   const auto add = [&](const char* flag, const std::string& value) {
     text += value.empty() ? "" : std::string(" ") + flag + "='" + value + "'";
   };
@@ -121,27 +176,31 @@ std::string pass_arguments(const Options& options, std::string_view name) {
     for (const std::string& glob : options.freeze) add("--freeze", glob);
     add("--loss-scale", options.loss_scale);
   }
-  return text + " --pass=" + std::string(name) + " --emit=graph";
+  if (search != nullptr) {
+    text += search->target.kind == schedule::Target::Kind::cpu ? " --target=cpu" : " --target=cuda";
+    if (options.remat != Remat::automatic) text += options.remat == Remat::none ? " --remat=none" : " --remat=full";
+    if (options.memory_budget > 0) text += " --mem-budget=" + std::to_string(options.memory_budget);
+  }
+  return text + " --pass=" + std::string(name) + " --emit=" + form;
 }
 
 void run_pass(Session& session, PassState& state, std::string_view name) {
   const Pass* pass = find_pass(name);
   if (pass == nullptr) unknown_pass("--pass", std::string(name));
-  require_types(session, state, *pass);
+  require_stage(session, state, *pass);
   session.progress.step(std::string(name));
   // A copy shares the weights, so keeping one for the reproducer costs little.
   const std::unique_ptr<Graph> before = state.graph->clone();
-  run_stage(session, name, before.get(), pass_arguments(session.options, name), [&] {
+  run_stage(session, name, {.arguments = pass_arguments(session.options, name, state.search), .graph = before.get()}, [&] {
     pass->run(session, state);
     session.diagnostics.checkpoint();
-    state.stage = std::max(state.stage, pass->stage);
+    state.stage = std::max(state.stage, pass->gives);
     if (session.verify) require_well_formed(name, verify(*state.graph, state.stage));
   });
   if (session.options.print_after.empty()) return;
   const bool changed = !equal(*before, *state.graph);
-  if (!wants_print(session.options, name, changed)) return;
-  session.progress.clear();
-  std::fprintf(stderr, "// after %s%s\n%s", std::string(name).c_str(), changed ? "" : " (unchanged)", print(*state.graph).c_str());
+  if (prints_after(session.options, name, changed))
+    print_after(session, std::string(name) + (changed ? "" : " (unchanged)"), print(*state.graph));
 }
 
 void check_pass_names(const Options& options) {
@@ -152,7 +211,8 @@ void check_pass_names(const Options& options) {
     }
   }
   for (const std::string& name : options.print_after) {
-    if (name != "all" && name != "changed" && find_pass(name) == nullptr) unknown_pass("--print-after", name);
+    const bool is_stage = std::ranges::any_of(kUnitStages, [&](const PassInfo& stage) { return stage.name == name; });
+    if (name != "all" && name != "changed" && !is_stage && find_pass(name) == nullptr) unknown_pass("--print-after", name);
   }
 }
 

@@ -1,80 +1,102 @@
+// The table of contents. Import stands in front of this (import_model.cpp), code and linking behind (link_library.cpp); which functions a library has,
+// and what differs between them, is in make_functions.cpp and plan_functions.cpp.
+//
+//   graph      bind-shapes, resolve                     constants for sizes, every type known
+//              canonicalize ... eliminate-dead-code     as simple as it gets
+//              build-joint                              with gradients: --mode=grad, train
+//   prims      decompose, and simple again
+//              split-wide-nodes                         in sizes that kernels are made for
+//              choose-residuals                         for each target: what the backward half computes again (plan_functions.cpp)
+//   groups     form-groups                              which prims are computed together
+//   loops      lower-units                              first form: what is computed
+//   kernels    schedule-units                           for each target: where it runs
+//   plan       make-plan                                launches over buffers
+//
+// Whatever rewrites a graph is a pass of passes.cpp. Each line below is timed, and what it makes is verified when the session asks, and printed for
+// --print-after.
+
 #include "driver/stages.h"
 
-#include "driver/kernels.h"
-#include "tcc/loop/loop.h"
+#include "driver/stage_results.h"
 
 namespace tcc::driver {
 
 namespace {
 
-std::vector<std::string> faults_of(const group::LoweredUnits& lowered) {
-  std::vector<std::string> faults;
-  for (const loop::FirstForm& form : lowered.forms) {
-    for (const std::string& fault : loop::verify_first_form(*form.unit)) faults.push_back(fault);
-  }
-  return faults;
+void simplify(Session& session, PassState& state) {
+  run_pass(session, state, "canonicalize");
+  run_pass(session, state, "fold-constants");
+  run_pass(session, state, "eliminate-common-subexpressions");
+  run_pass(session, state, "eliminate-dead-code");
 }
 
-std::vector<std::string> faults_of(const schedule::ScheduledUnits& scheduled) {
-  std::vector<std::string> faults;
-  for (const auto& unit : scheduled.units) {
-    for (const loop::Kernel& kernel : unit->kernels) {
-      for (const std::string& fault : loop::verify_kernel(kernel)) faults.push_back(fault + "\n(" + schedule::print(unit->schedule) + ")");
-    }
-  }
-  return faults;
-}
-
-std::vector<std::string> faults_of(const plan::Plan& plan) {
-  std::vector<std::string> faults = plan::verify(plan);
-  for (size_t k = 0; k < plan.kernels.size(); ++k) {
-    for (const std::string& fault : loop::verify_kernel(plan.kernels[k])) faults.push_back("kernel " + kernel_name(k) + ": " + fault);
-  }
-  return faults;
-}
-
-std::string arguments_of(const TargetChoice& choice, const char* product) {
-  return "--from=prims --target=" + choice.name + " --emit=" + product;
+/// A stage on what is no graph any more. `target`: empty where it makes the same for all.
+template <class Make> auto run(Session& session, const std::string& name, const std::string& target, const StageInput& input, Make make) {
+  decltype(make()) result;
+  run_stage(session, name, input, [&] {
+    result = make();
+    if (session.verify) require_well_formed(name, faults_of(result));
+  });
+  if (prints_after(session.options, name, false)) print_after(session, name + (target.empty() ? "" : " for " + target), text_of(result));
+  return result;
 }
 
 }  // namespace
 
-group::Groups form_groups(Session& session, const Graph& prims) {
-  group::Groups groups;
-  run_stage(session, "form-groups", &prims, "--from=prims --target=cpu --emit=groups", [&] {
-    groups = group::form_groups(prims);
-    if (session.verify) require_well_formed("form-groups", group::verify(groups));
-  });
-  return groups;
+void to_resolved(Session& session, PassState& state) {
+  run_pass(session, state, "bind-shapes");
+  // From here on every type is static.
+  run_pass(session, state, "resolve");
+  // Before decompose: one composite node is cheaper to fold or drop than what it becomes.
+  simplify(session, state);
 }
 
-group::LoweredUnits lower_units(Session& session, const group::Groups& groups) {
-  group::LoweredUnits lowered;
-  run_stage(session, "lower-units", groups.graph, "--from=prims --target=cpu --emit=loop", [&] {
-    lowered = group::lower_units(groups);
-    if (session.verify) require_well_formed("lower-units", faults_of(lowered));
-  });
+void to_joint(Session& session, PassState& state) {
+  if (session.options.train_batch_norms) run_pass(session, state, "train-batch-norms");
+  run_pass(session, state, "build-joint");
+}
+
+void to_prims(Session& session, PassState& state) {
+  run_pass(session, state, "decompose");
+  // From here on prims only. Folding again catches what composites were made of: transposed weights, scales of batch norms, masks.
+  simplify(session, state);
+}
+
+void to_groupable(Session& session, PassState& state, bool has_flat_gradients) {
+  // All gradients as one flat tensor: each has a place of its own there.
+  if (has_flat_gradients) run_pass(session, state, "copy-concat-pieces");
+  run_pass(session, state, "split-wide-nodes");
+}
+
+LoweredGraph to_loops(Session& session, const Graph& prims) {
+  LoweredGraph lowered;
+  const auto input = [&](const char* product) {
+    return StageInput{.arguments = std::string("--from=prims --target=cpu --emit=") + product, .graph = &prims};
+  };
+  lowered.groups = run(session, "form-groups", "", input("groups"), [&] { return group::form_groups(prims); });
+  lowered.units = run(session, "lower-units", "", input("loop"), [&] { return group::lower_units(lowered.groups); });
   return lowered;
 }
 
-schedule::ScheduledUnits schedule_units(Session& session, const group::Groups& groups, const group::LoweredUnits& lowered,
-                                        const TargetChoice& choice, schedule::ScheduleCache& cache) {
-  schedule::ScheduledUnits scheduled;
-  run_stage(session, "schedule-units", groups.graph, arguments_of(choice, "kernel"), [&] {
-    scheduled = schedule::schedule_units(lowered.forms, choice.target, &cache);
-    if (session.verify) require_well_formed("schedule-units", faults_of(scheduled));
-  });
-  return scheduled;
+schedule::ScheduledUnits to_kernels(Session& session, const std::vector<loop::FirstForm>& forms, const TargetChoice& choice,
+                                    schedule::ScheduleCache& cache) {
+  const StageInput input{
+      .arguments = "--from=loop --target=" + choice.name + " --emit=kernel", .form = "loop", .text = [&] { return print_forms(forms); }};
+  return run(session, "schedule-units", choice.name, input, [&] { return schedule::schedule_units(forms, choice.target, &cache); });
 }
 
-plan::Plan make_plan(Session& session, const group::Groups& groups, const group::LoweredUnits& lowered,
-                     const schedule::ScheduledUnits& scheduled, const TargetChoice& choice, const plan::PlanOptions& options) {
-  plan::Plan plan;
-  run_stage(session, "make-plan", groups.graph, arguments_of(choice, "plan"), [&] {
-    plan = plan::make_plan(groups, lowered, scheduled, options);
-    if (session.verify) require_well_formed("make-plan", faults_of(plan));
-  });
-  return plan;
+plan::Plan to_plan(Session& session, const LoweredGraph& lowered, const schedule::ScheduledUnits& scheduled, const TargetChoice& choice,
+                   const plan::PlanOptions& options) {
+  const StageInput input{.arguments = "--from=prims --target=" + choice.name + " --emit=plan", .graph = lowered.groups.graph};
+  return run(session, "make-plan", choice.name, input, [&] { return plan::make_plan(lowered.groups, lowered.units, scheduled, options); });
+}
+
+plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options,
+                        schedule::ScheduleCache& cache) {
+  const group::Groups groups = group::form_groups(prims);
+  const group::LoweredUnits lowered = group::lower_units(groups);
+  const schedule::ScheduledUnits scheduled = schedule::schedule_units(lowered.forms, target, &cache);
+  return plan::estimate(plan::make_plan(groups, lowered, scheduled, options));
 }
 
 }  // namespace tcc::driver

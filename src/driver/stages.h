@@ -1,8 +1,11 @@
-// The stages between prims and code, as the driver runs them: each is a row of the time report, what it makes is verified when the session asks, and a
-// fault in it comes with a file that shows it again.
+// The order of a compilation between import and code: which passes and stages there are, one after the other.
 #pragma once
 
-#include "driver/session.h"
+#include <string>
+#include <vector>
+
+#include "driver/passes.h"
+#include "driver/run_stage.h"
 #include "driver/targets.h"
 #include "tcc/group/lower_units.h"
 #include "tcc/plan/plan.h"
@@ -10,11 +13,31 @@
 
 namespace tcc::driver {
 
-group::Groups form_groups(Session& session, const Graph& prims);
-group::LoweredUnits lower_units(Session& session, const group::Groups& groups);
-schedule::ScheduledUnits schedule_units(Session& session, const group::Groups& groups, const group::LoweredUnits& lowered,
-                                        const TargetChoice& choice, schedule::ScheduleCache& cache);
-plan::Plan make_plan(Session& session, const group::Groups& groups, const group::LoweredUnits& lowered,
-                     const schedule::ScheduledUnits& scheduled, const TargetChoice& choice, const plan::PlanOptions& options);
+/// Imported -> all types known, as simple as it gets.
+void to_resolved(Session& session, PassState& state);
+/// Resolved -> with the loss and its gradients.
+void to_joint(Session& session, PassState& state);
+/// Resolved -> prims.
+void to_prims(Session& session, PassState& state);
+/// Prims -> the same in sizes that kernels are made for. `has_flat_gradients`: a training may concatenate all gradients, to update parameters as one.
+void to_groupable(Session& session, PassState& state, bool has_flat_gradients);
+
+/// The units of a graph; they are the same for all targets.
+struct LoweredGraph {
+  group::Groups groups;
+  group::LoweredUnits units;
+};
+/// Prims -> groups -> first forms.
+LoweredGraph to_loops(Session& session, const Graph& prims);
+/// First forms -> kernels of one target.
+schedule::ScheduledUnits to_kernels(Session& session, const std::vector<loop::FirstForm>& forms, const TargetChoice& choice,
+                                    schedule::ScheduleCache& cache);
+/// Kernels -> launches over buffers.
+plan::Plan to_plan(Session& session, const LoweredGraph& lowered, const schedule::ScheduledUnits& scheduled, const TargetChoice& choice,
+                   const plan::PlanOptions& options);
+
+/// What a graph would take, of the same stages: for those who try several. Neither verified nor printed.
+plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options,
+                        schedule::ScheduleCache& cache);
 
 }  // namespace tcc::driver

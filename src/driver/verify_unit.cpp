@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "driver/from.h"
+#include "driver/read_ir.h"
 #include "driver/trial_library.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/driver/verify.h"

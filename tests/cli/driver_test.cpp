@@ -9,7 +9,7 @@
 #include "driver/bindings.h"
 #include "driver/dependencies.h"
 #include "driver/passes.h"
-#include "driver/session.h"
+#include "driver/run_stage.h"
 #include "tcc/graph/passes.h"
 #include "tcc/support/files.h"
 #include "tcc/support/safetensors.h"
@@ -27,7 +27,7 @@ TEST(Session, AnInternalErrorLeavesAReproducer) {
   Session session(options, diagnostics);
   for (const bool unexpected : {false, true}) {
     try {
-      run_stage(session, "canonicalize", graph.get(), "--from=graph --pass=canonicalize", [&] {
+      run_stage(session, "canonicalize", {.arguments = "--from=graph --pass=canonicalize", .graph = graph.get()}, [&] {
         if (unexpected) throw std::runtime_error("nobody catches this");
         require_well_formed("canonicalize", {"%y is f32[3], expected f32[2]"});
       });
@@ -45,9 +45,22 @@ TEST(Session, AnInternalErrorLeavesAReproducer) {
       EXPECT_TRUE(equal(*graph, *parse_graph(written, path, weights)));
     }
   }
+  // Of what is no graph the text.
+  try {
+    run_stage(session, "schedule-units", {.arguments = "--from=loop", .form = "loop", .text = [] { return std::string("unit ...\n"); }},
+              [] { internal_error("this can't be scheduled"); });
+    FAIL() << "the fault went unseen";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const size_t begin = text.find(folder.path());
+    ASSERT_NE(begin, std::string::npos) << text;
+    const std::string path = text.substr(begin, text.find(',', begin) - begin);
+    EXPECT_TRUE(path.ends_with("/schedule-units.loop")) << path;
+    EXPECT_EQ(read_text_file(path), "// tcc --from=loop " + path + "\nunit ...\n");
+  }
   // A fault of the model is no bug of ours.
   try {
-    run_stage(session, "resolve", graph.get(), "", [] { throw Error(ExitCode::model, "type-error", "x", "wrong"); });
+    run_stage(session, "resolve", {.graph = graph.get()}, [] { throw Error(ExitCode::model, "type-error", "x", "wrong"); });
   } catch (const Error& error) { EXPECT_STREQ(error.what(), "x: error: wrong [type-error]"); }
 }
 
@@ -59,6 +72,7 @@ TEST(Session, AReproducerOfAPassHasTheFlagsThatItReads) {
   options.wrt = {"x", "w*"};
   const std::string arguments = pass_arguments(options, "build-joint");
   EXPECT_EQ(arguments, "--from=graph --mode=grad --loss='mse:of=p' --wrt='x' --wrt='w*' --pass=build-joint --emit=graph");
+  EXPECT_EQ(pass_arguments({}, "split-wide-nodes"), "--from=prims --pass=split-wide-nodes --emit=prims");
   const test::Folder folder;
   folder.write("small.graph", test::small_graph());
   const test::Result result = test::run_tcc(

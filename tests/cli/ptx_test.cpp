@@ -8,7 +8,7 @@
 
 #include "cli/models.h"
 #include "cli/program.h"
-#include "driver/kernels.h"
+#include "driver/generate_code.h"
 #include "plan/plan_graph.h"
 #include "tcc/codegen/codegen.h"
 #include "tcc/driver/pipeline.h"

@@ -57,6 +57,9 @@ struct Options {
   std::vector<std::string> print_after;  ///< names of passes, `all` or `changed`
   std::vector<std::string> passes;       ///< --pass: only these run, in this order
 
+  std::vector<std::string> schedules;  ///< --schedule: `[TARGET=]FILE`, lines `k3: split(i, 4)`
+  std::vector<std::string> kernels;    ///< --kernel: `k3=FILE`
+
   WeightsPlace weights = WeightsPlace::embed;
   std::string symbol_prefix = "tcc_model";
   std::string soname;  ///< --soname: what a program linked with the library asks the loader for; empty: the output's name; none: no name

@@ -22,6 +22,8 @@ struct PassInfo {
 };
 /// Every pass on graphs, in the order in which it first runs. These names are what --pass and --print-after take.
 std::span<const PassInfo> graph_passes();
+/// The stages after them, whose results --print-after prints as well.
+std::span<const PassInfo> unit_stages();
 
 /// Does what the options ask for: products, and the library when `output` is set. Warnings go to `diagnostics`.
 void compile(const Options& options, Diagnostics& diagnostics);

@@ -89,6 +89,10 @@ struct PlanOptions {
 Plan make_plan(const group::Groups& groups, const group::LoweredUnits& lowered, const schedule::ScheduledUnits& scheduled,
                const PlanOptions& options = {});
 
+/// Units that no graph stands behind. One of them is a program whose inputs and outputs are its parameters; what passes between several is not known: their
+/// plan holds the kernels, to be looked at.
+Plan plan_units(const schedule::ScheduledUnits& scheduled, std::string name);
+
 /// Gives all plans of one target the same list of kernels, each body once, numbered in the order of the plans.
 void merge_kernels(const std::vector<Plan*>& plans);
 

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/kernels.h"
-#include "driver/targets.h"
+#include "driver/target_build.h"
 #include "tcc/frontend/import.h"
 #include "tcc/graph/graph.h"
 #include "tcc/graph/state.h"
@@ -13,13 +12,6 @@
 #include "tcc/plan/plan.h"
 
 namespace tcc::driver {
-
-struct TargetBuild {
-  TargetChoice choice;
-  std::vector<plan::Plan> plans{1};  ///< one per function of the library, in order; all with the same kernels (plan::merge_kernels)
-  std::vector<schedule::ScheduledUnits> scheduled{1};  ///< of each plan: the units that its launches run
-  GeneratedCode code;                ///< of those kernels; empty until they are generated, the description is complete all the same
-};
 
 /// One function of the library: a name, and the graph whose inputs (without those that are scalars) and outputs it has. Of what a plan packs,
 /// the graph is not asked: that may differ between targets.
@@ -41,7 +33,5 @@ struct LibraryInterface {
 /// Weights are numbered over all targets and functions. Inputs and outputs from a plan's first_packed_input or first_packed_output on become
 /// one tensor `saved`, as large as the largest that any target packs. The code of `builds` is moved from.
 link::LinkInput make_link_input(const LibraryInterface& library, std::vector<TargetBuild>& builds, const Options& options);
-/// A library of one function, `infer`, without state.
-link::LinkInput make_link_input(const Graph& graph, std::vector<TargetBuild>& builds, const Options& options);
 
 }  // namespace tcc::driver

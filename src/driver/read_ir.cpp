@@ -1,4 +1,4 @@
-#include "driver/from.h"
+#include "driver/read_ir.h"
 
 #include <algorithm>
 
@@ -131,8 +131,9 @@ std::vector<loop::Unit> read_units(const Options& options) {
   return units;
 }
 
-std::vector<loop::Kernel> read_kernels(const Options& options) {
-  const std::string text = read_input(options), shown = shown_name(options);
+std::vector<loop::Kernel> read_kernels(const Options& options) { return read_kernels(read_input(options), shown_name(options)); }
+
+std::vector<loop::Kernel> read_kernels(const std::string& text, const std::string& shown) {
   std::vector<loop::Kernel> kernels;
   for (const std::string& piece : split_at(text, "kernel")) {
     kernels.push_back(loop::parse_kernel(piece, shown));

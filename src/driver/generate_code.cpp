@@ -1,4 +1,4 @@
-#include "driver/kernels.h"
+#include "driver/generate_code.h"
 
 #include "tcc/support/parallel.h"
 

@@ -7,7 +7,7 @@
 
 #include "driver/emit.h"
 #include "driver/passes.h"
-#include "driver/session.h"
+#include "driver/run_stage.h"
 #include "tcc/frontend/import.h"
 #include "tcc/graph/graph.h"
 #include "tcc/graph/state.h"
@@ -39,11 +39,6 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Emit
 const StateUpdate* update_of_training(const Graph& graph);
 
 /// The one function that prims are; in the modes grad and train with a backward half.
-Functions functions_of(std::unique_ptr<Graph> prims, Mode mode);
-
-/// The passes from an imported graph to a resolved one that is as simple as it gets.
-void to_resolved(Session& session, PassState& state);
-/// Then to prims.
-void to_prims(Session& session, PassState& state);
+Functions functions_of(Session& session, std::unique_ptr<Graph> prims);
 
 }  // namespace tcc::driver

@@ -1,31 +1,16 @@
-#include "driver/functions.h"
+#include "driver/make_functions.h"
 
 #include <algorithm>
 #include <limits>
 #include <map>
 
+#include "driver/stages.h"
 #include "tcc/autograd/optimizer.h"
-#include "tcc/group/group.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::driver {
 
 namespace {
-
-void simplify(Session& session, PassState& state) {
-  run_pass(session, state, "canonicalize");
-  run_pass(session, state, "fold-constants");
-  run_pass(session, state, "eliminate-common-subexpressions");
-  run_pass(session, state, "eliminate-dead-code");
-}
-
-std::unique_ptr<Graph> prims_of(Session& session, std::unique_ptr<Graph> graph) {
-  PassState state;
-  state.graph = std::move(graph);
-  state.stage = GraphStage::resolved;
-  to_prims(session, state);
-  return std::move(state.graph);
-}
 
 // The importer adds it when the model draws random numbers.
 constexpr const char* kSeed = "seed";
@@ -83,10 +68,12 @@ void share_state(const std::vector<PassState>& states) {
 void add(Session& session, Functions& functions, const char* name, std::unique_ptr<Graph> graph, bool has_backward = false,
          bool in_halves = false) {
   if (graph == nullptr) return;
-  std::unique_ptr<Graph> prims = prims_of(session, std::move(graph));
-  group::copy_concat_pieces(*prims);  // all gradients as one flat tensor: each has a place of its own there
-  group::split_wide_nodes(*prims);
-  functions.list.push_back({name, std::move(prims), has_backward, in_halves});
+  PassState state;
+  state.graph = std::move(graph);
+  state.stage = GraphStage::resolved;
+  to_prims(session, state);
+  to_groupable(session, state, true);
+  functions.list.push_back({name, std::move(state.graph), has_backward, in_halves});
 }
 
 /// Of a joint graph, whose forward half changes the model's own state.
@@ -117,32 +104,21 @@ bool chooses_gradients(const Options& options) {
 
 }  // namespace
 
-void to_resolved(Session& session, PassState& state) {
-  run_pass(session, state, "bind-shapes");
-  // From here on every type is static.
-  run_pass(session, state, "resolve");
-  // Before decompose: one composite node is cheaper to fold or drop than what it becomes.
-  simplify(session, state);
-}
-
-void to_prims(Session& session, PassState& state) {
-  run_pass(session, state, "decompose");
-  // From here on prims only. Folding again catches what composites were made of: transposed weights, scales of batch norms, masks.
-  simplify(session, state);
-}
-
 const StateUpdate* update_of_training(const Graph& graph) {
   const auto& updates = graph.state_updates;
   const auto found = std::find_if(updates.begin(), updates.end(), [](const StateUpdate& update) { return !update.weight->is_state; });
   return found == updates.end() ? nullptr : &*found;
 }
 
-Functions functions_of(std::unique_ptr<Graph> prims, Mode mode) {
+Functions functions_of(Session& session, std::unique_ptr<Graph> prims) {
   Functions functions;
-  add_seed(*prims, functions);
-  group::split_wide_nodes(*prims);
-  const bool backward = mode != Mode::infer;
-  functions.list.push_back({backward ? "grad" : "infer", std::move(prims), backward});
+  PassState state;
+  state.graph = std::move(prims);
+  state.stage = GraphStage::prims;
+  add_seed(*state.graph, functions);
+  to_groupable(session, state, false);
+  const bool backward = session.options.mode != Mode::infer;
+  functions.list.push_back({backward ? "grad" : "infer", std::move(state.graph), backward});
   functions.state = state_of(functions.list);
   return functions;
 }
@@ -158,7 +134,7 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Emit
         to_resolved(session, state);
         to_prims(session, state);
       }
-      group::split_wide_nodes(*state.graph);
+      to_groupable(session, state, false);
       add_settings(state.guards, functions);
       functions.list.push_back({state.function, std::move(state.graph), false, false, std::move(state.guards)});
     }
@@ -186,8 +162,7 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Emit
     return functions;
   }
   std::unique_ptr<Graph> forward = options.mode == Mode::train ? state.graph->clone() : nullptr;
-  if (options.train_batch_norms) run_pass(session, state, "train-batch-norms");
-  run_pass(session, state, "build-joint");
+  to_joint(session, state);
   emitter.write_graph("joint", *state.graph);
   if (stop_at_joint) return functions;
   if (options.mode == Mode::grad) {
@@ -198,7 +173,7 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Emit
   TrainingGraphs training;
   session.progress.step("build-step");
   // No reproducer: a joint graph that is read back trains no more.
-  run_stage(session, "build-step", nullptr, "", [&] { training = build_training(*state.graph, *forward, optimizer); });
+  run_stage(session, "build-step", {}, [&] { training = build_training(*state.graph, *forward, optimizer); });
   functions.state = std::move(training.state);
   // In all of them alike: what one function changes, or the caller, is a constant in none.
   for (Graph* graph : {forward.get(), training.step.get(), training.accumulate.get(), training.gradients.get()}) {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "driver/program.h"
-#include "driver/session.h"
+#include "driver/run_stage.h"
+#include "driver/target_build.h"
 #include "tcc/graph/graph.h"
 #include "tcc/loop/loop.h"
 
@@ -19,8 +19,10 @@ struct UnitBuilds {
   std::unique_ptr<Graph> interface;
 };
 
-/// Units: scheduled by the cost model, or by the primitives of --pass. `with_kernels` false: the units are only printed, half of a schedule will do.
-UnitBuilds plan_units(Session& session, const std::vector<TargetChoice>& choices, bool with_kernels);
+/// Units: they enter where those of a model are scheduled. --pass gives a schedule for all of them.
+UnitBuilds plan_loops(Session& session, const std::vector<TargetChoice>& choices);
+/// The units alone, as the primitives of --pass leave them: half of a schedule will do.
+std::string print_loops(const Session& session, const TargetChoice& choice);
 /// Kernels, all for `choice`.
 UnitBuilds plan_kernels(const std::vector<loop::Kernel>& kernels, const TargetChoice& choice);
 /// The one of the targets that the kernels name; Error (usage) when it is not among them.

@@ -1,4 +1,4 @@
-#include "driver/program.h"
+#include "driver/describe_library.h"
 
 #include <algorithm>
 #include <cmath>
@@ -264,13 +264,6 @@ link::LinkInput make_link_input(const LibraryInterface& library, std::vector<Tar
     for (link::CudaImage& image : build.code.images) input.images.push_back(std::move(image));
   }
   return input;
-}
-
-link::LinkInput make_link_input(const Graph& graph, std::vector<TargetBuild>& builds, const Options& options) {
-  LibraryInterface library;
-  library.model_name = graph.name;
-  library.functions = {{"infer", &graph}};
-  return make_link_input(library, builds, options);
 }
 
 }  // namespace tcc::driver

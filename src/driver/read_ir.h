@@ -23,7 +23,8 @@ GraphText read_graph(const Options& options, CommandFiles& files);
 
 /// All units of a text as --emit=loop prints them.
 std::vector<loop::Unit> read_units(const Options& options);
-/// All kernels of a text as --emit=kernel prints them; all for one target.
+/// All kernels of a text as --emit=kernel prints them; all for one target. `shown`: the file in messages.
+std::vector<loop::Kernel> read_kernels(const std::string& text, const std::string& shown);
 std::vector<loop::Kernel> read_kernels(const Options& options);
 
 }  // namespace tcc::driver

@@ -1,0 +1,95 @@
+#include "driver/emit_target.h"
+
+#include <map>
+#include <set>
+
+#include "driver/generate_code.h"
+#include "driver/stage_results.h"
+#include "tcc/codegen/codegen.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::driver {
+
+namespace {
+
+// One line per kernel; kernels of one unit repeat its line, so that a reader finds each by its name. Those that the plan itself made have an empty one.
+std::string schedules_text(const TargetBuild& build) {
+  std::string text;
+  const std::vector<std::vector<UnitPtr>> units = units_of_kernels(build);
+  for (size_t k = 0; k < units.size(); ++k) {
+    const std::string schedule = units[k].empty() ? "" : schedule::print(units[k].front()->schedule);
+    text += kernel_name(k) + ": " + schedule + "\n";
+  }
+  return text;
+}
+
+/// The distinct units of all functions, each below the names of its kernels.
+std::string units_text(const TargetBuild& build) {
+  std::map<std::string_view, std::string> kernels_of;
+  const std::vector<std::vector<UnitPtr>> units = units_of_kernels(build);
+  for (size_t k = 0; k < units.size(); ++k) {
+    for (const UnitPtr& unit : units[k]) {
+      std::string& names = kernels_of[unit->form.key];
+      names += (names.empty() ? "" : ", ") + kernel_name(k);
+    }
+  }
+  std::set<std::string_view> printed;
+  std::string text;
+  for (const schedule::ScheduledUnits& function : build.scheduled) {
+    for (const UnitPtr& unit : function.units) {
+      if (!printed.insert(unit->form.key).second) continue;
+      if (const std::string& names = kernels_of[unit->form.key]; !names.empty()) text += "// " + names + "\n";
+      text += print_forms({unit->form});
+    }
+  }
+  return text;
+}
+
+bool is_cpu(const TargetChoice& choice) { return choice.target.kind == schedule::Target::Kind::cpu; }
+
+}  // namespace
+
+void emit_target(Session& session, const TargetBuild& build, Emitter& emitter) {
+  const TargetChoice& choice = build.choice;
+  const plan::Plan& plan = build.plans.front();  // all have the same kernels
+  const auto write = [&](std::string_view kind, const auto& make) {
+    if (emitter.wants(kind, choice)) emitter.write(kind, choice.name, make());
+  };
+  write("loop", [&] { return units_text(build); });
+  write("schedule", [&] { return schedules_text(build); });
+  write("kernel", [&] { return print_kernels(plan.kernels); });
+  write("plan", [&] {
+    std::string text;
+    for (const plan::Plan& one : build.plans) text += plan::print(one);
+    return text;
+  });
+  const bool llvm = emitter.wants("llvm", choice), assembly = emitter.wants("asm", choice) || emitter.wants("ptx", choice),
+             object = emitter.wants("obj", choice);
+  if (!llvm && !assembly && !object) return;
+  session.progress.step("generating code to print");
+  const Timed timed(session.times, "emit-code");
+  const std::string level = is_cpu(choice) ? choice.levels.front() : choice.ptx_arch;
+  codegen::Products products;
+  guard_stage(session, "generate-code", kernels_input(build),
+              [&] { products = emit_all_kernels(plan, choice, level, session.options.optimization, llvm, assembly); });
+  write("llvm", [&] { return products.llvm_ir; });
+  write("ptx", [&] { return products.assembly; });
+  write("asm", [&] { return products.assembly; });
+  write("obj", [&] {
+    if (is_cpu(choice)) return products.object;
+    if (codegen::find_ptxas().empty()) {
+      throw Error(ExitCode::environment, "missing-tool", "", "--emit=obj for cuda needs ptxas, which is not found",
+                  "set TCC_PTXAS to its path, or ask for --emit=ptx");
+    }
+    return codegen::assemble_ptx(products.assembly, choice.cubins.empty() ? choice.ptx_arch : choice.cubins.front());
+  });
+}
+
+void emit_interface(const LibraryInterface& interface, std::vector<TargetBuild>& builds, const Options& options, Emitter& emitter) {
+  if (!emitter.wants("header") && !emitter.wants("manifest")) return;
+  const link::LinkInput input = make_link_input(interface, builds, options);
+  if (emitter.wants("header")) emitter.write("header", link::write_header(input.program, options.symbol_prefix));
+  if (emitter.wants("manifest")) emitter.write("manifest", link::write_manifest(input));
+}
+
+}  // namespace tcc::driver

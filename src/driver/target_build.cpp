@@ -1,0 +1,30 @@
+#include "driver/target_build.h"
+
+#include <algorithm>
+
+#include "driver/stage_results.h"
+
+namespace tcc::driver {
+
+std::vector<std::vector<UnitPtr>> units_of_kernels(const TargetBuild& build) {
+  std::vector<std::vector<UnitPtr>> units(build.plans.front().kernels.size());
+  for (size_t i = 0; i < build.plans.size(); ++i) {
+    for (const plan::Launch& launch : build.plans[i].launches) {
+      if (launch.unit < 0) continue;
+      const UnitPtr& unit = build.scheduled[i].units[static_cast<size_t>(launch.unit)];
+      std::vector<UnitPtr>& known = units[static_cast<size_t>(launch.kernel)];
+      const bool is_new = std::none_of(known.begin(), known.end(), [&](const UnitPtr& other) { return other->form.key == unit->form.key; });
+      if (is_new) known.push_back(unit);
+    }
+  }
+  return units;
+}
+
+StageInput kernels_input(const TargetBuild& build) {
+  const bool cpu = build.choice.target.kind == schedule::Target::Kind::cpu;
+  return {.arguments = "--from=kernel --target=" + build.choice.name + (cpu ? " --emit=asm" : " --emit=ptx"),
+          .form = "kernel",
+          .text = [&build] { return print_kernels(build.plans.front().kernels); }};
+}
+
+}  // namespace tcc::driver

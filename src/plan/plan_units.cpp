@@ -1,0 +1,94 @@
+// A plan without a graph: what is known of a unit alone is its parameters, so these are the inputs and outputs.
+//
+//   unit (%a0: f32[64]) -> (%r0: f32[])        launch k0 "unit" (%a0, %v0.parts)   launch k1 "unit" (%v0.parts, %r0)
+//                                              buffer %a0 input 0   buffer %v0.parts arena scratch   buffer %r0 output 0
+
+#include <unordered_map>
+
+#include "plan/arena.h"
+#include "tcc/plan/plan.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::plan {
+namespace {
+
+class UnitPlanner {
+ public:
+  UnitPlanner(Plan& plan, int number, const schedule::ScheduledUnit& unit) : plan_(plan) {
+    int inputs = 0, outputs = 0;
+    for (const loop::Param& param : unit.form.unit->params) {
+      add(*param.buffer, param.written ? Buffer::Kind::output : Buffer::Kind::input, param.written ? outputs++ : inputs++, 0);
+    }
+    for (const loop::BufferRef& temporary : unit.temporaries) {
+      const int64_t bytes = add(*temporary, Buffer::Kind::arena, 0, plan.arena_bytes);
+      plan.arena_bytes += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+      plan.buffers.back().scratch = true;
+    }
+    plan.total_bytes = plan.arena_bytes;
+    for (size_t i = 0; i < unit.kernels.size(); ++i) {
+      launch(unit.kernels[i], unit.costs_ns[i]);
+      plan.launches.back().unit = number;
+    }
+  }
+
+ private:
+  void launch(const loop::Kernel& kernel, double cost_ns) {
+    Launch launch;
+    if (loop::num_index_checks(kernel.body) > 0) launch.first_check = add_checks(kernel.body);
+    launch.kernel = static_cast<int>(plan_.kernels.size());
+    launch.label = "unit";
+    launch.grid = kernel.grid;
+    launch.cost_ns = cost_ns;
+    for (const loop::Param& param : kernel.params) {
+      const auto found = buffers_.find(param.buffer->name);
+      if (found == buffers_.end())
+        internal_error("kernel parameter %" + param.buffer->name + " is neither a parameter nor a temporary of the unit");
+      launch.arguments.push_back(found->second);
+    }
+    plan_.kernels.push_back(kernel);
+    plan_.launches.push_back(std::move(launch));
+  }
+
+  /// A unit says of its checks only what the extents are.
+  int add_checks(const loop::Block& body) {
+    const size_t first = plan_.checks.size();
+    plan_.checks.resize(first + static_cast<size_t>(loop::num_index_checks(body)), {"an index is", "a check of the unit", 0, 0});
+    loop::walk_exprs(body, [&](const loop::Expr& e) {
+      if (e.kind != loop::Expr::Kind::op || e.op != Op::check_index_) return;
+      plan_.checks[first + static_cast<size_t>(e.args[4]->int_value)].high = e.args[3]->int_value - 1;
+    });
+    return static_cast<int>(first);
+  }
+
+  int64_t add(const loop::Buffer& buffer, Buffer::Kind kind, int index, int64_t offset) {
+    Buffer row;
+    row.kind = kind;
+    row.name = buffer.name;
+    row.dtype = buffer.dtype;
+    row.shape = buffer.extents;
+    int64_t last = 0;  // strides of a temporary may leave gaps
+    const std::vector<int64_t> strides = buffer.element_strides();
+    for (size_t i = 0; i < strides.size(); ++i) last += (buffer.extents[i] - 1) * strides[i];
+    row.size_bytes = storage_bytes(buffer.dtype, buffer.count() == 0 ? 0 : last + 1);
+    row.index = index;
+    row.offset = offset;
+    buffers_[buffer.name] = static_cast<int>(plan_.buffers.size());
+    plan_.buffers.push_back(row);
+    return row.size_bytes;
+  }
+
+  Plan& plan_;
+  std::unordered_map<std::string, int> buffers_;
+};
+
+}  // namespace
+
+Plan plan_units(const schedule::ScheduledUnits& scheduled, std::string name) {
+  Plan plan;
+  plan.name = std::move(name);
+  plan.target = scheduled.target;
+  for (size_t i = 0; i < scheduled.units.size(); ++i) UnitPlanner(plan, static_cast<int>(i), *scheduled.units[i]);
+  return plan;
+}
+
+}  // namespace tcc::plan
