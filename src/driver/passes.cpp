@@ -82,7 +82,7 @@ constexpr auto kPasses = std::to_array<Pass>({
     {{"choose-residuals", "the backward half computes again what isn't worth the memory to save it"},
      [](Session&, PassState& state) {
        check(state.search != nullptr, "choose-residuals runs for a target");
-       state.residuals = residuals::choose_residuals(*state.graph, state.search->target, state.search->options, state.search->plan);
+       state.residuals = residuals::choose_residuals(*state.graph, state.search->target, state.search->options, state.search->planner);
        state.graph = std::move(state.residuals->graph);
      },
      GraphStage::prims,

@@ -19,7 +19,7 @@ namespace tcc::driver {
 struct ResidualSearch {
   schedule::Target target;
   residuals::Options options;
-  residuals::Planner plan;  ///< what a graph takes when it is compiled for the target
+  residuals::Planner planner;  ///< what a graph takes when it is compiled for the target
 };
 
 /// The graph on its way through the passes.

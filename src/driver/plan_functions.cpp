@@ -187,7 +187,8 @@ ResidualSearch residual_search(const Options& options, const TargetChoice& choic
   ResidualSearch search;
   search.target = choice.target;
   search.options = residual_options(options, in_halves);
-  search.plan = [&choice, &plan_options, &cache](const Graph& graph) -> residuals::Planned {
+  search.planner.group = [](const Graph& graph) { return group::form_groups(graph); };
+  search.planner.plan = [&choice, &plan_options, &cache](const Graph& graph) -> residuals::Planned {
     const plan::Estimate estimate = try_plan(graph, choice.target, plan_options, cache);
     return {estimate.arena_bytes, estimate.cost_ns};
   };

@@ -54,7 +54,8 @@ const Value* below_reshapes(const Value* value) {
 
 class Analyzer {
  public:
-  Analyzer(const Graph& graph, const schedule::Target& target) : graph_(graph), target_(target) {
+  Analyzer(const Graph& graph, const schedule::Target& target, const std::function<group::Groups(const Graph&)>& group)
+      : graph_(graph), target_(target), group_(group) {
     const size_t num_nodes = graph.body.nodes.size(), num_values = static_cast<size_t>(graph.num_values());
     facts_.graph = &graph;
     facts_.halves = find_halves(graph);
@@ -143,7 +144,7 @@ class Analyzer {
     }
     if (copy.graph().body.nodes.empty()) return;
     const std::unique_ptr<Graph> forward = copy.take();
-    const group::Groups groups = group::form_groups(*forward);
+    const group::Groups groups = group_(*forward);
     std::vector<char> stored(static_cast<size_t>(forward->num_values()));
     for (const group::Unit& unit : groups.units) {
       for (const Value* output : unit.outputs) stored[at(output)] = 1;
@@ -281,6 +282,7 @@ class Analyzer {
 
   const Graph& graph_;
   const schedule::Target& target_;
+  const std::function<group::Groups(const Graph&)>& group_;
   Facts facts_;
   std::vector<char> stored_, output_;
   std::vector<int64_t> source_bytes_;  ///< of early values: the largest forward value that they are computed from
@@ -355,6 +357,8 @@ std::vector<int> forward_ranks(const Facts& facts) {
   return ranks;
 }
 
-Facts analyze(const Graph& graph, const schedule::Target& target) { return Analyzer(graph, target).run(); }
+Facts analyze(const Graph& graph, const schedule::Target& target, const std::function<group::Groups(const Graph&)>& group) {
+  return Analyzer(graph, target, group).run();
+}
 
 }  // namespace tcc::residuals

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "tcc/graph/graph.h"
 
+namespace tcc::group {
+struct Groups;
+}
 namespace tcc::schedule {
 struct Target;
 }
@@ -50,7 +54,8 @@ struct Facts {
   std::vector<int64_t> priced_bytes;   ///< what a price of memory counts: of `stored_again` less near the end of the forward pass
   std::vector<char> stored_again;      ///< computed again, it is in memory again: its readers can't take it in
 };
-Facts analyze(const Graph& graph, const schedule::Target& target);
+/// `group`: see Planner.
+Facts analyze(const Graph& graph, const schedule::Target& target, const std::function<group::Groups(const Graph& graph)>& group);
 
 /// By position: how many forward nodes come before the node; of an early one, before the last forward node that it depends on.
 std::vector<int> forward_ranks(const Facts& facts);

@@ -31,8 +31,8 @@ constexpr int kMixes = 3;
 
 class Chooser {
  public:
-  Chooser(const Graph& joint, const schedule::Target& target, const Options& options, const Planner& plan)
-      : target_(target), options_(options), plan_(plan), facts_(analyze(joint, target)) {
+  Chooser(const Graph& joint, const schedule::Target& target, const Options& options, const Planner& planner)
+      : target_(target), options_(options), planner_(planner), facts_(analyze(joint, target, planner.group)) {
     result_.options = options;
   }
 
@@ -174,7 +174,7 @@ class Chooser {
       rung.saved_bytes += facts_.bytes[id];
     }
     rung.num_copies = rebuilt.num_copies;
-    const Planned planned = plan_(*rebuilt.graph);
+    const Planned planned = planner_.plan(*rebuilt.graph);
     rung.peak_bytes = options_.fixed_bytes + planned.peak_bytes;
     rung.cost_ns = planned.cost_ns;
     result_.ladder.push_back(std::move(rung));
@@ -278,7 +278,7 @@ class Chooser {
 
   const schedule::Target& target_;
   const Options options_;
-  const Planner& plan_;
+  const Planner& planner_;
   const Facts facts_;
   Result result_;
   // By number in the ladder:
@@ -301,8 +301,8 @@ Mode parse_mode(std::string_view text) {
 
 std::string_view name_of(Mode mode) { return mode == Mode::none ? "none" : mode == Mode::full ? "full" : "auto"; }
 
-Result choose_residuals(const Graph& joint, const schedule::Target& target, const Options& options, const Planner& plan) {
-  return Chooser(joint, target, options, plan).run();
+Result choose_residuals(const Graph& joint, const schedule::Target& target, const Options& options, const Planner& planner) {
+  return Chooser(joint, target, options, planner).run();
 }
 
 }  // namespace tcc::residuals

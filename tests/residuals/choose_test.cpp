@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "form_groups.h"
 #include "nets.h"
 #include "tcc/residuals/residuals.h"
 #include "tcc/schedule/schedule.h"
@@ -65,13 +66,14 @@ TEST(ChooseResiduals, KeepsTheValuesBitForBit) {
       options.mode = mode;
       options.budget_bytes = int64_t{1} << 40;  // every plan is tried
       int planned = 0;
-      const Result result = choose_residuals(*joint, kTarget, options, [&](const Graph& graph) {
-        ++planned;
-        EXPECT_EQ(verify(graph, GraphStage::prims), std::vector<std::string>());
-        EXPECT_EQ(graph.output_names, joint->output_names);
-        expect_same(results_of(graph, inputs), expected);
-        return plan_in_order(graph);
-      });
+      const Result result =
+          choose_residuals(*joint, kTarget, options, {form_groups, [&](const Graph& graph) {
+                                                        ++planned;
+                                                        EXPECT_EQ(verify(graph, GraphStage::prims), std::vector<std::string>());
+                                                        EXPECT_EQ(graph.output_names, joint->output_names);
+                                                        expect_same(results_of(graph, inputs), expected);
+                                                        return plan_in_order(graph);
+                                                      }});
       EXPECT_EQ(planned, static_cast<int>(result.ladder.size()));
       expect_same(results_of(*result.graph, inputs), expected);
     }
@@ -82,8 +84,8 @@ TEST(ChooseResiduals, IsDeterministic) {
   for (const auto& joint : joints()) {
     Options options;
     options.budget_bytes = int64_t{1} << 40;
-    const Result a = choose_residuals(*joint, kTarget, options, plan_in_order),
-                 b = choose_residuals(*joint, kTarget, options, plan_in_order);
+    const Result a = choose_residuals(*joint, kTarget, options, {form_groups, plan_in_order}),
+                 b = choose_residuals(*joint, kTarget, options, {form_groups, plan_in_order});
     EXPECT_EQ(print(*a.graph), print(*b.graph));
     EXPECT_EQ(print(a, "net"), print(b, "net"));
   }
@@ -95,7 +97,7 @@ TEST(ChooseResiduals, MeetsABudgetOrNamesOneThatWorks) {
     Options options;
     options.fixed_bytes = 1000;
     options.budget_bytes = int64_t{1} << 40;
-    const Result free = choose_residuals(*joint, kTarget, options, plan_in_order);
+    const Result free = choose_residuals(*joint, kTarget, options, {form_groups, plan_in_order});
     int64_t smallest = INT64_MAX, largest = 0;
     for (const Rung& rung : free.ladder) {
       smallest = std::min(smallest, rung.peak_bytes);
@@ -104,7 +106,7 @@ TEST(ChooseResiduals, MeetsABudgetOrNamesOneThatWorks) {
     for (int i = -2; i <= 4; ++i) {
       options.budget_bytes = smallest + (largest - smallest) * i / 4 - (i < 0 ? 1 : 0);
       try {
-        const Result result = choose_residuals(*joint, kTarget, options, plan_in_order);
+        const Result result = choose_residuals(*joint, kTarget, options, {form_groups, plan_in_order});
         EXPECT_GE(i, 0);
         EXPECT_LE(result.ladder[result.taken].peak_bytes, options.budget_bytes);
         EXPECT_EQ(options.fixed_bytes + plan_in_order(*result.graph).peak_bytes, result.ladder[result.taken].peak_bytes);
@@ -127,7 +129,7 @@ TEST(ChooseResiduals, TheMessageOfABudgetThatIsTooSmall) {
   options.fixed_bytes = 80;
   options.budget_bytes = 100;
   try {
-    choose_residuals(*joint, kTarget, options, [](const Graph&) { return Planned{96, 1}; });
+    choose_residuals(*joint, kTarget, options, {form_groups, [](const Graph&) { return Planned{96, 1}; }});
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
@@ -145,7 +147,7 @@ TEST(ChooseResiduals, PutsCopiesJustBeforeTheirReaders) {
   to_prims(*joint);
   Options options;
   options.mode = Mode::full;
-  const Result result = choose_residuals(*joint, kTarget, options, plan_in_order);
+  const Result result = choose_residuals(*joint, kTarget, options, {form_groups, plan_in_order});
   EXPECT_LT(bytes_in_order(*result.graph), bytes_in_order(*joint));
   bool backward = false;
   int copies = 0, forward_dots = 0;
@@ -175,14 +177,17 @@ TEST(ChooseResiduals, SavesAMaskInPlaceOfWhatItIsOf) {
   Options options;
   options.budget_bytes = int64_t{1} << 40;
   // Memory is what counts for this planner.
-  const Result result = choose_residuals(*joint, kTarget, options, [](const Graph& g) {
-    const Halves halves = split_halves(g);
-    Planned planned{0, 100};
-    for (size_t i = static_cast<size_t>(halves.first_residual_input); i < halves.backward->body.args.size(); ++i)
-      planned.peak_bytes += halves.backward->body.args[i]->type.size_bytes();
-    for (const Node* node : g.body.nodes) planned.cost_ns += node->op == Op::dot_general_ ? 100 : 0;
-    return planned;
-  });
+  const Result result = choose_residuals(*joint, kTarget, options, {form_groups, [](const Graph& g) {
+                                                                      const Halves halves = split_halves(g);
+                                                                      Planned planned{0, 100};
+                                                                      for (size_t i = static_cast<size_t>(halves.first_residual_input);
+                                                                           i < halves.backward->body.args.size(); ++i)
+                                                                        planned.peak_bytes +=
+                                                                            halves.backward->body.args[i]->type.size_bytes();
+                                                                      for (const Node* node : g.body.nodes)
+                                                                        planned.cost_ns += node->op == Op::dot_general_ ? 100 : 0;
+                                                                      return planned;
+                                                                    }});
   ASSERT_EQ(result.candidates.size(), 1u) << print(result, "g");
   EXPECT_TRUE(result.candidates[0].saved);
   EXPECT_EQ(result.candidates[0].type, "bool[64, 1024]");
@@ -196,7 +201,7 @@ TEST(SplitHalves, TogetherAreTheJointGraph) {
       Options options;
       options.mode = mode;
       options.budget_bytes = int64_t{1} << 40;
-      const Result result = choose_residuals(*joint, kTarget, options, plan_in_order);
+      const Result result = choose_residuals(*joint, kTarget, options, {form_groups, plan_in_order});
       const Halves halves = split_halves(*result.graph);
       ASSERT_EQ(verify(*halves.forward, GraphStage::prims), std::vector<std::string>());
       ASSERT_EQ(verify(*halves.backward, GraphStage::prims), std::vector<std::string>());
@@ -236,7 +241,7 @@ TEST(Print, SaysWhatWasTakenAndWhatEachValueCosts) {
   Options options;
   options.budget_bytes = 200000;
   options.fixed_bytes = 1000;
-  const std::string text = print(choose_residuals(*joint, kTarget, options, plan_in_order), "net");
+  const std::string text = print(choose_residuals(*joint, kTarget, options, {form_groups, plan_in_order}), "net");
   EXPECT_EQ(text.substr(0, text.find(" peak")), "remat @net mode auto budget 200_000");
   EXPECT_NE(text.find("plan none"), std::string::npos);
   EXPECT_NE(text.find("loc(\"linear0/fc\")"), std::string::npos) << text;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <random>
 
+#include "form_groups.h"
 #include "residuals/recompute.h"
 #include "tcc/graph/builder.h"
 #include "tcc/schedule/schedule.h"
@@ -43,7 +44,7 @@ class RandomJoint {
       gradients.push_back(builder_.emit(Op::mul_, {gradients.back(), any()}));
     }
     graph_.add_output(gradients.back(), "grad.x");
-    Facts facts = analyze(graph_, schedule::Target::cpu_v3());
+    Facts facts = analyze(graph_, schedule::Target::cpu_v3(), form_groups);
     for (size_t i = 0; i < facts.recompute.size(); ++i) {
       if (facts.recompute[i] > 0 || !is_free(*graph_.body.nodes[i])) facts.recompute[i] = pick(0, 9);
     }
@@ -144,7 +145,7 @@ TEST(Cut, TakesLittleTimeOnLargeGraphs) {
   const auto small = deep_chain(450), large = deep_chain(1800);
   EXPECT_GT(small->body.nodes.size(), 4000u - 800u);
   const auto run = [](const Graph& graph) {
-    const Facts facts = analyze(graph, schedule::Target::cuda_sm80());
+    const Facts facts = analyze(graph, schedule::Target::cuda_sm80(), form_groups);
     for (const Picoseconds price : {0, 1000, 100000000}) recompute(facts, cut(facts, price));
   };
   const double quick = seconds([&] { run(*small); }), slow = seconds([&] { run(*large); });

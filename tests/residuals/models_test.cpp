@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "autograd/exported_model.h"
+#include "form_groups.h"
 #include "nets.h"
 #include "plan/plan_graph.h"
 #include "tcc/group/group.h"
@@ -58,7 +59,7 @@ TEST(DeepTransformer, KeepsOnlyCheckpointsWhenMemoryIsAll) {
     PlanWithUnits planner(target);
     Options options;
     options.budget_bytes = int64_t{1} << 40;
-    const Result result = choose_residuals(*joint, target, options, std::ref(planner));
+    const Result result = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
     const Rung *none = find(result, "none"), *checkpoints = find(result, "checkpoints");
     ASSERT_TRUE(none && checkpoints);
     RecordProperty(target.name + "_none", std::to_string(none->peak_bytes));
@@ -69,7 +70,7 @@ TEST(DeepTransformer, KeepsOnlyCheckpointsWhenMemoryIsAll) {
 
     if (target.kind == schedule::Target::Kind::cpu) continue;
     options.mode = Mode::full;
-    const Result full = choose_residuals(*joint, target, options, std::ref(planner));
+    const Result full = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
     EXPECT_EQ(full.ladder[full.taken].peak_bytes, checkpoints->peak_bytes);
 
     // Any budget between holds, and a larger one is never slower.
@@ -77,7 +78,7 @@ TEST(DeepTransformer, KeepsOnlyCheckpointsWhenMemoryIsAll) {
     double slower = 1e300;
     for (const int part : {30, 60}) {
       options.budget_bytes = checkpoints->peak_bytes + (none->peak_bytes - checkpoints->peak_bytes) * part / 100;
-      const Result some = choose_residuals(*joint, target, options, std::ref(planner));
+      const Result some = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
       EXPECT_LE(planner(*some.graph).peak_bytes, options.budget_bytes);
       EXPECT_LE(some.ladder[some.taken].cost_ns, slower * 1.02);
       slower = some.ladder[some.taken].cost_ns;
@@ -95,7 +96,7 @@ TEST(LanguageModel, HasNoLogitsBesideTheirGradient) {
   PlanWithUnits planner(schedule::Target::cuda_sm80());
   Options options;
   options.mode = Mode::full;
-  const Result result = choose_residuals(*joint, schedule::Target::cuda_sm80(), options, std::ref(planner));
+  const Result result = choose_residuals(*joint, schedule::Target::cuda_sm80(), options, {form_groups, std::ref(planner)});
   EXPECT_LT(result.ladder[result.taken].peak_bytes, 2 * logits);
 
   // The mean over all targets is one row; what it is spread over is none of that row's business.
@@ -131,11 +132,11 @@ TEST_P(Models, ComputeTheSameInLessMemory) {
   PlanWithUnits planner(target);
   Options options;
   options.budget_bytes = int64_t{1} << 40;
-  const Result ladder = choose_residuals(*joint, target, options, std::ref(planner));
+  const Result ladder = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
   const Rung *none = find(ladder, "none"), *smallest = find(ladder, "");
   EXPECT_LE(smallest->peak_bytes, none->peak_bytes);
   options.budget_bytes = (none->peak_bytes + smallest->peak_bytes) / 2;
-  const Result result = choose_residuals(*joint, target, options, std::ref(planner));
+  const Result result = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
   ASSERT_EQ(verify(*result.graph, GraphStage::prims), std::vector<std::string>());
   EXPECT_LE(planner(*result.graph).peak_bytes, options.budget_bytes);
   const std::vector<Tensor> outputs = interpret(*result.graph, inputs, true);

@@ -24,6 +24,10 @@ namespace tcc::schedule {
 struct Target;
 }
 
+namespace tcc::group {
+struct Groups;
+}
+
 namespace tcc::residuals {
 
 /// none: everything the backward pass reads is saved. full: everything is computed again from inputs and, where that needs less memory, from a few
@@ -38,7 +42,11 @@ struct Planned {
   int64_t peak_bytes = 0;
   double cost_ns = 0;
 };
-using Planner = std::function<Planned(const Graph& graph)>;
+/// What the search asks of the stages behind it.
+struct Planner {
+  std::function<group::Groups(const Graph& graph)> group;  ///< of the forward half: what of it is in memory anyway
+  std::function<Planned(const Graph& graph)> plan;
+};
 
 struct Options {
   Mode mode = Mode::automatic;
@@ -81,9 +89,9 @@ struct Result {
 };
 
 /// Chooses for a verified joint or step graph of prims (nodes with loc.phase "grad" or "update" are its backward part). Values stay the same bit for bit.
-/// `plan` is called once for each distinct graph of the ladder, from this thread. Deterministic.
+/// `planner.plan` is called once for each distinct graph of the ladder, from this thread. Deterministic.
 /// Errors: model "memory-budget", naming the smallest budget that works among the plans tried.
-Result choose_residuals(const Graph& joint, const schedule::Target& target, const Options& options, const Planner& plan);
+Result choose_residuals(const Graph& joint, const schedule::Target& target, const Options& options, const Planner& planner);
 
 /// The text of --emit=remat: the ladder, which plan was taken and why, then each candidate.
 std::string print(const Result& result, const std::string& graph_name);
