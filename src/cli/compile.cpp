@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "cli/command_line.h"
-#include "driver/emit.h"
+#include "tcc/driver/emit_kinds.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/support/suggest.h"
 

@@ -3,9 +3,9 @@
 
 #include "cli/command_line.h"
 #include "cli/inspect.h"
-#include "driver/count_operations.h"
-#include "driver/read_ir.h"
+#include "tcc/driver/count_operations.h"
 #include "tcc/driver/pipeline.h"
+#include "tcc/driver/read_ir.h"
 #include "tcc/frontend/summary.h"
 #include "tcc/link/read_program.h"
 #include "tcc/support/command_files.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
-#include "driver/array_files.h"
+#include "tcc/driver/array_files.h"
 #include "tcc/runtime/library.h"
 
 namespace tcc::cli {

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "driver/array_files.h"
+#include "tcc/driver/array_files.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/npy.h"
 

@@ -3,7 +3,7 @@
 
 #include "cli/command_line.h"
 #include "cli/verify_report.h"
-#include "driver/array_files.h"
+#include "tcc/driver/array_files.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/graph/ranges.h"
 #include "tcc/support/standard_output.h"

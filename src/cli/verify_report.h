@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cli/tensor_summary.h"
-#include "driver/array_files.h"
-#include "driver/finite_differences.h"
+#include "tcc/driver/array_files.h"
+#include "tcc/driver/finite_differences.h"
 #include "tcc/driver/verify.h"
 #include "tcc/support/diagnostics.h"
 

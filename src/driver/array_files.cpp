@@ -1,4 +1,4 @@
-#include "driver/array_files.h"
+#include "tcc/driver/array_files.h"
 
 #include <algorithm>
 #include <charconv>

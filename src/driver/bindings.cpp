@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "driver/array_files.h"
+#include "tcc/driver/array_files.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
 #include "tcc/support/suggest.h"

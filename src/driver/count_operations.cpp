@@ -1,4 +1,4 @@
-#include "driver/count_operations.h"
+#include "tcc/driver/count_operations.h"
 
 namespace tcc::driver {
 

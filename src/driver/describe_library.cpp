@@ -4,7 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "driver/count_operations.h"
+#include "tcc/driver/count_operations.h"
 #include "tcc/graph/ranges.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/text.h"

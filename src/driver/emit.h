@@ -9,33 +9,18 @@
 #pragma once
 
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "driver/targets.h"
+#include "tcc/driver/emit_kinds.h"
 #include "tcc/driver/options.h"
 #include "tcc/graph/graph.h"
 #include "tcc/support/command_files.h"
 #include "tcc/support/output_files.h"
 
 namespace tcc::driver {
-
-/// The stages after which a compilation may stop, in order.
-enum class Stage { nothing, imported, joint, prims, planned, generated, linked };
-
-struct EmitKind {
-  std::string_view name;
-  Stage stage;  ///< the stage that makes it
-  bool per_target;
-  bool on_cpu = true, on_cuda = true;
-  bool of_gradients = false;  ///< an inference has no such thing
-  std::string_view description;
-  std::string_view ending, cuda_ending;  ///< of its files, where that is not the kind's name; the second: of those of CUDA
-};
-/// In the order in which they are made.
-std::span<const EmitKind> emit_kinds();
 
 class Emitter {
  public:

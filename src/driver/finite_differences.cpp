@@ -1,4 +1,4 @@
-#include "driver/finite_differences.h"
+#include "tcc/driver/finite_differences.h"
 
 #include <algorithm>
 #include <cmath>

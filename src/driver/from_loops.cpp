@@ -2,10 +2,10 @@
 
 #include <cctype>
 
-#include "driver/read_ir.h"
 #include "driver/replace_stages.h"
 #include "driver/stage_results.h"
 #include "driver/stages.h"
+#include "tcc/driver/read_ir.h"
 #include "tcc/loop/rewrite.h"
 #include "tcc/schedule/schedule.h"
 #include "tcc/support/diagnostics.h"

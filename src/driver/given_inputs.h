@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/array_files.h"
+#include "tcc/driver/array_files.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::driver {

@@ -4,7 +4,7 @@
 
 #include "driver/bindings.h"
 #include "driver/parameters.h"
-#include "driver/read_ir.h"
+#include "tcc/driver/read_ir.h"
 #include "tcc/frontend/import.h"
 #include "tcc/support/safetensors.h"
 #include "tcc/support/suggest.h"

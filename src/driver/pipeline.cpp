@@ -12,8 +12,8 @@
 #include "driver/import_models.h"
 #include "driver/link_library.h"
 #include "driver/plan_functions.h"
-#include "driver/read_ir.h"
 #include "driver/run_stage.h"
+#include "tcc/driver/read_ir.h"
 #include "tcc/support/standard_output.h"
 #include "tcc/support/suggest.h"
 

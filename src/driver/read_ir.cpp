@@ -1,4 +1,4 @@
-#include "driver/read_ir.h"
+#include "tcc/driver/read_ir.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <map>
 
-#include "driver/read_ir.h"
+#include "tcc/driver/read_ir.h"
 #include "tcc/graph/limits.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"

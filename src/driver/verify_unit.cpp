@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "driver/read_ir.h"
 #include "driver/trial_library.h"
 #include "tcc/driver/pipeline.h"
+#include "tcc/driver/read_ir.h"
 #include "tcc/driver/verify.h"
 #include "tcc/support/diagnostics.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "driver/finite_differences.h"
+#include "tcc/driver/finite_differences.h"
 #include "tcc/driver/tolerance.h"
 #include "tcc/graph/graph.h"
 
