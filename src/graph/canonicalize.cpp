@@ -6,7 +6,7 @@
 //   becomes
 //     return %x
 // Values are kept bit for bit, with these exceptions: pow by 2, 3, -1, 0.5 and -0.5 becomes products and roots (as frameworks compute it: the square
-// root of -inf is NaN), recip of sqrt becomes rsqrt, one rounding less; a reduction over axes of extent 1 may turn -0 into 0 and back.
+// root of -inf is NaN; a cube below f32 is a product in f32), recip of sqrt becomes rsqrt, one rounding less; a reduction over axes of extent 1 may turn -0 into 0 and back.
 // x + 0 stays where x may be -0. Nothing that can see a NaN is dropped.
 // Constants of one element are read as literals (`full`); with `keep_parameters`, not those that are float weights of the model.
 // One sweep in order: rules look at producers only, which are canonical by then, and what a rule emits is made canonical at once. So the time is linear

@@ -92,6 +92,14 @@ Value* recip_of_sqrt(Rewriter& r, Node& node) {
   return root != nullptr ? r.emit(Op::rsqrt_, {root->operand(0)}) : nullptr;
 }
 
+Value* cube(Rewriter& r, Value* x) {
+  const auto product = [&](Value* y) { return r.emit(Op::mul_, {r.emit(Op::mul_, {y, y}), y}); };
+  if (!is_float_value(x) || size_bits(x->type.dtype) >= 32) return product(x);
+  // Below f32 a product of three would round twice.
+  Value* wide = r.emit(Op::cast_, {x}, {{"dtype", DType::f32}});
+  return r.emit(Op::cast_, {product(wide)}, {{"dtype", x->type.dtype}});
+}
+
 Value* power(Rewriter& r, Node& node) {
   Value* x = if_same_type(node.operand(0), node);
   const auto exponent = r.splat(node.operand(1));
@@ -100,9 +108,7 @@ Value* power(Rewriter& r, Node& node) {
   if (c == 0) return r.full(x->type, 1.0);  // also of NaN
   if (c == 1) return x;
   if (c == 2) return r.emit(Op::mul_, {x, x});
-  // Below f32 a product of three would round twice.
-  const bool wide = !is_float_value(x) || size_bits(x->type.dtype) >= 32;
-  if (c == 3 && wide) return r.emit(Op::mul_, {r.emit(Op::mul_, {x, x}), x});
+  if (c == 3) return cube(r, x);
   if (!is_float_value(x)) return nullptr;
   if (c == -1) return r.emit(Op::recip_, {x});
   if (c == 0.5) return r.emit(Op::sqrt_, {x});
