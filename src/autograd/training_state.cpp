@@ -259,20 +259,31 @@ void TrainingState::add_others(const Graph& joint, const Graph& forward) {
 Tensor TrainingState::first_contents(const StateTensor& tensor) {
   if (tensor.initial.defined()) return tensor.initial;
   if (!tensor.view) return filled(tensor.dtype, tensor.shape, tensor.fill);
-  const auto [entry, is_new] = flat_.try_emplace(tensor.name);
+  const auto contents = std::make_shared<const Tensor>(contents_of_section(tensor.section));
+  return {tensor.dtype, tensor.shape, contents->bytes() + (tensor.offset - layout.sections[static_cast<size_t>(tensor.section)].offset),
+          contents};
+}
+
+// Parameters may be most of what a compilation holds. So they are there once: what they were made from is let go.
+const Tensor& TrainingState::contents_of_section(int number) {
+  const auto [entry, is_new] = contents_.try_emplace(number);
   if (!is_new) return entry->second;
-  std::vector<const StateTensor*> parts;
-  for (const StateTensor& part : layout.tensors) {
-    const bool inside = part.section == tensor.section && part.offset >= tensor.offset && part.offset < tensor.offset + tensor.size_bytes();
-    if (inside && !part.view && (part.initial.defined() || part.fill != 0)) parts.push_back(&part);
+  const StateSection& section = layout.sections[static_cast<size_t>(number)];
+  std::vector<StateTensor*> parts;
+  for (StateTensor& part : layout.tensors) {
+    if (part.section == number && !part.view && (part.initial.defined() || part.fill != 0)) parts.push_back(&part);
   }
-  if (parts.empty()) return entry->second = zeros(tensor.dtype, tensor.shape);
-  Tensor flat(tensor.dtype, tensor.shape);
+  if (parts.empty()) return entry->second = zeros(DType::u8, {section.size_bytes});
+  Tensor bytes(DType::u8, {section.size_bytes});
   for (const StateTensor* part : parts) {
     const Tensor contents = first_contents(*part);
-    std::memcpy(flat.mutable_bytes() + (part->offset - tensor.offset), contents.bytes(), static_cast<size_t>(contents.size_bytes()));
+    std::memcpy(bytes.mutable_bytes() + (part->offset - section.offset), contents.bytes(), static_cast<size_t>(contents.size_bytes()));
   }
-  return entry->second = std::move(flat);
+  const auto shared = std::make_shared<const Tensor>(bytes);
+  for (StateTensor* part : parts) {
+    if (part->initial.defined()) part->initial = Tensor(part->dtype, part->shape, bytes.bytes() + (part->offset - section.offset), shared);
+  }
+  return entry->second = std::move(bytes);
 }
 
 Value* TrainingState::read(Graph& graph, const std::string& name) {

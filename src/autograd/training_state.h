@@ -44,8 +44,9 @@ class TrainingState {
   void add_others(const Graph& joint, const Graph& forward);
   void add_counters(const Graph& joint, const OptimizerOptions& options);
   Tensor first_contents(const StateTensor& tensor);
+  const Tensor& contents_of_section(int number);
 
-  std::map<std::string, Tensor> flat_;  ///< first contents of views
+  std::map<int, Tensor> contents_;  ///< first contents of sections, as bytes: views of them, and the tensors in them, share these
 };
 
 /// Elements that a parameter of `count` elements takes in a flat tensor: the next one begins 256-byte aligned.
