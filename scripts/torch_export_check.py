@@ -26,7 +26,7 @@ TIMM = """
 test_byobnet test_convnext test_convnext2 test_convnext3 test_efficientnet test_efficientnet_evos test_efficientnet_gn test_efficientnet_ln
 test_mambaout test_nfnet test_resnet test_vit test_vit2 test_vit3 test_vit4 test_vit_relpos
 beit_base_patch16_224:depth=2,embed_dim=96,num_heads=3 botnet26t_256 caformer_s18 cait_xxs24_224 coat_lite_tiny coatnet_pico_rw_224 convit_tiny
-convmixer_768_32:depth=3,dim=64 crossvit_tiny_240 cs3darknet_focus_s cspnext_tiny davit_tiny:depths=1+1+1+1 deit_tiny_distilled_patch16_224 dla46_c
+crossvit_tiny_240 cs3darknet_focus_s cspnext_tiny davit_tiny:depths=1+1+1+1 deit_tiny_distilled_patch16_224 dla46_c
 dpn48b eca_resnext26ts edgenext_xx_small efficientformer_l1 efficientformerv2_s0 efficientvim_m1 efficientvit_b0 efficientvit_m0
 ese_vovnet19b_slim_dw eva02_tiny_patch14_224:depth=2 fasternet_t0 fastvit_t8 focalnet_tiny_srf:depths=1+1+1+1 gcvit_xxtiny:depths=1+1+1+1
 ghostnetv2_100 gmixer_12_224 gmlp_s16_224:num_blocks=3 halonet26t hardcorenas_a hgnetv2_b0 hiera_tiny_224 hrnet_w18_small iformer_t
