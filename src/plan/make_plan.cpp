@@ -15,13 +15,13 @@
 
 #include "plan/arena.h"
 #include "plan/gaps.h"
-#include "plan/in_place.h"
 #include "plan/order.h"
 #include "plan/reuse.h"
 #include "plan/state_writes.h"
 #include "plan/storage.h"
 #include "tcc/graph/limits.h"
 #include "tcc/graph/ranges.h"
+#include "tcc/loop/overwrite.h"
 #include "tcc/plan/plan.h"
 #include "tcc/support/diagnostics.h"
 
@@ -391,12 +391,12 @@ class Planner {
     std::vector<loop::Kernel> kernels;
     std::vector<std::string> texts;
   };
-  const Variant& variant(int unit_number, const std::vector<Overwrite>& pairs) {
+  const Variant& variant(int unit_number, const std::vector<loop::Overwrite>& pairs) {
     std::string key = std::to_string(lowered_.form_of_unit[static_cast<size_t>(unit_number)]);
     for (const auto& [old, result] : pairs) key += " " + old + " " + result;
     const auto [at, is_new] = variants_.try_emplace(key);
     if (is_new) {
-      at->second.kernels = overwrite(scheduled_[static_cast<size_t>(unit_number)]->kernels, pairs);
+      at->second.kernels = loop::overwrite(scheduled_[static_cast<size_t>(unit_number)]->kernels, pairs);
       for (const loop::Kernel& kernel : at->second.kernels) at->second.texts.push_back(loop::print(kernel, "k"));
     }
     return at->second;
@@ -535,7 +535,7 @@ class Planner {
   std::vector<Copy> copies_;
   std::vector<std::vector<group::Gap>> gaps_;  ///< of one base each
   StateWrites writes_;
-  std::vector<std::vector<Overwrite>> overwrites_;         ///< of each unit: in the state, and in the arena
+  std::vector<std::vector<loop::Overwrite>> overwrites_;   ///< of each unit: in the state, and in the arena
   std::vector<int> last_launch_;                           ///< of each unit
   std::unordered_map<const Value*, const Value*> reused_;  ///< what lies where another value did
   std::unordered_map<const Value*, int> buffers_;

@@ -2,7 +2,7 @@
 //
 //   %g: [8, 1024, 3072] = dot_general(%dy, @w) * gelu'(%x)       %x: [8, 1024, 3072] is not read again: %g may lie where it was
 //
-// which in_place.h allows where the kernel reads %x only at the element that it writes.
+// which loop/overwrite.h allows where the kernel reads %x only at the element that it writes.
 
 #include "plan/reuse.h"
 
@@ -29,13 +29,13 @@ std::vector<Reuse> find_reuses(const group::Groups& groups, const Storages& stor
         const Value* old = storages.of(input).base;
         if (!old->producer || taken.count(old) || !in_arena(old) || !dies_at(old, unit_number)) continue;
         if (old->type.dtype != result->type.dtype || old->type.size_bytes() != result->type.size_bytes()) continue;
-        std::vector<Overwrite> pairs;
+        std::vector<loop::Overwrite> pairs;
         bool fits = true;
         for (size_t i = 0; i < unit.inputs.size() && fits; ++i) {
           const Storages::Storage storage = storages.of(unit.inputs[i]);
           if (storage.base != old) continue;
           const std::string& from = params.at(i).buffer->name;
-          fits = unit.inputs[i]->type.size_bytes() == old->type.size_bytes() && can_overwrite(kernels, from, to);
+          fits = unit.inputs[i]->type.size_bytes() == old->type.size_bytes() && loop::can_overwrite(kernels, from, to);
           pairs.emplace_back(from, to);
         }
         if (!fits) continue;

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan/in_place.h"
 #include "plan/storage.h"
+#include "tcc/loop/overwrite.h"
 #include "tcc/schedule/schedule_units.h"
 
 namespace tcc::plan {
@@ -16,7 +16,7 @@ struct Reuse {
   int unit = 0;
   const Value* old;     ///< the operand's base
   const Value* result;  ///< a base too
-  std::vector<Overwrite> overwrites;
+  std::vector<loop::Overwrite> overwrites;
 };
 
 /// All that are possible, each base at most once as old and once as result. `scheduled`: of each unit; `in_arena`: whether a base has no other place; `dies_at`: whether nothing

@@ -2,7 +2,7 @@
 //
 //   unit 3 (%h, @w) -> (%d)     unit 4 (%g, @w, %lr) -> (%w.new)      state(@w = %w.new)
 //
-// Unit 4 writes @w itself if unit 3 comes first, which becomes an edge of the order, and if it reads @w only where it writes (in_place.h). Weights may
+// Unit 4 writes @w itself if unit 3 comes first, which becomes an edge of the order, and if it reads @w only where it writes (loop/overwrite.h). Weights may
 // overlap (a flat tensor and its parts), so bytes are compared, not names. One update after the other is tried: one whose edges would close a cycle stays
 // with a copy at the end.
 //
@@ -41,13 +41,13 @@ class Chooser {
   bool try_in_place(const Value* base, const StateTensor& tensor) {
     const auto& writers = storages_.writers(base);
     if (writers.empty()) return false;
-    std::vector<std::pair<int, std::vector<Overwrite>>> found;  // unit, pairs
+    std::vector<std::pair<int, std::vector<loop::Overwrite>>> found;  // unit, pairs
     std::vector<std::pair<int, std::vector<int>>> edges;
     bool fits = true;
     for (const Storages::Writer& writer : writers) {
       const int64_t begin = tensor.offset + writer.offset;
       std::vector<int> before;
-      std::vector<Overwrite> pairs;
+      std::vector<loop::Overwrite> pairs;
       fits = collect(writer, {tensor.block(), begin, begin + writer.value->type.size_bytes()}, before, pairs) &&
              order_.try_add(before, writer.unit);
       if (!fits) break;
@@ -79,7 +79,8 @@ class Chooser {
 
  private:
   /// Who must read before the writer writes, and which of its own inputs it overwrites; false when its own reads forbid it.
-  bool collect(const Storages::Writer& writer, const StateRange& range, std::vector<int>& before, std::vector<Overwrite>& pairs) const {
+  bool collect(const Storages::Writer& writer, const StateRange& range, std::vector<int>& before,
+               std::vector<loop::Overwrite>& pairs) const {
     const group::Unit& unit = groups_.units[static_cast<size_t>(writer.unit)];
     const schedule::ScheduledUnit& scheduled = *scheduled_[static_cast<size_t>(writer.unit)];
     const std::vector<loop::Param>& params = scheduled.form.unit->params;
@@ -93,7 +94,7 @@ class Chooser {
         continue;
       }
       const std::string& old = params.at(static_cast<size_t>(read.input)).buffer->name;
-      if (!(read.range == range) || !can_overwrite(scheduled.kernels, old, result)) return false;
+      if (!(read.range == range) || !loop::can_overwrite(scheduled.kernels, old, result)) return false;
       pairs.emplace_back(old, result);
     }
     return true;

@@ -6,10 +6,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "plan/in_place.h"
 #include "plan/order.h"
 #include "plan/storage.h"
 #include "tcc/graph/state.h"
+#include "tcc/loop/overwrite.h"
 #include "tcc/schedule/schedule_units.h"
 
 namespace tcc::plan {
@@ -44,7 +44,7 @@ struct StateRead {
 
 struct StateWrites {
   std::unordered_map<const Value*, const StateTensor*> in_place;  ///< the base whose bytes are those of the tensor
-  std::vector<std::vector<Overwrite>> overwrites;                 ///< of each unit: inputs whose place a result takes
+  std::vector<std::vector<loop::Overwrite>> overwrites;           ///< of each unit: inputs whose place a result takes
   std::vector<const StateUpdate*> copied;                         ///< the others
 };
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "plan/arena.h"
-#include "plan/in_place.h"
+#include "tcc/loop/overwrite.h"
 #include "tcc/plan/plan.h"
 
 namespace tcc::plan {
@@ -232,7 +232,7 @@ class Verifier {
 
   const std::vector<bool>& loaded_by(int kernel) {
     const auto [at, is_new] = loaded_.try_emplace(kernel);
-    if (is_new) at->second = loaded_parameters(plan_.kernels[static_cast<size_t>(kernel)]);
+    if (is_new) at->second = loop::loaded_parameters(plan_.kernels[static_cast<size_t>(kernel)]);
     return at->second;
   }
 

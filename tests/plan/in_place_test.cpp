@@ -8,9 +8,9 @@
 #include <map>
 
 #include "group/random_graph.h"
-#include "plan/in_place.h"
 #include "residuals/nets.h"
 #include "tcc/group/lower_units.h"
+#include "tcc/loop/overwrite.h"
 #include "tcc/schedule/schedule_units.h"
 
 namespace tcc::plan {
@@ -53,9 +53,9 @@ int try_all(const Graph& graph, const schedule::Target& target) {
       for (const loop::Param& result : params) {
         if (old.written || !result.written || old.buffer->dtype != result.buffer->dtype || old.buffer->count() != result.buffer->count())
           continue;
-        if (result.buffer->count() == 0 || !can_overwrite(unit->kernels, old.buffer->name, result.buffer->name)) continue;
+        if (result.buffer->count() == 0 || !loop::can_overwrite(unit->kernels, old.buffer->name, result.buffer->name)) continue;
         ++allowed;
-        const std::vector<loop::Kernel> kernels = overwrite(unit->kernels, {{old.buffer->name, result.buffer->name}});
+        const std::vector<loop::Kernel> kernels = loop::overwrite(unit->kernels, {{old.buffer->name, result.buffer->name}});
         TensorsByName found = inputs;
         found[result.buffer->name] = copy_of(inputs[old.buffer->name], result.buffer->extents);
         for (const loop::Kernel& kernel : kernels) {
@@ -133,7 +133,7 @@ TEST_P(InPlace, ScattersMoveWhatChangesAlone) {
     const schedule::ScheduledUnits scheduled = schedule::schedule_units(group::lower_units(groups).forms, target());
     if (!plain || groups.units.size() != 1) continue;
     const std::vector<loop::Param>& params = scheduled.units[0]->form.unit->params;
-    const auto kernels = overwrite(scheduled.units[0]->kernels, {{params[0].buffer->name, params.back().buffer->name}});
+    const auto kernels = loop::overwrite(scheduled.units[0]->kernels, {{params[0].buffer->name, params.back().buffer->name}});
     const auto is_empty = [](const loop::Kernel& kernel) { return kernel.body.empty(); };
     EXPECT_EQ(std::count_if(kernels.begin(), kernels.end(), is_empty), 1) << loop::print(kernels[0], "k");
   }

@@ -7,9 +7,9 @@
 
 #include "tcc/loop/loop.h"
 
-namespace tcc::plan {
+namespace tcc::loop {
 
 /// Drops stores to the buffer of the same element of it, loaded in the same block with no write in between, and what only they needed.
-void drop_self_stores(loop::Kernel& kernel, const loop::BufferRef& buffer);
+void drop_self_stores(Kernel& kernel, const BufferRef& buffer);
 
-}  // namespace tcc::plan
+}  // namespace tcc::loop

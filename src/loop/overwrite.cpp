@@ -15,7 +15,7 @@
 // - one thread of one block executes the store: what stands outside of thread loops is executed by all of them, one could store before another loads;
 // - the kernels of the unit that come later do not read the operand.
 
-#include "plan/in_place.h"
+#include "tcc/loop/overwrite.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -24,14 +24,12 @@
 #include <set>
 
 #include "loop/primitives/edit.h"
+#include "loop/self_stores.h"
 #include "loop/visit.h"
-#include "plan/self_stores.h"
 #include "tcc/loop/rewrite.h"
 
-namespace tcc::plan {
+namespace tcc::loop {
 namespace {
-
-using namespace tcc::loop;
 
 struct Step {
   const Block* block;
@@ -61,7 +59,7 @@ bool is_injective(const Index& index) {
   return true;
 }
 
-const loop::Buffer* find_param(const Kernel& kernel, const std::string& name) {
+const Buffer* find_param(const Kernel& kernel, const std::string& name) {
   for (const Param& param : kernel.params) {
     if (param.buffer->name == name) return param.buffer.get();
   }
@@ -80,7 +78,7 @@ int first_writer(const std::vector<Kernel>& kernels, const std::string& name) {
 
 class Checker {
  public:
-  Checker(const Kernel& kernel, const loop::Buffer* old, const loop::Buffer* result)
+  Checker(const Kernel& kernel, const Buffer* old, const Buffer* result)
       : kernel_(kernel), old_(old), result_(result), same_extents_(old->extents == result->extents), digits_(digits_of(kernel.body)) {}
 
   bool run() {
@@ -104,7 +102,7 @@ class Checker {
         if (store->buffer.get() == old_) plain_ = false;
       } else if (as<Scatter>(stmt) || as<Copy>(stmt) || as<Mma>(stmt)) {
         const Uses uses = uses_of(stmt);
-        for (const loop::Buffer* buffer : {old_, result_}) plain_ = plain_ && !uses.reads.count(buffer) && !uses.writes.count(buffer);
+        for (const Buffer* buffer : {old_, result_}) plain_ = plain_ && !uses.reads.count(buffer) && !uses.writes.count(buffer);
       }
       for (const Block* inner : blocks_of(stmt)) collect(*inner);
       path_.pop_back();
@@ -130,8 +128,8 @@ class Checker {
     bool all_threads() const { return thread || (warp && lane); }
   };
   Digits no_digits() const { return {kernel_.grid == 1, kernel_.threads == 1, kernel_.threads <= 32}; }
-  void add(Digits& digits, const std::vector<loop::Dim>& dims) const {
-    for (const loop::Dim& dim : dims) {
+  void add(Digits& digits, const std::vector<Dim>& dims) const {
+    for (const Dim& dim : dims) {
       const auto digit = digits_.find(dim.var.get());
       if (digit == digits_.end() || digit->second.stride != 1) continue;
       digits.block = digits.block || dim.bind == Bind::block || dim.bind == Bind::threads;
@@ -151,7 +149,7 @@ class Checker {
       if (!loop) return false;
       if (loop->tile) digits.thread = true;
       add(digits, loop->dims);
-      for (const loop::Dim& dim : loop->dims) {
+      for (const Dim& dim : loop->dims) {
         const bool in_index =
             std::any_of(store.indices.begin(), store.indices.end(), [&](const Index& index) { return index.uses(dim.var.get()); });
         if (dim.var->extent > 1 && !in_index) return false;
@@ -194,7 +192,7 @@ class Checker {
       const auto *x = as<Loop>(load.path[i].stmt()), *y = as<Loop>(store.path[i].stmt());
       if (!x || !y || x->tile || y->tile || x->dims.size() != y->dims.size()) return false;
       for (size_t d = 0; d < x->dims.size(); ++d) {
-        const loop::Dim &from = x->dims[d], &to = y->dims[d];
+        const Dim &from = x->dims[d], &to = y->dims[d];
         if (from.bind != to.bind || from.var->extent != to.var->extent || !same_digit(from, to)) return false;
         map[from.var.get()] = Index(to.var);
       }
@@ -208,7 +206,7 @@ class Checker {
     }
     return is_same_element(moved, store.indices);
   }
-  bool same_digit(const loop::Dim& a, const loop::Dim& b) const {
+  bool same_digit(const Dim& a, const Dim& b) const {
     const auto x = digits_.find(a.var.get()), y = digits_.find(b.var.get());
     if (x == digits_.end() || y == digits_.end()) return x == y;
     return x->second.stride == y->second.stride && x->second.radix == y->second.radix;
@@ -226,7 +224,7 @@ class Checker {
         const auto* loop = as<Loop>(load.path[i].stmt());
         if (!loop) continue;
         add(digits, loop->dims);
-        for (const loop::Dim& dim : loop->dims) {
+        for (const Dim& dim : loop->dims) {
           if (dim.var->extent > 1) row.push_back(dim.var);
         }
       }
@@ -239,7 +237,7 @@ class Checker {
           continue;
         }
         add(digits, reduce->dims);
-        for (const loop::Dim& dim : reduce->dims) across *= dim.bind == Bind::thread || dim.bind == Bind::warp ? dim.var->extent : 1;
+        for (const Dim& dim : reduce->dims) across *= dim.bind == Bind::thread || dim.bind == Bind::warp ? dim.var->extent : 1;
       }
       if (!digits.all_threads() || !keeps_to_row(load, store, row)) return false;
       const bool joined = across > 32;  // at a barrier: more than a warp
@@ -281,7 +279,7 @@ class Checker {
   }
 
   const Kernel& kernel_;
-  const loop::Buffer *old_, *result_;
+  const Buffer *old_, *result_;
   const bool same_extents_;
   std::map<const Var*, Digit> digits_;
   std::vector<Access> loads_, stores_;
@@ -290,7 +288,7 @@ class Checker {
 };
 
 /// Where the extents differ, the index of the same element is that of the store that is_followed found, or of its place in memory where other loops load it.
-void redirect(Kernel& kernel, const loop::Buffer* old, const BufferRef& result) {
+void redirect(Kernel& kernel, const Buffer* old, const BufferRef& result) {
   std::vector<std::pair<Index, const std::vector<Index>*>> stored;
   walk(kernel.body, [&](const Stmt& stmt) {
     const auto* store = as<Store>(stmt);
@@ -316,14 +314,14 @@ void load_first(Block& block) {
   for (Stmt& stmt : block) {
     for (Block* inner : blocks_of(stmt)) load_first(*inner);
   }
-  std::set<const loop::Buffer*> stored;
+  std::set<const Buffer*> stored;
   for (const Stmt& stmt : block) {
     if (const auto* store = as<Store>(stmt)) {
       stored.insert(store->buffer.get());
       continue;
     }
     if (!as<Let>(stmt)) return;
-    for (const loop::Buffer* buffer : uses_of(stmt).reads) {
+    for (const Buffer* buffer : uses_of(stmt).reads) {
       if (stored.count(buffer)) return;
     }
   }
@@ -339,7 +337,7 @@ bool can_overwrite(const std::vector<Kernel>& kernels, const std::string& old, c
     if (find_param(kernels[i], old)) return false;
   }
   const Kernel& kernel = kernels[static_cast<size_t>(writer)];
-  const loop::Buffer *from = find_param(kernel, old), *to = find_param(kernel, result);
+  const Buffer *from = find_param(kernel, old), *to = find_param(kernel, result);
   if (!from) return true;  // earlier kernels read it
   return from->dtype == to->dtype && from->count() == to->count() && Checker(kernel, from, to).run();
 }
@@ -348,7 +346,7 @@ std::vector<Kernel> overwrite(std::vector<Kernel> kernels, const std::vector<Ove
   for (const auto& [old, result] : pairs) {
     const auto writer = static_cast<size_t>(first_writer(kernels, result));
     Kernel& kernel = kernels[writer];
-    const loop::Buffer* from = find_param(kernel, old);
+    const Buffer* from = find_param(kernel, old);
     if (!from) continue;
     for (const Param& param : kernel.params) {
       if (param.buffer->name != result) continue;
@@ -365,11 +363,11 @@ std::vector<Kernel> overwrite(std::vector<Kernel> kernels, const std::vector<Ove
   return kernels;
 }
 
-std::vector<bool> loaded_parameters(const loop::Kernel& kernel) {
+std::vector<bool> loaded_parameters(const Kernel& kernel) {
   const Uses uses = uses_of(kernel.body);
   std::vector<bool> loaded;
   for (const Param& param : kernel.params) loaded.push_back(uses.reads.count(param.buffer.get()) != 0);
   return loaded;
 }
 
-}  // namespace tcc::plan
+}  // namespace tcc::loop

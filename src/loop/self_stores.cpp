@@ -1,14 +1,12 @@
-#include "plan/self_stores.h"
+#include "loop/self_stores.h"
 
 #include <algorithm>
 #include <set>
 
 #include "tcc/loop/rewrite.h"
 
-namespace tcc::plan {
+namespace tcc::loop {
 namespace {
-
-using namespace tcc::loop;
 
 bool loads(const ExprPtr& value, const Store& store) {
   return value->kind == Expr::Kind::load && value->buffer == store.buffer && !value->otherwise && value->indices == store.indices;
@@ -65,4 +63,4 @@ void drop_self_stores(Kernel& kernel, const BufferRef& buffer) {
                 [&](const Param& param) { return !uses.reads.count(param.buffer.get()) && !uses.writes.count(param.buffer.get()); });
 }
 
-}  // namespace tcc::plan
+}  // namespace tcc::loop
