@@ -98,7 +98,7 @@ TEST(FxPrograms, GuardsOnElementsAreCheckedByEachRun) {
     // What is guarded is no index: nothing is said of its range.
     EXPECT_FALSE(library->inputs().at(1).range.has_value());
 
-    const plan::Plan plan = plan::make_plan(*prims, group::form_groups(*prims), schedule::Target::cuda_sm80());
+    const plan::Plan plan = plan::plan_graph(*prims, schedule::Target::cuda_sm80());
     ASSERT_EQ(plan.checks.size(), 3U);
     const std::vector<Tensor> good{filled(DType::f32, {3}, 0.1), filled(DType::i64, shape, 3), filled(DType::boolean, {}, 1)};
     EXPECT_FLOAT_EQ(static_cast<float>(instance.run(good)[0].as_double(2)), 0.2F);
