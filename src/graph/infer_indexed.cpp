@@ -4,6 +4,7 @@
 #include <string>
 
 #include "infer.h"
+#include "tcc/graph/combiner.h"
 
 namespace tcc {
 namespace {
@@ -93,7 +94,7 @@ std::vector<Type> infer_scatter(const InferInput& input) {
   if (updates.dtype != data.dtype)
     type_error("updates are " + std::string(name_of(updates.dtype)) + ", expected " + std::string(name_of(data.dtype)) + " as the operand");
   const std::string& combiner = input.attrs.get_string("combiner");
-  if (combiner != "assign" && combiner != "add" && combiner != "mul" && combiner != "max" && combiner != "min") {
+  if (!scatter_combiner_named(combiner)) {
     throw RuleError{"unsupported-attribute", "`combiner` is \"" + combiner + "\", expected assign, add, mul, max or min"};
   }
   const Type result = with_dtype(data, data.dtype);

@@ -8,6 +8,7 @@
 
 #include "group/lower.h"
 #include "group/placement.h"
+#include "tcc/loop/rewrite.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::group {
@@ -25,7 +26,7 @@ void lower_scan(const Unit& unit, Puller& puller) {
   const size_t axis = static_cast<size_t>(node.attrs.get_int("axis"));
   const int64_t extent = result->type.shape()[axis];
   const bool exclusive = node.attrs.get_bool("exclusive");
-  const Op combiner = combiner_of(node.attrs.get_string("op"));
+  const Combiner combiner = combiner_in(node.attrs, "op");
   const DType dtype = compute_dtype(result->type.dtype);
   const std::vector<VarRef> inner = placement.inner_vars(*placement.find(result));
 
@@ -47,7 +48,7 @@ void lower_scan(const Unit& unit, Puller& puller) {
   };
   puller.nest(placement.domain, [&] {
     Indices at = *placement.find(result);
-    const ExprPtr identity = identity_of(combiner, dtype);
+    const ExprPtr identity = loop::identity_value(combiner, dtype);
     if (extent == 1) {
       puller.current()->memo[result].emplace_back(at, exclusive ? identity : cast_to(puller.pull(node.operand(0), at), dtype));
       store_all(Index(0));

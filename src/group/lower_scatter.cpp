@@ -14,19 +14,6 @@ namespace tcc::group {
 using loop::Index;
 using loop::VarRef;
 
-namespace {
-
-Op scatter_combiner(const std::string& name) {
-  if (name == "assign") return Op::identity_;
-  if (name == "add") return Op::add_;
-  if (name == "mul") return Op::mul_;
-  if (name == "max") return Op::max_;
-  if (name == "min") return Op::min_;
-  internal_error("no scatter combiner is named `" + name + "`");
-}
-
-}  // namespace
-
 void lower_scatter(const Unit& unit, Puller& puller) {
   const Node& node = *unit.anchor;
   const Value *data = node.operand(0), *indices = node.operand(1), *updates = node.operand(2), *result = node.result();
@@ -41,7 +28,8 @@ void lower_scatter(const Unit& unit, Puller& puller) {
     });
   }
   if (updates->type.count() == 0) return;
-  const Op combiner = scatter_combiner(node.attrs.get_string("combiner"));
+  const std::optional<Combiner> combiner = scatter_combiner_named(node.attrs.get_string("combiner"));
+  check(combiner.has_value(), "a scatter whose combiner was checked");
   const Shape shape = result->type.shape();
   Indices at;
   const std::vector<VarRef> vars = nest_vars(puller, updates->type.shape(), &at);
@@ -62,7 +50,7 @@ void lower_scatter(const Unit& unit, Puller& puller) {
       to.insert(to.end(), at.begin() + static_cast<ptrdiff_t>(tuple_rank), at.end());
     }
     const auto value = puller.pull(updates, at);
-    puller.append({loop::Scatter{buffer, to, combiner, Puller::as_stored(value, buffer->dtype)}});
+    puller.append({loop::Scatter{buffer, to, *combiner, Puller::as_stored(value, buffer->dtype)}});
   });
 }
 

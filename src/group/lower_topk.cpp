@@ -50,7 +50,7 @@ void lower_topk(const Unit& unit, Puller& puller) {
       count.dims.push_back({var, loop::Bind::none});
       loop::State state;
       state.result = puller.fresh_scalar(DType::i64);
-      state.combiner = Op::reduce_sum_;
+      state.combiner = Combiner::sum;
       puller.in_scope(
           {var},
           [&] {
@@ -75,7 +75,7 @@ void lower_topk(const Unit& unit, Puller& puller) {
     to[axis] = rank;
     for (const Value* output : unit.outputs) {
       const ExprPtr value = output->index == 0 ? Puller::as_stored(mine, output->type.dtype) : index_value(at[axis]);
-      puller.append({loop::Scatter{puller.buffer_of(output), to, Op::identity_, value}});
+      puller.append({loop::Scatter{puller.buffer_of(output), to, Combiner::assign, value}});
     }
   });
 }

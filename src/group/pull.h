@@ -120,7 +120,7 @@ class Puller {
   loop::ExprPtr pull_gather_elements(const Node& node, const Indices& at);
   loop::ExprPtr pull_gather_nd(const Node& node, const Indices& at);
   /// `reduce combiner over vars of value()` in the current scope.
-  template <class F> loop::ExprPtr reduce(Op combiner, DType dtype, const std::vector<loop::VarRef>& vars, F value);
+  template <class F> loop::ExprPtr reduce(Combiner combiner, DType dtype, const std::vector<loop::VarRef>& vars, F value);
   /// Variables for extents, in the scope that a loop in the current scope makes.
   std::vector<loop::VarRef> loop_vars(const Shape& extents, Indices* at);
   /// The other reductions of the unit that run over the same elements as `node` and neither read it nor are read by it.
@@ -140,8 +140,7 @@ class Puller {
 };
 
 /// The identity of a reduction in a dtype.
-loop::ExprPtr identity_of(Op combiner, DType dtype);
-Op combiner_of(const std::string& name);  ///< "sum" -> reduce_sum
+Combiner combiner_in(const Attrs& attrs, const std::string& name);  ///< that the attribute names
 
 /// Puts lets that are used once, in their own block, where they are used; then numbers the scalars in order.
 void tidy(loop::Block& block);

@@ -1,10 +1,10 @@
 // Values whose elements take a loop of their own: reductions, contractions, windows; and those whose index is read from memory.
 
 #include <algorithm>
-#include <limits>
 
 #include "group/pull.h"
 #include "tcc/graph/ranges.h"
+#include "tcc/loop/rewrite.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::group {
@@ -14,29 +14,10 @@ using loop::ExprPtr;
 using loop::Index;
 using loop::VarRef;
 
-Op combiner_of(const std::string& name) {
-  if (name == "sum") return Op::reduce_sum_;
-  if (name == "prod") return Op::reduce_prod_;
-  if (name == "max") return Op::reduce_max_;
-  if (name == "min") return Op::reduce_min_;
-  internal_error("no reduction is named `" + name + "`");
-}
-
-ExprPtr identity_of(Op combiner, DType dtype) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  const bool is_signed = is_signed_integer(dtype);
-  const int bits = size_bits(dtype);
-  const int64_t lowest = is_signed ? int64_t(-1) << (bits - 1) : 0;
-  const int64_t highest = dtype == DType::boolean ? 1 : is_signed ? ~lowest : bits == 64 ? -1 : (int64_t(1) << bits) - 1;
-  switch (combiner) {
-    case Op::reduce_sum_: return is_float(dtype) ? loop::constant_float(dtype, 0) : loop::constant_int(dtype, 0);
-    case Op::reduce_prod_: return is_float(dtype) ? loop::constant_float(dtype, 1) : loop::constant_int(dtype, 1);
-    case Op::reduce_max_: return is_float(dtype) ? loop::constant_float(dtype, -infinity) : loop::constant_int(dtype, lowest);
-    case Op::reduce_min_: return is_float(dtype) ? loop::constant_float(dtype, infinity) : loop::constant_int(dtype, highest);
-    case Op::reduce_and_: return loop::constant_int(dtype, dtype == DType::boolean ? 1 : -1);
-    case Op::reduce_or_: return loop::constant_int(dtype, 0);
-    default: internal_error(std::string(name_of(combiner)) + " is no reduction");
-  }
+Combiner combiner_in(const Attrs& attrs, const std::string& name) {
+  const std::string& word = attrs.get_string(name);
+  if (const std::optional<Combiner> combiner = combiner_named(word)) return *combiner;
+  internal_error("no reduction is named `" + word + "`");
 }
 
 std::vector<VarRef> Puller::loop_vars(const Shape& extents, Indices* at) {
@@ -52,9 +33,9 @@ std::vector<VarRef> Puller::loop_vars(const Shape& extents, Indices* at) {
   return vars;
 }
 
-template <class F> ExprPtr Puller::reduce(Op combiner, DType dtype, const std::vector<VarRef>& vars, F value) {
+template <class F> ExprPtr Puller::reduce(Combiner combiner, DType dtype, const std::vector<VarRef>& vars, F value) {
   for (const VarRef& var : vars) {
-    if (var->extent == 0) return identity_of(combiner, dtype);
+    if (var->extent == 0) return loop::identity_value(combiner, dtype);
   }
   if (vars.empty()) return cast_to(value(), dtype);
   loop::State state;
@@ -100,7 +81,7 @@ ExprPtr Puller::pull_reduce(const Node& node, const Indices& at) {
   const DType dtype = compute_dtype(node.result()->type.dtype);
   const bool loops = !vars.empty() && std::none_of(vars.begin(), vars.end(), [](const VarRef& var) { return var->extent == 0; });
   const std::vector<const Node*> siblings = loops ? siblings_of(node) : std::vector<const Node*>();
-  if (siblings.empty()) return reduce(node.op, dtype, vars, [&] { return pull(node.operand(0), to); });
+  if (siblings.empty()) return reduce(combiner_of(node.op), dtype, vars, [&] { return pull(node.operand(0), to); });
 
   // One pass over the elements for all of them.
   std::vector<const Node*> all{&node};
@@ -114,7 +95,7 @@ ExprPtr Puller::pull_reduce(const Node& node, const Indices& at) {
   for (const Node* one : all) {
     loop::State state;
     state.result = fresh_scalar(compute_dtype(one->result()->type.dtype));
-    state.combiner = one->op;
+    state.combiner = combiner_of(one->op);
     statement.states.push_back(state);
   }
   in_scope(
@@ -156,8 +137,8 @@ ExprPtr Puller::pull_arg_reduce(const Node& node, const Indices& at) {
   for (const VarRef& var : vars) statement.dims.push_back({var, loop::Bind::none});
   loop::State value, position;
   value.result = fresh_scalar(dtype);
-  value.combiner = position.combiner = largest ? Op::reduce_max_ : Op::reduce_min_;
-  value.init = identity_of(value.combiner, dtype);
+  value.combiner = position.combiner = largest ? Combiner::max : Combiner::min;
+  value.init = loop::identity_value(value.combiner, dtype);
   position.result = fresh_scalar(DType::i64);
   position.init = loop::constant_int(DType::i64, last ? -1 : extent);
   in_scope(
@@ -228,7 +209,7 @@ ExprPtr Puller::pull_dot(const Node& node, const Indices& at) {
     if (!b_used[i]) b_at[i] = at[next++];
   }
   const DType dtype = compute_dtype(node.result()->type.dtype);
-  return reduce(Op::reduce_sum_, dtype, vars,
+  return reduce(Combiner::sum, dtype, vars,
                 [&] { return bind(apply(Op::mul_, {cast_to(pull(a, a_at), dtype), cast_to(pull(b, b_at), dtype)})); });
 }
 
@@ -241,7 +222,7 @@ ExprPtr Puller::pull_conv(const Node& node, const Indices& at) {
   Indices reduced;
   const std::vector<VarRef> vars = loop_vars(Shape(w_shape.begin() + 1, w_shape.end()), &reduced);
   const DType dtype = compute_dtype(node.result()->type.dtype);
-  return reduce(Op::reduce_sum_, dtype, vars, [&] {
+  return reduce(Combiner::sum, dtype, vars, [&] {
     Indices x_at{at[0], groups == 1 ? reduced[0] : floor_div(at[1], outputs) * w_shape[1] + reduced[0]};
     ExprPtr on_element;  // false in the gaps of a dilated input
     for (size_t i = 2; i < at.size(); ++i) {
@@ -267,7 +248,7 @@ ExprPtr Puller::pull_conv(const Node& node, const Indices& at) {
 ExprPtr Puller::pull_window(const Node& node, const Indices& at) {
   const Value* x = node.operand(0);
   const Attrs& attrs = node.attrs;
-  const Op combiner = combiner_of(attrs.get_string("op"));
+  const Combiner combiner = combiner_in(attrs, "op");
   Indices offset;
   const std::vector<VarRef> vars = loop_vars(attrs.get_ints("window"), &offset);
   const DType dtype = compute_dtype(x->type.dtype);
@@ -276,7 +257,7 @@ ExprPtr Puller::pull_window(const Node& node, const Indices& at) {
     for (size_t i = 0; i < at.size(); ++i) {
       to.push_back(at[i] * attrs.get_ints("strides")[i] + offset[i] * attrs.get_ints("dilations")[i] - Index(attrs.get_ints("low")[i]));
     }
-    return pull_or(x, to, identity_of(combiner, dtype));
+    return pull_or(x, to, loop::identity_value(combiner, dtype));
   });
 }
 

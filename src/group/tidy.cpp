@@ -8,10 +8,12 @@
 // A let that nothing reads goes; one that is read once, in its own block, by an expression (not by an index) moves there, unless it is a load (loads keep a
 // name, schedules speak of them) or the expression grows beyond what one can read. The scalars are then numbered in order.
 
+#include <functional>
 #include <unordered_map>
 
 #include "group/pull.h"
-#include "tcc/support/diagnostics.h"
+#include "tcc/loop/fields.h"
+#include "tcc/loop/rewrite.h"
 
 namespace tcc::group {
 namespace {
@@ -32,16 +34,53 @@ struct Use {
   const Block* block = nullptr;  ///< of the last use seen
 };
 
-/// Counts the uses of scalars by what is not dead. Blocks are visited backwards, so that a dead let does not count as a user.
+/// Counts the uses of scalars by what is not dead. Everything is visited backwards, so that a dead let does not count as a user.
 class Counter {
  public:
   std::unordered_map<const Scalar*, Use> uses;
 
   void block(const Block& statements) {
-    for (size_t i = statements.size(); i-- > 0;) std::visit([&](const auto& node) { visit(node, statements); }, statements[i].node);
+    for (size_t i = statements.size(); i-- > 0;) stmt(statements[i], statements);
   }
 
  private:
+  /// The fields of a statement, which come forwards, as steps to be taken.
+  struct Steps : loop::NoFields {
+    Counter& counter;
+    const Block& in;
+    std::vector<std::function<void()>> steps;
+    Steps(Counter& counter, const Block& in) : counter(counter), in(in) {}
+
+    void condition(const ExprPtr& condition) { expr(condition); }
+    void expr(const ExprPtr& value) {
+      steps.emplace_back([this, &value] { counter.expr(value, in); });
+    }
+    void yields(const ExprPtr& value, const Block& body) {
+      steps.emplace_back([this, &value, &body] { counter.expr(value, body); });
+    }
+    void place(loop::Effect, const loop::BufferRef&, const std::vector<Index>& indices) {
+      steps.emplace_back([this, &indices] {
+        for (const Index& index : indices) counter.index(index, in);
+      });
+    }
+    void block(const Block& inner) {
+      steps.emplace_back([this, &inner] { counter.block(inner); });
+    }
+    void combine(const std::shared_ptr<const loop::Combine>& custom) {
+      if (!custom) return;
+      steps.emplace_back([this, &custom] {
+        for (const ExprPtr& result : custom->results) counter.expr(result, custom->body);
+        counter.block(custom->body);
+      });
+    }
+  };
+
+  void stmt(const Stmt& statement, const Block& in) {
+    if (const auto* let = loop::as<loop::Let>(statement); let && uses[let->scalar.get()].count == 0) return;
+    Steps steps(*this, in);
+    fields_of(statement, steps);
+    for (size_t i = steps.steps.size(); i-- > 0;) steps.steps[i]();
+  }
   void use(const ScalarRef& scalar, const Block& in, bool index) {
     Use& use = uses[scalar.get()];
     ++use.count;
@@ -68,66 +107,52 @@ class Counter {
         for (const ExprPtr& arg : expression->args) expr(arg, in);
     }
   }
-  void states(const std::vector<loop::State>& states, const Block& body, const Block& in) {
-    for (const loop::State& state : states) {
-      expr(state.init, in);
-      expr(state.value, body);
-    }
-  }
-  void combine(const std::shared_ptr<const loop::Combine>& combine) {
-    if (!combine) return;
-    for (const ExprPtr& result : combine->results) expr(result, combine->body);
-    block(combine->body);
-  }
-
-  void visit(const loop::Loop& loop, const Block& in) {
-    block(loop.body);
-    expr(loop.where, in);
-  }
-  void visit(const loop::Reduce& reduce, const Block& in) {
-    states(reduce.states, reduce.body, in);
-    combine(reduce.combine);
-    block(reduce.body);
-    expr(reduce.where, in);
-  }
-  void visit(const loop::Scan& scan, const Block& in) {
-    block(scan.after);
-    states(scan.states, scan.body, in);
-    combine(scan.combine);
-    block(scan.body);
-  }
-  void visit(const loop::Let& let, const Block& in) {
-    if (uses[let.scalar.get()].count > 0) expr(let.value, in);
-  }
-  void visit(const loop::Store& store, const Block& in) {
-    for (const Index& i : store.indices) index(i, in);
-    expr(store.value, in);
-  }
-  void visit(const loop::Scatter& scatter, const Block& in) {
-    for (const Index& i : scatter.indices) index(i, in);
-    expr(scatter.value, in);
-  }
-  void visit(const loop::If& branch, const Block& in) {
-    block(branch.then);
-    block(branch.otherwise);
-    expr(branch.condition, in);
-  }
-  template <class Other> void visit(const Other&, const Block&) { internal_error("a statement that lowering does not make"); }
 };
 
 class Tidier {
  public:
   explicit Tidier(std::unordered_map<const Scalar*, Use> uses) : uses_(std::move(uses)) {}
 
-  Block block(const Block& statements) {
-    Block result;
-    for (const Stmt& statement : statements) {
-      std::visit([&](const auto& node) { visit(node, statements, result); }, statement.node);
-    }
-    return result;
+  /// In place.
+  void block(Block& statements) { block(statements, statements); }
+
+  // The fields of statements. Results are numbered before what is inside: they are seen first by who reads the text.
+  void defines(ScalarRef& scalar) { scalar = rename(scalar); }
+  void defines(loop::BufferRef&) {}
+  void defines(loop::PipeRef&) {}
+  void dims(std::vector<loop::Dim>&) {}
+  void condition(ExprPtr& condition) { condition = replaced(condition); }
+  void expr(ExprPtr& value) { value = replaced(value); }
+  void yields(ExprPtr& value, Block&) { value = replaced(value); }
+  void place(loop::Effect, loop::BufferRef&, std::vector<Index>& at) { at = indices(at); }
+  void buffer(loop::Effect, loop::BufferRef&) {}
+  void pipe(loop::PipeRef&) {}
+  void combine(std::shared_ptr<const loop::Combine>& custom) {
+    if (!custom) return;
+    auto copy = std::make_shared<loop::Combine>(*custom);
+    for (ScalarRef& scalar : copy->left) scalar = rename(scalar);
+    for (ScalarRef& scalar : copy->right) scalar = rename(scalar);
+    block(copy->body, custom->body);
+    for (ExprPtr& result : copy->results) result = replaced(result);
+    custom = std::move(copy);
   }
+  void together(const loop::Together&) {}
 
  private:
+  /// `counted`: the block that the uses name.
+  void block(Block& statements, const Block& counted) {
+    Block result;
+    for (Stmt& statement : statements) {
+      if (auto* let = loop::as<loop::Let>(statement)) {
+        if (!stays(*let, counted)) continue;
+      } else {
+        fields_of(statement, *this);
+      }
+      result.push_back(std::move(statement));
+    }
+    statements = std::move(result);
+  }
+
   struct Replacement {
     ExprPtr expr;
     int ops = 0;  ///< of an expression that moves to its use
@@ -149,7 +174,7 @@ class Tidier {
     return result;
   }
   /// `ops` grows by the operations of the result.
-  ExprPtr expr(const ExprPtr& expression, int* ops) {
+  ExprPtr replaced(const ExprPtr& expression, int* ops) {
     if (!expression) return nullptr;
     switch (expression->kind) {
       case Expr::Kind::constant: return expression;
@@ -167,94 +192,37 @@ class Tidier {
       case Expr::Kind::load: {
         auto copy = std::make_shared<Expr>(*expression);
         copy->indices = indices(expression->indices);
-        copy->otherwise = expr(expression->otherwise, ops);
+        copy->otherwise = replaced(expression->otherwise, ops);
         return copy;
       }
       case Expr::Kind::op: {
         auto copy = std::make_shared<Expr>(*expression);
         ++*ops;
-        for (ExprPtr& arg : copy->args) arg = expr(arg, ops);
+        for (ExprPtr& arg : copy->args) arg = replaced(arg, ops);
         return copy;
       }
     }
     return nullptr;
   }
-  ExprPtr expr(const ExprPtr& expression) {
+  ExprPtr replaced(const ExprPtr& expression) {
     int ops = 0;
-    return expr(expression, &ops);
+    return replaced(expression, &ops);
   }
 
-  void visit(const loop::Let& let, const Block& in, Block& out) {
+  /// Whether the let stays a statement; else it is dead, or its value moves to its use.
+  bool stays(loop::Let& let, const Block& in) {
     const Use& use = uses_[let.scalar.get()];
-    if (use.count == 0) return;
+    if (use.count == 0) return false;
     int ops = 0;
-    const ExprPtr value = expr(let.value, &ops);
+    const ExprPtr value = replaced(let.value, &ops);
     const bool moves = use.count == 1 && !use.in_index && use.block == &in && value->kind != Expr::Kind::load && ops < kMaxExpressionOps;
     if (moves) {
       replacements_[let.scalar.get()] = {value, ops};
-    } else {
-      out.push_back({loop::Let{rename(let.scalar), value}});
+      return false;
     }
+    let = {rename(let.scalar), value};
+    return true;
   }
-  void visit(const loop::Loop& loop, const Block&, Block& out) {
-    loop::Loop copy = loop;
-    copy.where = expr(loop.where);
-    copy.body = block(loop.body);
-    out.push_back({std::move(copy)});
-  }
-  std::shared_ptr<const loop::Combine> combine(const std::shared_ptr<const loop::Combine>& from) {
-    if (!from) return nullptr;
-    auto copy = std::make_shared<loop::Combine>(*from);
-    for (ScalarRef& scalar : copy->left) scalar = rename(scalar);
-    for (ScalarRef& scalar : copy->right) scalar = rename(scalar);
-    copy->body = block(from->body);
-    for (ExprPtr& result : copy->results) result = expr(result);
-    return copy;
-  }
-  void visit(const loop::Reduce& reduce, const Block&, Block& out) {
-    loop::Reduce copy = reduce;
-    copy.where = expr(reduce.where);
-    std::vector<ScalarRef> results;  // numbered before what is inside: they are seen first by who reads the text
-    for (loop::State& state : copy.states) {
-      state.init = expr(state.init);
-      results.push_back(rename(state.result));
-    }
-    copy.body = block(reduce.body);
-    for (size_t i = 0; i < copy.states.size(); ++i) {
-      copy.states[i].result = results[i];
-      copy.states[i].value = expr(reduce.states[i].value);
-    }
-    copy.combine = combine(reduce.combine);
-    out.push_back({std::move(copy)});
-  }
-  void visit(const loop::Scan& scan, const Block&, Block& out) {
-    loop::Scan copy = scan;
-    std::vector<ScalarRef> results;
-    for (loop::State& state : copy.states) {
-      state.init = expr(state.init);
-      results.push_back(rename(state.result));
-    }
-    copy.body = block(scan.body);
-    for (size_t i = 0; i < copy.states.size(); ++i) {
-      copy.states[i].result = results[i];
-      copy.states[i].value = expr(scan.states[i].value);
-    }
-    copy.combine = combine(scan.combine);
-    copy.after = block(scan.after);
-    out.push_back({std::move(copy)});
-  }
-  void visit(const loop::Store& store, const Block&, Block& out) {
-    out.push_back({loop::Store{store.buffer, indices(store.indices), expr(store.value)}});
-  }
-  void visit(const loop::Scatter& scatter, const Block&, Block& out) {
-    out.push_back({loop::Scatter{scatter.buffer, indices(scatter.indices), scatter.combiner, expr(scatter.value)}});
-  }
-  void visit(const loop::If& branch, const Block&, Block& out) {
-    const ExprPtr condition = expr(branch.condition);
-    loop::Block then = block(branch.then);
-    out.push_back({loop::If{condition, std::move(then), block(branch.otherwise)}});
-  }
-  template <class Other> void visit(const Other&, const Block&, Block&) { internal_error("a statement that lowering does not make"); }
 
   std::unordered_map<const Scalar*, Use> uses_;
   std::unordered_map<const Scalar*, Replacement> replacements_;
@@ -266,7 +234,7 @@ class Tidier {
 void tidy(Block& block) {
   Counter counter;
   counter.block(block);
-  block = Tidier(std::move(counter.uses)).block(block);
+  Tidier(std::move(counter.uses)).block(block);
 }
 
 }  // namespace tcc::group

@@ -168,6 +168,22 @@ ExprPtr apply(Op op, std::vector<ExprPtr> args) {
   return make(std::move(expr));
 }
 
+ExprPtr with_args(const Expr& op, std::vector<ExprPtr> args) {
+  if (op.op == Op::cast_) return cast_to(args[0], op.dtype);
+  if (op.op == Op::bitcast_) return bitcast_to(args[0], op.dtype);
+  const ExprPtr result = apply(op.op, std::move(args));
+  return op.approximate ? approximated(result) : result;
+}
+
+bool has_approximation(Op op) { return op == Op::exp_ || op == Op::exp2_ || op == Op::tanh_ || op == Op::erf_ || op == Op::rsqrt_; }
+
+ExprPtr approximated(const ExprPtr& op) {
+  if (op->kind != Expr::Kind::op || !has_approximation(op->op) || compute_dtype(op->dtype) != DType::f32) return op;
+  Expr marked = *op;
+  marked.approximate = true;
+  return make(std::move(marked));
+}
+
 ExprPtr check_index(const ExprPtr& x, const ExprPtr& index, const ExprPtr& reported, int64_t extent, int site) {
   return apply(Op::check_index_, {x, index, reported, constant_int(DType::i64, extent), constant_int(DType::i64, site)});
 }
@@ -230,8 +246,9 @@ bool equal(const ExprPtr& a, const ExprPtr& b) {
     case Expr::Kind::scalar: return a->scalar == b->scalar;
     case Expr::Kind::load: return a->buffer == b->buffer && a->indices == b->indices && equal(a->otherwise, b->otherwise);
     case Expr::Kind::op:
-      return a->op == b->op && std::equal(a->args.begin(), a->args.end(), b->args.begin(), b->args.end(),
-                                          [](const ExprPtr& x, const ExprPtr& y) { return equal(x, y); });
+      return a->op == b->op && a->approximate == b->approximate &&
+             std::equal(a->args.begin(), a->args.end(), b->args.begin(), b->args.end(),
+                        [](const ExprPtr& x, const ExprPtr& y) { return equal(x, y); });
   }
   internal_error("no such expression");
 }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "loop/machine_iterate.h"
-#include "loop/visit.h"
+#include "tcc/loop/fields.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
@@ -15,18 +15,10 @@ Machine::Machine(const Block& body, const std::vector<Param>& params, std::vecto
   std::vector<int> ids, buffer_ids;
   for (const Param& param : params) buffer_ids.push_back(param.buffer->id);
   walk(body, [&](const Stmt& stmt) {
-    if (const auto* alloc = as<Alloc>(stmt)) buffer_ids.push_back(alloc->buffer->id);
-    if (const auto* decl = as<PipeDecl>(stmt)) {
-      for (const BufferRef& buffer : decl->pipe->buffers) buffer_ids.push_back(buffer->id);
-    }
-    if (const auto* dims = dims_of(stmt)) {
-      for (const Dim& dim : *dims) ids.push_back(dim.var->id);
-    }
-    for (const ScalarRef& s : defined_by(stmt)) ids.push_back(s->id);
-    if (const Combine* combine = combine_of(stmt)) {
-      for (const ScalarRef& s : combine->left) ids.push_back(s->id);
-      for (const ScalarRef& s : combine->right) ids.push_back(s->id);
-    }
+    each_definition(stmt, [&]<class Ref>(const Ref& defined) {
+      if constexpr (std::same_as<Ref, BufferRef>) buffer_ids.push_back(defined->id);
+      else if constexpr (!std::same_as<Ref, PipeRef>) ids.push_back(defined->id);
+    });
   });
   auto number = [](const std::vector<int>& ids, int& first, std::vector<size_t>& slots) {
     if (ids.empty()) return;
@@ -120,7 +112,7 @@ void Machine::execute(const Loop& loop, const Threads& active) {
 std::vector<ScalarValue> Machine::initial(const std::vector<State>& states, int thread) {
   std::vector<ScalarValue> values;
   for (const State& state : states) {
-    values.push_back(evaluate(state.init ? state.init : identity_of(state.combiner, state.result->dtype), thread));
+    values.push_back(evaluate(state.init ? state.init : identity_value(state.combiner, state.result->dtype), thread));
   }
   return values;
 }
@@ -278,7 +270,8 @@ void Machine::execute(const Scatter& scatter, const Threads& active) {
     Memory& target = memory(scatter.buffer, t, true);
     const DType dtype = scatter.buffer->dtype;
     const ScalarValue pair[] = {get(target, at, dtype), value};
-    set(target, at, dtype, scatter.combiner == Op::identity_ ? value : evaluate_scalar(scatter.combiner, dtype, dtype, pair));
+    set(target, at, dtype,
+        scatter.combiner == Combiner::assign ? value : evaluate_scalar(pointwise_of(scatter.combiner), dtype, dtype, pair));
   }
 }
 

@@ -25,7 +25,7 @@
 
 #include "loop/primitives/edit.h"
 #include "loop/self_stores.h"
-#include "loop/visit.h"
+#include "tcc/loop/fields.h"
 #include "tcc/loop/rewrite.h"
 
 namespace tcc::loop {

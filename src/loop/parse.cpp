@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "loop/scalar_math.h"
+#include "loop/parse_expr.h"
 #include "tcc/loop/loop.h"
 #include "tcc/loop/rewrite.h"
 #include "tcc/support/diagnostics.h"
@@ -14,9 +16,9 @@
 namespace tcc::loop {
 namespace {
 
-class Parser {
+class Parser : ExprParser {
  public:
-  Parser(std::string_view text, const std::string& file) : lexer_(text, file) { scopes_.emplace_back(); }
+  using ExprParser::ExprParser;
 
   Unit unit() {
     lexer_.expect("unit");
@@ -48,237 +50,10 @@ class Parser {
   }
 
  private:
-  struct Symbol {
-    VarRef var;
-    ScalarRef scalar;
-    BufferRef buffer;
-    PipeRef pipe;
-  };
-
-  /// Blocks within blocks and expressions within expressions: what reads, checks and emits them goes as deep.
-  class Deeper {
-   public:
-    explicit Deeper(Parser& parser) : parser_(parser) {
-      if (++parser_.depth_ > kDeepest) parser_.lexer_.fail("nested more than " + std::to_string(kDeepest) + " deep");
-    }
-    ~Deeper() { --parser_.depth_; }
-    Deeper(const Deeper&) = delete;
-    Deeper& operator=(const Deeper&) = delete;
-
-   private:
-    Parser& parser_;
-  };
-  static constexpr int kDeepest = 1000;
   static constexpr int kMostStages = 64;
-
-  int64_t integer(int64_t low, int64_t high) {
-    const int64_t value = lexer_.expect_integer();
-    if (value < low || value > high)
-      lexer_.fail("found " + std::to_string(value) + ", expected a number from " + std::to_string(low) + " to " + std::to_string(high));
-    return value;
-  }
-  int small_integer() { return static_cast<int>(integer(-(1 << 30), 1 << 30)); }
 
   void finish() {
     if (lexer_.peek().kind != TokenKind::end) lexer_.fail("expected the end of the text after `}`");
-  }
-
-  // ------------------------------------------------------------------------------------------------------------ names
-
-  void define(const std::string& written, Symbol symbol) {
-    if (lookup(written)) lexer_.fail("`" + print_value_name(written) + "` is defined already");
-    scopes_.back().emplace(written, std::move(symbol));
-  }
-  const Symbol* lookup(const std::string& name) const {
-    for (size_t i = scopes_.size(); i-- > 0;) {
-      const auto at = scopes_[i].find(name);
-      if (at != scopes_[i].end()) return &at->second;
-    }
-    return nullptr;
-  }
-  const Symbol& find(const std::string& name) const {
-    const Symbol* symbol = lookup(name);
-    if (!symbol) lexer_.fail("`" + print_value_name(name) + "` is not defined here");
-    return *symbol;
-  }
-  BufferRef buffer() {
-    const std::string name = lexer_.expect_value();
-    const BufferRef result = find(name).buffer;
-    if (!result) lexer_.fail("`" + print_value_name(name) + "` is not a buffer");
-    return result;
-  }
-  PipeRef pipe() {
-    const std::string name = lexer_.expect_value();
-    const PipeRef result = find(name).pipe;
-    if (!result) lexer_.fail("`" + print_value_name(name) + "` is not a pipe");
-    return result;
-  }
-  DType dtype() {
-    const std::string word = lexer_.expect_identifier();
-    const auto result = parse_dtype(word);
-    if (!result) lexer_.fail("`" + word + "` is not a dtype");
-    return *result;
-  }
-  std::vector<int64_t> integers(std::string_view close) {
-    std::vector<int64_t> result;
-    while (!lexer_.accept(close)) {
-      if (!result.empty()) lexer_.expect(",");
-      result.push_back(lexer_.expect_integer());
-    }
-    return result;
-  }
-
-  // ---------------------------------------------------------------------------------------------------------- indices
-
-  /// The index, when all that it can be and all on the way there fits 64 bits with room to spare.
-  Index bounded(const Index& index) const {
-    double reach = std::abs(static_cast<double>(index.constant()));
-    for (const Term& term : index.terms()) {
-      const double most = term.atom.var                       ? static_cast<double>(term.atom.var->extent)
-                          : term.atom.kind == Atom::Kind::mod ? static_cast<double>(term.atom.divisor)
-                                                              : 1;
-      reach += std::abs(static_cast<double>(term.coefficient)) * std::max(most, 1.0);
-    }
-    if (reach > kFarthest) lexer_.fail("an index that 64 bits don't hold");
-    return index;
-  }
-  Index times(const Index& index, int64_t by) const {
-    double largest = std::abs(static_cast<double>(index.constant()));
-    for (const Term& term : index.terms()) largest = std::max(largest, std::abs(static_cast<double>(term.coefficient)));
-    if (largest * std::abs(static_cast<double>(by)) > kFarthest) lexer_.fail("an index that 64 bits don't hold");
-    return bounded(index * by);
-  }
-  static constexpr double kFarthest = 1LL << 60;
-
-  Index factor() {
-    const Deeper deeper(*this);
-    if (lexer_.accept("(")) {
-      const Index result = index();
-      lexer_.expect(")");
-      return result;
-    }
-    if (lexer_.peek().kind == TokenKind::integer) return bounded(Index(lexer_.expect_integer()));
-    const std::string name = lexer_.expect_value();
-    const Symbol& symbol = find(name);
-    if (symbol.var) return Index(symbol.var);
-    if (symbol.scalar && !is_float(symbol.scalar->dtype)) return Index::of_scalar(symbol.scalar);
-    lexer_.fail("`" + print_value_name(name) + "` is neither a loop variable nor an integer scalar");
-  }
-  Index term() {
-    const bool negative = lexer_.accept("-");
-    Index result = factor();
-    while (true) {
-      if (lexer_.accept("*")) {
-        const Index other = factor();
-        if (!result.is_constant() && !other.is_constant()) lexer_.fail("an index multiplies by constants only");
-        result = other.is_constant() ? times(result, other.constant()) : times(other, result.constant());
-      } else if (lexer_.at("/") || lexer_.at("mod")) {
-        const bool divide = lexer_.next().text == "/";
-        const int64_t divisor = lexer_.expect_integer();
-        if (divisor <= 0) lexer_.fail("a divisor is " + std::to_string(divisor) + ", expected a positive one");
-        result = divide ? floor_div(result, divisor) : mod(result, divisor);
-      } else {
-        return negative ? result * -1 : result;
-      }
-    }
-  }
-  Index index() {
-    Index result = term();
-    while (true) {
-      if (lexer_.accept("+")) result = bounded(result + term());
-      else if (lexer_.accept("-")) result = bounded(result - term());
-      else return result;
-    }
-  }
-  std::vector<Index> indices(const BufferRef& buffer) {
-    std::vector<Index> result;
-    lexer_.expect("[");
-    while (!lexer_.accept("]")) {
-      if (!result.empty()) lexer_.expect(",");
-      result.push_back(index());
-    }
-    if (result.size() != buffer->extents.size()) {
-      lexer_.fail("found " + std::to_string(result.size()) + " indices, `" + print_value_name(buffer->name) + "` has " +
-                  std::to_string(buffer->extents.size()) + " axes");
-    }
-    return result;
-  }
-
-  // ------------------------------------------------------------------------------------------------------ expressions
-
-  ExprPtr number(DType type) {
-    if (is_float(type)) return constant_float(type, lexer_.expect_number());
-    const Token token = lexer_.peek();
-    if (type == DType::u64 && token.kind == TokenKind::floating) {  // beyond i64: the lexer gives it as a float, its text is exact
-      lexer_.next();
-      return constant_int(type, static_cast<int64_t>(std::stoull(token.text)));
-    }
-    return constant_int(type, lexer_.expect_integer());
-  }
-
-  ExprPtr expr() {
-    const Deeper deeper(*this);
-    const Token token = lexer_.peek();
-    if (token.kind == TokenKind::value) {
-      const std::string name = lexer_.expect_value();
-      const Symbol& symbol = find(name);
-      if (symbol.var)
-        lexer_.fail("`" + print_value_name(name) + "` is a loop variable: its value is written `index(" + print_value_name(name) + ")`");
-      if (!symbol.scalar) lexer_.fail("`" + print_value_name(name) + "` is not a scalar");
-      return scalar_value(symbol.scalar);
-    }
-    if (token.kind == TokenKind::integer) return constant_int(DType::i64, lexer_.expect_integer());
-    if (token.kind == TokenKind::floating || lexer_.at("-") || lexer_.at("inf") || lexer_.at("nan")) return number(DType::f32);
-    const std::string word = lexer_.expect_identifier();
-    if (word == "true" || word == "false") return constant_int(DType::boolean, word == "true");
-    if (word == "load") {
-      const BufferRef from = buffer();
-      std::vector<Index> at = indices(from);
-      ExprPtr otherwise = lexer_.accept("else") ? expr() : nullptr;
-      if (otherwise && otherwise->dtype != from->dtype) {
-        lexer_.fail("the value after `else` is " + std::string(name_of(otherwise->dtype)) + ", the buffer " +
-                    std::string(name_of(from->dtype)));
-      }
-      return load(from, std::move(at), std::move(otherwise));
-    }
-    if (word == "index") {
-      lexer_.expect("(");
-      const Index value = index();
-      lexer_.expect(")");
-      return index_value(value);
-    }
-    if (const auto type = parse_dtype(word)) {
-      lexer_.expect("(");
-      ExprPtr value = number(*type);
-      lexer_.expect(")");
-      return value;
-    }
-    const auto op = parse_op(word);
-    if (!op) lexer_.fail("`" + word + "` is not a pointwise prim");
-    if (*op == Op::cast_ || *op == Op::bitcast_) {
-      lexer_.expect("<");
-      const DType to = dtype();
-      lexer_.expect(">");
-      lexer_.expect("(");
-      const ExprPtr value = expr();
-      lexer_.expect(")");
-      if (*op == Op::bitcast_ && size_bits(value->dtype) != size_bits(to)) lexer_.fail("`bitcast` between dtypes of different widths");
-      return *op == Op::cast_ ? cast_to(value, to) : bitcast_to(value, to);
-    }
-    lexer_.expect("(");
-    std::vector<ExprPtr> args;
-    std::vector<DType> dtypes;
-    while (!lexer_.accept(")")) {
-      if (!args.empty()) lexer_.expect(",");
-      args.push_back(expr());
-      dtypes.push_back(args.back()->dtype);
-    }
-    if (!result_dtype(*op, dtypes)) {
-      std::string given;
-      for (DType d : dtypes) given += (given.empty() ? "" : ", ") + std::string(name_of(d));
-      lexer_.fail("`" + word + "` does not take (" + given + ")");
-    }
-    return apply(*op, std::move(args));
   }
 
   // ----------------------------------------------------------------------------------------------------- declarations
@@ -431,11 +206,9 @@ class Parser {
     return values;
   }
 
-  Op combiner() {
+  Combiner combiner() {
     const std::string word = lexer_.expect_identifier();
-    for (Op op : {Op::reduce_sum_, Op::reduce_prod_, Op::reduce_max_, Op::reduce_min_, Op::reduce_and_, Op::reduce_or_}) {
-      if (combiner_name(op) == word) return op;
-    }
+    if (const auto known = combiner_named(word)) return *known;
     lexer_.fail("found `" + word + "`, expected sum, prod, max, min, and or or");
   }
 
@@ -470,7 +243,7 @@ class Parser {
 
   /// What follows `reduce` or `scan` up to the dims.
   void head(std::vector<State>& states, const std::vector<Result>& results) {
-    for (const Result& r : results) states.push_back({r.scalar, Op::reduce_sum_, nullptr, nullptr});
+    for (const Result& r : results) states.push_back({r.scalar, Combiner::sum, nullptr, nullptr});
     if (lexer_.accept("(")) {
       for (size_t i = 0; i < states.size(); ++i) {
         if (i) lexer_.expect(",");
@@ -626,12 +399,10 @@ class Parser {
 
   Stmt scatter() {
     const std::string word = lexer_.expect_identifier();
+    const auto combiner = scatter_combiner_named(word);
+    if (!combiner) lexer_.fail("found `" + word + "`, expected assign, add, mul, max or min");
     Scatter made;
-    bool known = false;
-    for (Op op : {Op::identity_, Op::add_, Op::mul_, Op::max_, Op::min_}) {
-      if (combiner_name(op) == word) made.combiner = op, known = true;
-    }
-    if (!known) lexer_.fail("found `" + word + "`, expected assign, add, mul, max or min");
+    made.combiner = *combiner;
     made.value = expr();
     lexer_.expect(",");
     made.buffer = buffer();
@@ -642,44 +413,73 @@ class Parser {
   Stmt statement() {
     if (lexer_.peek().kind == TokenKind::value) return definition();
     const std::string word = lexer_.expect_identifier();
-    if (word == "map") return loop(Loop::Kind::map);
-    if (word == "for") return loop(Loop::Kind::for_);
-    if (word == "store") {
-      Store made;
-      made.value = expr();
-      lexer_.expect(",");
-      made.buffer = buffer();
-      made.indices = indices(made.buffer);
-      if (made.value->dtype != made.buffer->dtype) {
-        lexer_.fail("the value is " + std::string(name_of(made.value->dtype)) + ", the buffer " + std::string(name_of(made.buffer->dtype)));
-      }
-      return {std::move(made)};
-    }
-    if (word == "scatter") return scatter();
-    if (word == "if") {
-      If made;
-      made.condition = expr();
-      made.then = braced();
-      if (lexer_.accept("else")) made.otherwise = braced();
-      return {std::move(made)};
-    }
-    if (word == "alloc") return {Alloc{declaration()}};
-    if (word == "barrier") return {Barrier{}};
-    if (word == "copy") return copy(Copy::Kind::plain);
-    if (word == "copy.async") return copy(Copy::Kind::async);
-    if (word == "pipe") return pipe_declaration();
-    if (word == "mma") return mma();
-    if (word == "acquire") return {PipeOp{PipeOp::Kind::acquire, pipe()}};
-    if (word == "commit") return {PipeOp{PipeOp::Kind::commit, pipe()}};
-    if (word == "wait") return {PipeOp{PipeOp::Kind::wait, pipe()}};
-    if (word == "release") return {PipeOp{PipeOp::Kind::release, pipe()}};
-    lexer_.fail("`" + word + "` is not a statement of the loop IR");
+    std::optional<Stmt> made = begin(word, static_cast<decltype(Stmt::node)*>(nullptr));
+    if (!made) lexer_.fail("`" + word + "` is not a statement of the loop IR");
+    return std::move(*made);
   }
 
-  Lexer lexer_;
-  int depth_ = 0;
-  std::vector<std::map<std::string, Symbol>> scopes_;
-  NameTable names_;
+  /// The statement that the word begins, of whichever kind; nothing when it begins none.
+  template <class... Kinds> std::optional<Stmt> begin(const std::string& word, const std::variant<Kinds...>*) {
+    std::optional<Stmt> made;
+    static_cast<void>(((made = begin(word, std::type_identity<Kinds>())).has_value() || ...));
+    return made;
+  }
+  template <class Kind> using Is = std::type_identity<Kind>;
+  std::optional<Stmt> begin(const std::string&, Is<Let>) { return {}; }  // these three begin with the names of their results
+  std::optional<Stmt> begin(const std::string&, Is<Reduce>) { return {}; }
+  std::optional<Stmt> begin(const std::string&, Is<Scan>) { return {}; }
+  std::optional<Stmt> begin(const std::string& word, Is<Loop>) {
+    if (word == "map") return loop(Loop::Kind::map);
+    if (word == "for") return loop(Loop::Kind::for_);
+    return {};
+  }
+  std::optional<Stmt> begin(const std::string& word, Is<Store>) { return word == "store" ? std::optional(store()) : std::nullopt; }
+  std::optional<Stmt> begin(const std::string& word, Is<Scatter>) { return word == "scatter" ? std::optional(scatter()) : std::nullopt; }
+  std::optional<Stmt> begin(const std::string& word, Is<If>) { return word == "if" ? std::optional(branch()) : std::nullopt; }
+  std::optional<Stmt> begin(const std::string& word, Is<Alloc>) {
+    return word == "alloc" ? std::optional(Stmt{Alloc{declaration()}}) : std::nullopt;
+  }
+  std::optional<Stmt> begin(const std::string& word, Is<Barrier>) {
+    return word == "barrier" ? std::optional(Stmt{Barrier{}}) : std::nullopt;
+  }
+  std::optional<Stmt> begin(const std::string& word, Is<Copy>) {
+    if (word == "copy") return copy(Copy::Kind::plain);
+    if (word == "copy.async") return copy(Copy::Kind::async);
+    return {};
+  }
+  std::optional<Stmt> begin(const std::string& word, Is<PipeDecl>) {
+    return word == "pipe" ? std::optional(pipe_declaration()) : std::nullopt;
+  }
+  std::optional<Stmt> begin(const std::string& word, Is<PipeOp>) {
+    using Kind = PipeOp::Kind;
+    static constexpr std::pair<std::string_view, Kind> kWords[] = {
+        {"acquire", Kind::acquire}, {"commit", Kind::commit}, {"wait", Kind::wait}, {"release", Kind::release}};
+    for (const auto& [name, kind] : kWords) {
+      if (word == name) return Stmt{PipeOp{kind, pipe()}};
+    }
+    return {};
+  }
+  std::optional<Stmt> begin(const std::string& word, Is<Mma>) { return word == "mma" ? std::optional(mma()) : std::nullopt; }
+
+  Stmt store() {
+    Store made;
+    made.value = expr();
+    lexer_.expect(",");
+    made.buffer = buffer();
+    made.indices = indices(made.buffer);
+    if (made.value->dtype != made.buffer->dtype) {
+      lexer_.fail("the value is " + std::string(name_of(made.value->dtype)) + ", the buffer " + std::string(name_of(made.buffer->dtype)));
+    }
+    return {std::move(made)};
+  }
+
+  Stmt branch() {
+    If made;
+    made.condition = expr();
+    made.then = braced();
+    if (lexer_.accept("else")) made.otherwise = braced();
+    return {std::move(made)};
+  }
 };
 
 }  // namespace

@@ -160,7 +160,7 @@ std::string Printer::expr(const ExprPtr& e) {
     case Expr::Kind::scalar: return scalar(e->scalar);
     case Expr::Kind::load: return "load " + element(e->buffer, e->indices) + (e->otherwise ? " else " + expr(e->otherwise) : "");
     case Expr::Kind::op: {
-      std::string name(tcc::name_of(e->op));
+      std::string name = (e->approximate ? "approx." : "") + std::string(tcc::name_of(e->op));
       if (e->op == Op::cast_ || e->op == Op::bitcast_) name += "<" + std::string(tcc::name_of(e->dtype)) + ">";
       return name + "(" + exprs(e->args) + ")";
     }
@@ -213,7 +213,7 @@ std::string Printer::results(const std::vector<State>& states) {
 std::string Printer::combiners(const std::vector<State>& states, bool custom) {
   std::string text;
   if (!custom) {
-    for (const State& state : states) text += (text.empty() ? "" : ", ") + std::string(combiner_name(state.combiner));
+    for (const State& state : states) text += (text.empty() ? "" : ", ") + std::string(tcc::name_of(state.combiner));
     text = states.size() == 1 ? " " + text : " (" + text + ")";
   }
   if (std::any_of(states.begin(), states.end(), [](const State& state) { return state.init != nullptr; })) {
@@ -299,7 +299,7 @@ void Printer::stmt(const Store& store, int) {
 
 void Printer::stmt(const Scatter& scatter, int) {
   const std::string value = expr(scatter.value);
-  out_ += "scatter " + std::string(combiner_name(scatter.combiner)) + " " + value + ", " + element(scatter.buffer, scatter.indices);
+  out_ += "scatter " + std::string(scatter_name_of(scatter.combiner)) + " " + value + ", " + element(scatter.buffer, scatter.indices);
 }
 
 void Printer::stmt(const If& branch, int indent) {

@@ -3,31 +3,16 @@
 
 #include <algorithm>
 #include <cctype>
-#include <limits>
 #include <utility>
 
-#include "loop/visit.h"
+#include "tcc/loop/fields.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 namespace {
 
 void reserve_names(const Block& block, NameTable& names) {
-  walk(block, [&](const Stmt& stmt) {
-    if (const auto* dims = dims_of(stmt)) {
-      for (const Dim& dim : *dims) names.reserve(dim.var->name);
-    }
-    for (const ScalarRef& scalar : defined_by(stmt)) names.reserve(scalar->name);
-    if (const Combine* combine = combine_of(stmt)) {
-      for (const ScalarRef& scalar : combine->left) names.reserve(scalar->name);
-      for (const ScalarRef& scalar : combine->right) names.reserve(scalar->name);
-    }
-    if (const auto* alloc = as<Alloc>(stmt)) names.reserve(alloc->buffer->name);
-    if (const auto* decl = as<PipeDecl>(stmt)) {
-      names.reserve(decl->pipe->name);
-      for (const BufferRef& buffer : decl->pipe->buffers) names.reserve(buffer->name);
-    }
-  });
+  walk(block, [&](const Stmt& stmt) { each_definition(stmt, [&](const auto& defined) { names.reserve(defined->name); }); });
 }
 
 template <class F> bool find_where(Block& block, Place& place, F matches) {
@@ -71,37 +56,21 @@ void add_expr(const ExprPtr& expr, Uses& uses) {
 
 void add_stmt(const Stmt& stmt, Uses& uses) {
   each_expr(stmt, [&](const ExprPtr& expr) { add_expr(expr, uses); });
-  if (const auto* dims = dims_of(stmt)) {
-    for (const Dim& dim : *dims) uses.loops.insert(dim.var.get());
-  }
-  for (const ScalarRef& scalar : defined_by(stmt)) uses.defines.insert(scalar.get());
-  if (const Combine* combine = combine_of(stmt)) {
-    for (const ScalarRef& scalar : combine->left) uses.defines.insert(scalar.get());
-    for (const ScalarRef& scalar : combine->right) uses.defines.insert(scalar.get());
-  }
-  if (const auto* store = as<Store>(stmt)) {
-    uses.writes.insert(store->buffer.get());
-    add_indices(store->indices, uses);
-  }
-  if (const auto* scatter = as<Scatter>(stmt)) {
-    uses.writes.insert(scatter->buffer.get());
-    uses.reads.insert(scatter->buffer.get());
-    add_indices(scatter->indices, uses);
-  }
-  if (const auto* copy = as<Copy>(stmt)) {
-    uses.reads.insert(copy->source.get());
-    uses.writes.insert(copy->destination.get());
-    add_indices(copy->from, uses);
-    add_indices(copy->to, uses);
-  }
-  if (const auto* mma = as<Mma>(stmt)) {
-    uses.reads.insert({mma->a.get(), mma->b.get(), mma->accumulator.get()});
-    uses.writes.insert(mma->accumulator.get());
-    add_indices(mma->a_from, uses);
-    add_indices(mma->b_from, uses);
-  }
-  if (const auto* alloc = as<Alloc>(stmt)) uses.writes.insert(alloc->buffer.get());
-  if (as<Barrier>(stmt) || as<PipeOp>(stmt) || as<PipeDecl>(stmt)) uses.barrier = true;
+  each_definition(stmt, [&]<class Ref>(const Ref& defined) {
+    if constexpr (std::same_as<Ref, VarRef>) uses.loops.insert(defined.get());
+    if constexpr (std::same_as<Ref, ScalarRef>) uses.defines.insert(defined.get());
+    if constexpr (std::same_as<Ref, BufferRef>) uses.writes.insert(defined.get());
+  });
+  const auto add_buffer = [&](Effect effect, const BufferRef& buffer) {
+    if (effect == Effect::reads || effect == Effect::updates) uses.reads.insert(buffer.get());
+    if (effect == Effect::writes || effect == Effect::updates) uses.writes.insert(buffer.get());
+  };
+  each_buffer(stmt, add_buffer);
+  each_place(stmt, [&](Effect effect, const BufferRef& buffer, const std::vector<Index>& indices) {
+    add_buffer(effect, buffer);
+    add_indices(indices, uses);
+  });
+  uses.barrier = uses.barrier || together(stmt).keeps_order;
 }
 
 template <class A, class B> bool meet(const std::set<A>& a, const std::set<B>& b) {
@@ -165,10 +134,9 @@ BufferRef find_buffer(const Unit& unit, const std::string& name) {
   }
   BufferRef result;
   walk(unit.body, [&](const Stmt& stmt) {
-    if (const auto* alloc = as<Alloc>(stmt); alloc && alloc->buffer->name == name) result = alloc->buffer;
-    if (const auto* decl = as<PipeDecl>(stmt)) {
-      for (const BufferRef& buffer : decl->pipe->buffers) result = buffer->name == name ? buffer : result;
-    }
+    each_definition(stmt, [&]<class Ref>(const Ref& defined) {
+      if constexpr (std::same_as<Ref, BufferRef>) result = defined->name == name ? defined : result;
+    });
   });
   return result;
 }
@@ -195,10 +163,7 @@ ExprPtr rewrite_expr(const ExprPtr& expr, const std::function<ExprPtr(const Expr
   if (expr->kind == Expr::Kind::op) {
     std::vector<ExprPtr> args;
     for (const ExprPtr& arg : expr->args) args.push_back(rewrite_expr(arg, f));
-    if (args == expr->args) return f(expr);
-    if (expr->op == Op::cast_) return f(cast_to(args[0], expr->dtype));
-    if (expr->op == Op::bitcast_) return f(bitcast_to(args[0], expr->dtype));
-    return f(apply(expr->op, std::move(args)));
+    return f(args == expr->args ? expr : with_args(*expr, std::move(args)));
   }
   if (expr->kind == Expr::Kind::load && expr->otherwise) {
     const ExprPtr otherwise = rewrite_expr(expr->otherwise, f);
@@ -223,58 +188,9 @@ Block replace_buffers(const Block& block, const std::map<const Buffer*, BufferRe
   return substitute(block, substitution);
 }
 
-Op pointwise_of(Op combiner) {
-  switch (combiner) {
-    case Op::reduce_sum_: return Op::add_;
-    case Op::reduce_prod_: return Op::mul_;
-    case Op::reduce_max_: return Op::max_;
-    case Op::reduce_min_: return Op::min_;
-    case Op::reduce_and_: return Op::and_;
-    case Op::reduce_or_: return Op::or_;
-    default: internal_error("`" + std::string(name_of(combiner)) + "` is not a combiner");
-  }
-}
-
-std::string_view combiner_name(Op combiner) {
-  switch (combiner) {
-    case Op::reduce_sum_: return "sum";
-    case Op::reduce_prod_: return "prod";
-    case Op::reduce_max_:
-    case Op::max_: return "max";
-    case Op::reduce_min_:
-    case Op::min_: return "min";
-    case Op::reduce_and_: return "and";
-    case Op::reduce_or_: return "or";
-    case Op::add_: return "add";
-    case Op::mul_: return "mul";
-    case Op::identity_: return "assign";
-    default: internal_error("`" + std::string(name_of(combiner)) + "` is not a combiner");
-  }
-}
-
-ExprPtr identity_of(Op combiner, DType dtype) {
-  const bool is_max = combiner == Op::reduce_max_;
-  switch (combiner) {
-    case Op::reduce_sum_:
-    case Op::reduce_or_:
-    case Op::reduce_prod_:
-    case Op::reduce_and_: {
-      const bool ones = combiner == Op::reduce_and_, one = combiner == Op::reduce_prod_;
-      if (is_float(dtype)) return constant_float(dtype, one ? 1 : 0);
-      return constant_int(dtype, ones ? -1 : one ? 1 : 0);
-    }
-    case Op::reduce_max_:
-    case Op::reduce_min_: {
-      if (is_float(dtype))
-        return constant_float(dtype, is_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
-      if (dtype == DType::boolean) return constant_int(dtype, is_max ? 0 : 1);
-      const int bits = size_bits(dtype);
-      if (is_unsigned_integer(dtype)) return constant_int(dtype, is_max ? 0 : -1);
-      const int64_t lowest = std::numeric_limits<int64_t>::min() >> (64 - bits);
-      return constant_int(dtype, is_max ? lowest : ~lowest);
-    }
-    default: internal_error("`" + std::string(name_of(combiner)) + "` is not a combiner");
-  }
+ExprPtr identity_value(Combiner combiner, DType dtype) {
+  const Identity identity = identity_of(combiner, dtype);
+  return is_float(dtype) ? constant_float(dtype, identity.float_value) : constant_int(dtype, identity.int_value);
 }
 
 }  // namespace tcc::loop

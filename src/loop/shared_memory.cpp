@@ -1,6 +1,10 @@
 #include "tcc/loop/shared_memory.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "tcc/loop/fields.h"
+#include "tcc/loop/rewrite.h"
 
 namespace tcc::loop {
 namespace {
@@ -16,41 +20,46 @@ int64_t buffer_bytes(const Buffer& buffer) {
 
 int64_t alignment(const Buffer& buffer) { return buffer.swizzle.bits ? 1024 : 128; }
 
-bool crosses_threads(const Reduce& reduce) {
-  return std::any_of(reduce.dims.begin(), reduce.dims.end(), [](const Dim& dim) { return dim.bind == Bind::thread; });
-}
+/// One behind the other, in the order of the text.
+struct Placer : NoFields {
+  SharedLayout layout;
+  int64_t offset = 0;
+  size_t states = 0;  ///< of the widest reduce across the block
+
+  void add(const Stmt& stmt) {
+    fields_of(stmt, *this);
+    if (dims_of(stmt) && loop::together(stmt).team == Team::block) states = std::max(states, defined_by(stmt).size());
+  }
+  void add(const Buffer& buffer) {
+    offset = round_up(offset, alignment(buffer));
+    layout.buffer_offset[buffer.id] = offset;
+    offset += buffer_bytes(buffer);
+  }
+
+  void defines(const ScalarRef&) {}
+  void defines(const BufferRef& buffer) {
+    if (buffer->space == Space::shared) add(*buffer);
+  }
+  void defines(const PipeRef& pipe) {
+    int64_t widest = 128;
+    for (const BufferRef& buffer : pipe->buffers) widest = std::max(widest, alignment(*buffer));
+    offset = round_up(offset, widest);
+    const int64_t begin = offset;
+    for (const BufferRef& buffer : pipe->buffers) add(*buffer);
+    const int64_t stage = round_up(offset - begin, widest);
+    layout.pipe_stage_bytes[pipe->id] = stage;
+    offset = begin + stage * pipe->stages;
+  }
+};
 
 }  // namespace
 
 SharedLayout shared_layout(const Block& body) {
-  SharedLayout layout;
-  int64_t offset = 0;
-  size_t states = 0;
-  walk(body, [&](const Stmt& stmt) {
-    if (const auto* alloc = std::get_if<Alloc>(&stmt.node); alloc && alloc->buffer->space == Space::shared) {
-      offset = round_up(offset, alignment(*alloc->buffer));
-      layout.buffer_offset[alloc->buffer->id] = offset;
-      offset += buffer_bytes(*alloc->buffer);
-    } else if (const auto* decl = std::get_if<PipeDecl>(&stmt.node)) {
-      const Pipe& pipe = *decl->pipe;
-      int64_t widest = 128;
-      for (const BufferRef& buffer : pipe.buffers) widest = std::max(widest, alignment(*buffer));
-      offset = round_up(offset, widest);
-      int64_t begin = offset;
-      for (const BufferRef& buffer : pipe.buffers) {
-        offset = round_up(offset, alignment(*buffer));
-        layout.buffer_offset[buffer->id] = offset;
-        offset += buffer_bytes(*buffer);
-      }
-      int64_t stage = round_up(offset - begin, widest);
-      layout.pipe_stage_bytes[pipe.id] = stage;
-      offset = begin + stage * pipe.stages;
-    } else if (const auto* reduce = std::get_if<Reduce>(&stmt.node); reduce && crosses_threads(*reduce)) {
-      states = std::max(states, reduce->states.size());
-    }
-  });
-  layout.reduce_offset = round_up(offset, 128);
-  layout.total_bytes = states ? layout.reduce_offset + static_cast<int64_t>(states) * 32 * 8 : offset;
+  Placer placer;
+  walk(body, [&](const Stmt& stmt) { placer.add(stmt); });
+  SharedLayout layout = std::move(placer.layout);
+  layout.reduce_offset = round_up(placer.offset, 128);
+  layout.total_bytes = placer.states ? layout.reduce_offset + static_cast<int64_t>(placer.states) * 32 * 8 : placer.offset;
   return layout;
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "tcc/loop/fields.h"
 #include "tcc/loop/loop.h"
 #include "tcc/support/diagnostics.h"
 
@@ -22,37 +23,88 @@ class Copier {
   explicit Copier(const Substitution& given) : given_(given) {}
   explicit Copier(const std::function<std::string(const std::string&)>& rename) : rename_(&rename) {}
 
-  Block block(const Block& from) {
-    Block result;
-    result.reserve(from.size());
-    for (const Stmt& s : from) result.push_back(stmt(s));
-    return result;
+  /// In place: the statements are copies already.
+  void block(Block& block) {
+    for (Stmt& stmt : block) fields_of(stmt, *this);
   }
 
-  ExprPtr expr(const ExprPtr& from) {
+  ExprPtr replaced(const ExprPtr& from) {
     if (!from) return nullptr;
     switch (from->kind) {
       case Expr::Kind::constant: return from;
-      case Expr::Kind::index: return index_value(index(from->index));
+      case Expr::Kind::index: return index_value(replaced(from->index));
       case Expr::Kind::scalar: {
         const ExprPtr replacement = scalar(from->scalar);
         return replacement ? replacement : from;
       }
-      case Expr::Kind::load: return load(buffer(from->buffer), indices(from->indices), expr(from->otherwise));
+      case Expr::Kind::load: return load(replaced(from->buffer), replaced(from->indices), replaced(from->otherwise));
       case Expr::Kind::op: {
         std::vector<ExprPtr> args;
-        for (const ExprPtr& arg : from->args) args.push_back(expr(arg));
-        if (args == from->args) return from;
-        if (from->op == Op::cast_) return cast_to(args[0], from->dtype);
-        if (from->op == Op::bitcast_) return bitcast_to(args[0], from->dtype);
-        return apply(from->op, std::move(args));
+        for (const ExprPtr& arg : from->args) args.push_back(replaced(arg));
+        return args == from->args ? from : with_args(*from, std::move(args));
       }
     }
     internal_error("no such expression");
   }
 
+  // The fields of statements. Definitions stay the same objects unless names are made fresh.
+  void defines(ScalarRef& scalar) {
+    if (!rename_) return;
+    const ScalarRef fresh = make_scalar((*rename_)(scalar->name), scalar->dtype);
+    scalars_[scalar.get()] = fresh;
+    scalar = fresh;
+  }
+  void defines(BufferRef& buffer) {
+    if (!rename_) {
+      buffer = replaced(buffer);
+      return;
+    }
+    Buffer prototype = *buffer;
+    prototype.name = (*rename_)(buffer->name);
+    const BufferRef fresh = make_buffer(std::move(prototype));
+    buffers_[buffer.get()] = fresh;
+    buffer = fresh;
+  }
+  void defines(PipeRef& pipe) {
+    std::vector<BufferRef> stages = pipe->buffers;
+    for (BufferRef& stage : stages) defines(stage);
+    if (!rename_ && stages == pipe->buffers) return;
+    const PipeRef fresh = make_pipe(rename_ ? (*rename_)(pipe->name) : pipe->name, pipe->stages, std::move(stages));
+    pipes_[pipe.get()] = fresh;
+    pipe = fresh;
+  }
+  void dims(std::vector<Dim>& dims) {
+    if (!rename_) return;
+    for (Dim& dim : dims) {
+      const VarRef fresh = make_var((*rename_)(dim.var->name), dim.var->extent);
+      vars_[dim.var.get()] = fresh;
+      dim.var = fresh;
+    }
+  }
+  void condition(ExprPtr& condition) { condition = replaced(condition); }
+  void expr(ExprPtr& expr) { expr = replaced(expr); }
+  void yields(ExprPtr& value, Block&) { value = replaced(value); }
+  void place(Effect, BufferRef& buffer, std::vector<Index>& indices) {
+    buffer = replaced(buffer);
+    indices = replaced(indices);
+  }
+  void buffer(Effect, BufferRef& buffer) { buffer = replaced(buffer); }
+  void pipe(PipeRef& pipe) {
+    if (const auto at = pipes_.find(pipe.get()); at != pipes_.end()) pipe = at->second;
+  }
+  void combine(std::shared_ptr<const Combine>& combine) {
+    if (!combine) return;
+    auto copy = std::make_shared<Combine>(*combine);
+    for (ScalarRef& scalar : copy->left) defines(scalar);
+    for (ScalarRef& scalar : copy->right) defines(scalar);
+    block(copy->body);
+    for (ExprPtr& result : copy->results) expr(result);
+    combine = std::move(copy);
+  }
+  void together(const Together&) {}
+
  private:
-  Index index(const Index& from) {
+  Index replaced(const Index& from) {
     Index result = loop::substitute(from, [&](const VarRef& v) -> std::optional<Index> {
       if (rename_) {
         const auto at = vars_.find(v.get());
@@ -66,9 +118,9 @@ class Copier {
       return replacement ? std::optional<Index>(index_of(replacement, s)) : std::nullopt;
     });
   }
-  std::vector<Index> indices(const std::vector<Index>& from) {
+  std::vector<Index> replaced(const std::vector<Index>& from) {
     std::vector<Index> result;
-    for (const Index& i : from) result.push_back(index(i));
+    for (const Index& i : from) result.push_back(replaced(i));
     return result;
   }
   ExprPtr scalar(const ScalarRef& s) {
@@ -78,129 +130,11 @@ class Copier {
     }
     return given_.scalar ? given_.scalar(s) : nullptr;
   }
-  BufferRef buffer(const BufferRef& b) {
+  BufferRef replaced(const BufferRef& b) {
     if (!b) return nullptr;
     if (const auto at = buffers_.find(b.get()); at != buffers_.end()) return at->second;
     const BufferRef replacement = given_.buffer ? given_.buffer(b) : nullptr;
     return replacement ? replacement : b;
-  }
-
-  // Definitions: the same object unless names are made fresh.
-  Dim dim(const Dim& from) {
-    if (!rename_) return from;
-    const VarRef fresh = make_var((*rename_)(from.var->name), from.var->extent);
-    vars_[from.var.get()] = fresh;
-    return {fresh, from.bind};
-  }
-  std::vector<Dim> dims(const std::vector<Dim>& from) {
-    std::vector<Dim> result;
-    for (const Dim& d : from) result.push_back(dim(d));
-    return result;
-  }
-  ScalarRef define(const ScalarRef& from) {
-    if (!rename_) return from;
-    const ScalarRef fresh = make_scalar((*rename_)(from->name), from->dtype);
-    scalars_[from.get()] = fresh;
-    return fresh;
-  }
-  BufferRef define(const BufferRef& from) {
-    if (!rename_) return buffer(from);
-    Buffer prototype = *from;
-    prototype.name = (*rename_)(from->name);
-    const BufferRef fresh = make_buffer(std::move(prototype));
-    buffers_[from.get()] = fresh;
-    return fresh;
-  }
-  PipeRef pipe(const PipeRef& from) {
-    if (const auto at = pipes_.find(from.get()); at != pipes_.end()) return at->second;
-    return from;
-  }
-  PipeRef define(const PipeRef& from) {
-    std::vector<BufferRef> stages;
-    for (const BufferRef& b : from->buffers) stages.push_back(define(b));
-    if (!rename_ && stages == from->buffers) return from;
-    const PipeRef fresh = make_pipe(rename_ ? (*rename_)(from->name) : from->name, from->stages, std::move(stages));
-    pipes_[from.get()] = fresh;
-    return fresh;
-  }
-
-  /// The states' values are seen from within the body, their results after it.
-  std::vector<State> states(const std::vector<State>& from) {
-    std::vector<State> result;
-    for (const State& state : from) result.push_back({state.result, state.combiner, expr(state.init), expr(state.value)});
-    for (State& state : result) state.result = define(state.result);
-    return result;
-  }
-  std::shared_ptr<const Combine> combine(const std::shared_ptr<const Combine>& from) {
-    if (!from) return nullptr;
-    auto result = std::make_shared<Combine>();
-    for (const ScalarRef& s : from->left) result->left.push_back(define(s));
-    for (const ScalarRef& s : from->right) result->right.push_back(define(s));
-    result->body = block(from->body);
-    for (const ExprPtr& e : from->results) result->results.push_back(expr(e));
-    return result;
-  }
-
-  Stmt stmt(const Stmt& from) {
-    return std::visit([&](const auto& node) { return Stmt{copy(node)}; }, from.node);
-  }
-  Loop copy(const Loop& from) {
-    Loop result{from.kind, dims(from.dims), nullptr, buffer(from.tile), {}};
-    result.where = expr(from.where);
-    result.body = block(from.body);
-    return result;
-  }
-  Reduce copy(const Reduce& from) {
-    Reduce result;
-    result.dims = dims(from.dims);
-    result.where = expr(from.where);
-    result.body = block(from.body);
-    result.states = states(from.states);
-    result.combine = combine(from.combine);
-    return result;
-  }
-  Scan copy(const Scan& from) {
-    Scan result;
-    result.dims = dims(from.dims);
-    result.body = block(from.body);
-    result.states = states(from.states);
-    result.combine = combine(from.combine);
-    result.exclusive = from.exclusive;
-    result.after = block(from.after);
-    return result;
-  }
-  Let copy(const Let& from) {
-    ExprPtr value = expr(from.value);
-    return {define(from.scalar), std::move(value)};
-  }
-  Store copy(const Store& from) { return {buffer(from.buffer), indices(from.indices), expr(from.value)}; }
-  Scatter copy(const Scatter& from) { return {buffer(from.buffer), indices(from.indices), from.combiner, expr(from.value)}; }
-  If copy(const If& from) {
-    If result{expr(from.condition), {}, {}};
-    result.then = block(from.then);
-    result.otherwise = block(from.otherwise);
-    return result;
-  }
-  Alloc copy(const Alloc& from) { return {define(from.buffer)}; }
-  Barrier copy(const Barrier& from) { return from; }
-  Copy copy(const Copy& from) {
-    Copy result = from;
-    result.source = buffer(from.source);
-    result.destination = buffer(from.destination);
-    result.from = indices(from.from);
-    result.to = indices(from.to);
-    return result;
-  }
-  PipeDecl copy(const PipeDecl& from) { return {define(from.pipe)}; }
-  PipeOp copy(const PipeOp& from) { return {from.kind, pipe(from.pipe)}; }
-  Mma copy(const Mma& from) {
-    Mma result = from;
-    result.accumulator = buffer(from.accumulator);
-    result.a = buffer(from.a);
-    result.b = buffer(from.b);
-    result.a_from = indices(from.a_from);
-    result.b_from = indices(from.b_from);
-    return result;
   }
 
   Substitution given_;
@@ -211,10 +145,18 @@ class Copier {
   std::map<const Pipe*, PipeRef> pipes_;
 };
 
+Block copied(const Block& from, Copier copier) {
+  Block result = from;
+  copier.block(result);
+  return result;
+}
+
 }  // namespace
 
-ExprPtr substitute(const ExprPtr& expr, const Substitution& substitution) { return Copier(substitution).expr(expr); }
-Block substitute(const Block& block, const Substitution& substitution) { return Copier(substitution).block(block); }
-Block clone_fresh(const Block& block, const std::function<std::string(const std::string&)>& rename) { return Copier(rename).block(block); }
+ExprPtr substitute(const ExprPtr& expr, const Substitution& substitution) { return Copier(substitution).replaced(expr); }
+Block substitute(const Block& block, const Substitution& substitution) { return copied(block, Copier(substitution)); }
+Block clone_fresh(const Block& block, const std::function<std::string(const std::string&)>& rename) {
+  return copied(block, Copier(rename));
+}
 
 }  // namespace tcc::loop

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "loop/scalar_math.h"
-#include "loop/visit.h"
+#include "tcc/loop/fields.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc::loop {
@@ -195,6 +195,8 @@ void Verifier::expr(const ExprPtr& e) {
       const bool converts = e->op == Op::cast_ || e->op == Op::bitcast_;
       if (converts ? e->args.size() != 1 : result_dtype(e->op, dtypes) != e->dtype)
         fault("`" + std::string(tcc::name_of(e->op)) + "` does not take these operands");
+      if (e->approximate && (!has_approximation(e->op) || compute_dtype(e->dtype) != DType::f32))
+        fault("`" + std::string(tcc::name_of(e->op)) + "` has no approximation");
       if (e->op == Op::check_index_ && e->args.size() == 5) {
         constexpr int64_t kMostChecks = 1 << 20;
         const Expr &extent = *e->args[3], &site = *e->args[4];

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "loop/verifier.h"
-#include "loop/visit.h"
+#include "tcc/loop/fields.h"
 
 namespace tcc::loop {
 namespace {
@@ -26,7 +26,7 @@ class FirstForm : public Verifier {
     if (const auto* alloc = as<Alloc>(stmt); alloc && alloc->buffer->space != Space::local && alloc->buffer->space != Space::global) {
       fault("%" + alloc->buffer->name + " has a place in the first form");
     }
-    if (as<Barrier>(stmt) || as<Copy>(stmt) || as<PipeDecl>(stmt) || as<PipeOp>(stmt) || as<Mma>(stmt))
+    if (together(stmt).team != Team::thread && !dims_of(stmt) && !as<Alloc>(stmt))
       fault("a statement of the scheduled form in the first form");
     if (const auto* store = as<Store>(stmt)) disjoint(*store);
   }
@@ -42,10 +42,7 @@ class FirstForm : public Verifier {
     const Index flat = flatten(store.indices, store.buffer->extents);
     // A condition anywhere around may keep two iterations apart.
     std::vector<ExprPtr> conditions;
-    for (const Around& a : around()) {
-      if (const auto* loop = as<Loop>(*a.stmt)) conditions.push_back(loop->where);
-      if (const auto* branch = as<If>(*a.stmt)) conditions.push_back(branch->condition);
-    }
+    for (const Around& a : around()) conditions.push_back(condition_of(*a.stmt));
     for (const Around& a : around()) {
       const auto* loop = as<Loop>(*a.stmt);
       if (!loop || loop->kind != Loop::Kind::map || !a.buffers_before.count(store.buffer.get()))

@@ -8,6 +8,7 @@
 #include "loop/verify_lanes.h"
 #include "loop/verify_order.h"
 #include "loop/verify_written.h"
+#include "tcc/loop/fields.h"
 #include "tcc/loop/shared_memory.h"
 
 namespace tcc::loop {
@@ -77,39 +78,51 @@ class Scheduled : public Verifier {
 
   void on_stmt(const Stmt& stmt) override {
     if (const auto* dims = dims_of(stmt)) binds(stmt, *dims);
-    if (const auto* alloc = as<Alloc>(stmt)) place(*alloc->buffer);
-    if (const auto* decl = as<PipeDecl>(stmt)) {
-      for (const BufferRef& buffer : decl->pipe->buffers) {
-        if (buffer->space != Space::shared) fault("%" + buffer->name + " belongs to a pipe and is not shared");
-        place(*buffer);
-      }
+    each_definition(stmt, [&]<class Ref>(const Ref& defined) {
+      if constexpr (std::same_as<Ref, BufferRef>) place(*defined);
+    });
+    const Team team = together(stmt).team;
+    if (team != Team::thread && !cuda_ && !as<Alloc>(stmt)) fault("a statement that only CUDA has");
+    if (team == Team::block && !reach().block) {
+      fault(dims_of(stmt) ? "not all threads of the block reach a reduce across it"
+                          : "not all threads of the block reach a statement that needs them all");
     }
-    if (const auto* copy = as<Copy>(stmt)) {
-      for (const std::string& message : faults_of(*copy)) fault(message);
+    if (team == Team::warp && !reach().warp) fault("not all lanes of a warp reach a reduce across them");
+    std::visit([&](const auto& node) { check(node); }, stmt.node);
+  }
+
+  // What a target asks of each kind of statement, beside what holds for all.
+  void check(const Loop&) {}
+  void check(const Reduce& reduce) {
+    for (const Dim& dim : reduce.dims) {
+      if (dim.bind == Bind::tile) fault("a reduce over the coordinates of a register tile is not supported");
+      if (dim.bind == Bind::block || dim.bind == Bind::threads)
+        fault("a reduce across blocks or parallel items: split it into two kernels");
     }
-    if (const auto* mma = as<Mma>(stmt)) {
-      for (const std::string& message : faults_of(*mma)) fault(message);
+  }
+  void check(const Scan& scan) {
+    for (const Dim& dim : scan.dims) {
+      if (dim.bind != Bind::serial && dim.bind != Bind::unroll)
+        fault("a scan runs in order, %" + dim.var->name + " is bound to " + std::string(name_of(dim.bind)));
     }
-    if (as<Scatter>(stmt)) check_scatter();
-    const bool collective = as<Barrier>(stmt) || as<Copy>(stmt) || as<PipeDecl>(stmt) || as<PipeOp>(stmt) || as<Mma>(stmt);
-    if (collective && !cuda_) fault("a statement that only CUDA has");
-    if (collective && !reach().block) fault("not all threads of the block reach a statement that needs them all");
-    if (const auto* reduce = as<Reduce>(stmt)) {
-      for (const Dim& dim : reduce->dims) {
-        if (dim.bind == Bind::tile) fault("a reduce over the coordinates of a register tile is not supported");
-        if ((dim.bind == Bind::thread || dim.bind == Bind::warp) && !reach().block)
-          fault("not all threads of the block reach a reduce across it");
-        if (dim.bind == Bind::lane && !reach().warp) fault("not all lanes of a warp reach a reduce across them");
-        if (dim.bind == Bind::block || dim.bind == Bind::threads)
-          fault("a reduce across blocks or parallel items: split it into two kernels");
-      }
+  }
+  void check(const Let& let) { uniform_[let.scalar.get()] = uniform_over(let.value); }
+  void check(const Store&) {}
+  void check(const Scatter&) { check_scatter(); }
+  void check(const If&) {}
+  void check(const Alloc&) {}
+  void check(const Barrier&) {}
+  void check(const Copy& copy) {
+    for (const std::string& message : faults_of(copy)) fault(message);
+  }
+  void check(const PipeDecl& declaration) {
+    for (const BufferRef& buffer : declaration.pipe->buffers) {
+      if (buffer->space != Space::shared) fault("%" + buffer->name + " belongs to a pipe and is not shared");
     }
-    if (const auto* scan = as<Scan>(stmt)) {
-      for (const Dim& dim : scan->dims) {
-        if (dim.bind != Bind::serial && dim.bind != Bind::unroll)
-          fault("a scan runs in order, %" + dim.var->name + " is bound to " + std::string(name_of(dim.bind)));
-      }
-    }
+  }
+  void check(const PipeOp&) {}
+  void check(const Mma& mma) {
+    for (const std::string& message : faults_of(mma)) fault(message);
   }
 
   void binds(const Stmt& stmt, const std::vector<Dim>& dims) {
@@ -244,19 +257,46 @@ class Scheduled : public Verifier {
         if (dim.bind == Bind::lane || (dim.bind == Bind::thread && used % 32 != 0)) next.warp = false;
       }
     }
-    ExprPtr condition;
-    if (const auto* loop = as<Loop>(stmt)) condition = loop->where;
-    if (const auto* branch = as<If>(stmt)) condition = branch->condition;
-    if (condition) {
-      for (const Var* var : uses_of(condition).vars) {
-        if (!lanes_.count(var) && !warps_.count(var)) continue;
-        next.block = false;
-        if (lanes_.count(var)) next.warp = false;
-      }
-    }
+    const Team uniform = uniform_over(condition_of(stmt));
+    next.block = next.block && uniform == Team::block;
+    next.warp = next.warp && uniform != Team::thread;
     reach_.push_back(next);
   }
-  void on_leave(const Stmt&) override { reach_.pop_back(); }
+  void on_leave(const Stmt& stmt) override {
+    reach_.pop_back();
+    const Team uniform = uniform_result(stmt);
+    for (const ScalarRef& scalar : defined_by(stmt)) uniform_[scalar.get()] = uniform;
+  }
+
+  /// The threads for which the expression has one value: all of a block or warp, or each its own.
+  Team uniform_over(const ExprPtr& expr) const {
+    if (!expr) return Team::block;
+    const Uses uses = uses_of(expr);
+    Team result = Team::block;
+    for (const Var* var : uses.vars)
+      result = std::min(result, lanes_.count(var) ? Team::thread : warps_.count(var) ? Team::warp : Team::block);
+    for (const Scalar* scalar : uses.scalars) {
+      const auto known = uniform_.find(scalar);
+      result = std::min(result, known == uniform_.end() ? Team::block : known->second);
+    }
+    for (const Buffer* buffer : uses.reads) result = std::min(result, buffer->space == Space::registers ? Team::thread : Team::block);
+    return result;
+  }
+
+  /// Of the results of a reduce or scan: what it joins across threads is one for them, the rest depends on what it joins.
+  Team uniform_result(const Stmt& stmt) const {
+    const auto* dims = dims_of(stmt);
+    const Team joined = together(stmt).team;
+    if (joined == Team::block) return Team::block;
+    if (joined == Team::warp) {
+      const bool whole = std::all_of(dims->begin(), dims->end(),
+                                     [&](const Dim& dim) { return dim.bind != Bind::lane || digits_.at(dim.var.get()).radix == 0; });
+      return whole ? Team::warp : Team::thread;
+    }
+    Team result = Team::block;
+    each_expr(stmt, [&](const ExprPtr& expr) { result = std::min(result, uniform_over(expr)); });
+    return result;
+  }
 
   void varying(const Dim& dim) {
     if (dim.bind == Bind::thread || dim.bind == Bind::lane || dim.bind == Bind::tile) lanes_.insert(dim.var.get());
@@ -302,10 +342,7 @@ class Scheduled : public Verifier {
 
   void on_load(const Expr& load) override {
     std::vector<ExprPtr> conditions;
-    for (const Around& a : around()) {
-      if (const auto* loop = as<Loop>(*a.stmt)) conditions.push_back(loop->where);
-      if (const auto* reduce = as<Reduce>(*a.stmt)) conditions.push_back(reduce->where);
-    }
+    for (const Around& a : around()) conditions.push_back(condition_of(*a.stmt));
     if (const auto wrong = written_.fault(load, facts(), conditions)) fault(*wrong);
   }
 
@@ -350,6 +387,7 @@ class Scheduled : public Verifier {
   std::map<const Var*, Digit> digits_;
   std::vector<Reach> reach_;
   std::set<const Var*> lanes_, warps_, tiles_;
+  std::map<const Scalar*, Team> uniform_;  ///< the threads that have one value of it
   /// Which part of a thread's (lane's, warp's) number is an index: (number mod radix) / stride.
   struct Holder {
     bool is_warp = false;

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "loop/scalar_math.h"
-#include "loop/visit.h"
+#include "tcc/loop/fields.h"
 #include "tcc/loop/rewrite.h"
 
 namespace tcc::loop {
@@ -111,8 +111,7 @@ class Lanes {
 
   void check_in_vector(const Stmt& stmt) {
     if (as<Scatter>(stmt)) fault(stmt, "a scatter within a loop bound to vector");
-    if (as<Barrier>(stmt) || as<Copy>(stmt) || as<PipeDecl>(stmt) || as<PipeOp>(stmt) || as<Mma>(stmt))
-      fault(stmt, "a statement of all threads within a loop bound to vector");
+    if (together(stmt).team == Team::block && !dims_of(stmt)) fault(stmt, "a statement of all threads within a loop bound to vector");
     if (const auto* loop = as<Loop>(stmt); loop && loop->tile) fault(stmt, "a loop over a register tile within a loop bound to vector");
     const auto* store = as<Store>(stmt);
     if (store && !varies(store->indices) && (varies(uses_of(store->value)) || reads_otherwise(store->value)))
@@ -130,7 +129,7 @@ class Lanes {
       const DType dtype = state.result->dtype;
       const DType both[] = {dtype, dtype};
       if (result_dtype(pointwise_of(state.combiner), both) != dtype) {
-        fault(stmt, "`" + std::string(combiner_name(state.combiner)) + "` does not combine " + std::string(name_of(dtype)));
+        fault(stmt, "`" + std::string(tcc::name_of(state.combiner)) + "` does not combine " + std::string(name_of(dtype)));
       }
     }
   }

@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "loop/visit.h"
+#include "tcc/loop/fields.h"
 #include "tcc/loop/rewrite.h"
 
 namespace tcc::loop {
@@ -67,26 +67,19 @@ class Order {
         for (const Block* inner : blocks_of(stmt)) visit(*inner);
         counting_ = counting;
       }
-      const bool across = as<Reduce>(stmt) && std::any_of(dims->begin(), dims->end(),
-                                                          [](const Dim& d) { return d.bind == Bind::thread || d.bind == Bind::warp; });
-      if (across) barrier();
-      return;
+    } else {
+      reads_of(stmt);
+      for (const Block* inner : blocks_of(stmt)) visit(*inner);
     }
-    reads_of(stmt);
-    for (const Block* inner : blocks_of(stmt)) visit(*inner);
-    if (const auto* store = as<Store>(stmt)) write(store->buffer, {store->indices, false});
-    if (const auto* scatter = as<Scatter>(stmt)) write(scatter->buffer, {scatter->indices, true});
-    if (const auto* copy = as<Copy>(stmt)) {
-      read(copy->source, {copy->from, true});
-      write(copy->destination, {copy->to, true});
-      if (copy->kind == Copy::Kind::async && !owner_.count(copy->destination.get()))
-        fault("an asynchronous copy to %" + copy->destination->name + ", which belongs to no pipe");
-    }
-    if (const auto* mma = as<Mma>(stmt)) {
-      read(mma->a, {mma->a_from, true});
-      read(mma->b, {mma->b_from, true});
-    }
-    if (as<Barrier>(stmt)) barrier();
+    const Together threads = together(stmt);
+    each_place(stmt, [&](Effect effect, const BufferRef& buffer, const std::vector<Index>& indices) {
+      const Access access{indices, threads.team != Team::thread || effect == Effect::updates};
+      if (effect == Effect::reads) read(buffer, access);
+      else write(buffer, access);
+    });
+    if (const auto* copy = as<Copy>(stmt); copy && copy->kind == Copy::Kind::async && !owner_.count(copy->destination.get()))
+      fault("an asynchronous copy to %" + copy->destination->name + ", which belongs to no pipe");
+    if (threads.synchronizes) barrier();
     if (const auto* op = as<PipeOp>(stmt)) step(*op);
   }
 
@@ -134,7 +127,6 @@ class Order {
   }
 
   void step(const PipeOp& op) {
-    if (op.kind == PipeOp::Kind::wait) barrier();
     if (!counting_) return;
     PipeState& state = pipes_[op.pipe.get()];
     const std::string name = "%" + op.pipe->name;

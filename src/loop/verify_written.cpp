@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tcc/loop/fields.h"
 #include "tcc/loop/rewrite.h"
 
 namespace tcc::loop {
@@ -20,7 +21,7 @@ struct Stores {
   const Store* store = nullptr;
   std::vector<Dim> dims;       ///< around the store, inside the alloc's block
   std::vector<ExprPtr> masks;  ///< of those loops
-  bool plain = true;           ///< no `if` is around it
+  bool plain = true;           ///< there are only loops around it
 };
 
 class Collector {
@@ -38,8 +39,12 @@ class Collector {
     }
     if (const auto* store = as<Store>(stmt)) {
       note(store->buffer.get(), store);
-    } else if (blocks_of(stmt).empty() && !as<Alloc>(stmt)) {
-      for (const Buffer* buffer : uses_of(stmt).writes) note(buffer, nullptr);
+    } else {
+      const auto note_other = [&](Effect effect, const BufferRef& buffer) {
+        if (effect == Effect::writes || effect == Effect::updates) note(buffer.get(), nullptr);
+      };
+      each_buffer(stmt, note_other);
+      each_place(stmt, [&](Effect effect, const BufferRef& buffer, const std::vector<Index>&) { note_other(effect, buffer); });
     }
     around_.push_back(&stmt);
     for (const Block* inner : blocks_of(stmt)) visit(*inner);
@@ -53,9 +58,12 @@ class Collector {
     entry.count += store ? 1 : 2;
     entry.store = store;
     for (size_t i = depth_[buffer]; i < around_.size(); ++i) {
-      if (const auto* dims = dims_of(*around_[i])) entry.dims.insert(entry.dims.end(), dims->begin(), dims->end());
-      if (const auto* loop = as<Loop>(*around_[i])) entry.masks.push_back(loop->where);
-      if (as<If>(*around_[i])) entry.plain = false;
+      if (const auto* dims = dims_of(*around_[i])) {
+        entry.dims.insert(entry.dims.end(), dims->begin(), dims->end());
+        entry.masks.push_back(condition_of(*around_[i]));
+      } else {
+        entry.plain = false;
+      }
     }
   }
 

@@ -1,33 +1,46 @@
-// Visiting what a block holds. `each_expr` is the one list of where expressions stand in statements, `blocks_of` the one of where blocks do.
-#include <type_traits>
-#include <variant>
-
-#include "loop/visit.h"
+// Visiting what a block holds; what a statement holds is said in fields.h.
+#include "tcc/loop/fields.h"
 #include "tcc/loop/loop.h"
 #include "tcc/loop/rewrite.h"
 
 namespace tcc::loop {
 
 std::vector<Dim>* dims_of(Stmt& stmt) {
-  if (auto* loop = as<Loop>(stmt)) return &loop->dims;
-  if (auto* reduce = as<Reduce>(stmt)) return &reduce->dims;
-  if (auto* scan = as<Scan>(stmt)) return &scan->dims;
-  return nullptr;
+  struct Dims : NoFields {
+    std::vector<Dim>* result = nullptr;
+    void dims(std::vector<Dim>& dims) { result = &dims; }
+  } found;
+  fields_of(stmt, found);
+  return found.result;
 }
 const std::vector<Dim>* dims_of(const Stmt& stmt) { return dims_of(const_cast<Stmt&>(stmt)); }
 
+ExprPtr condition_of(const Stmt& stmt) {
+  struct Condition : NoFields {
+    ExprPtr result;
+    void condition(const ExprPtr& condition) { result = condition; }
+  } found;
+  fields_of(stmt, found);
+  return found.result;
+}
 ExprPtr* where_of(Stmt& stmt) {
-  if (auto* loop = as<Loop>(stmt)) return &loop->where;
-  if (auto* reduce = as<Reduce>(stmt)) return &reduce->where;
-  return nullptr;
+  struct Where : NoFields {
+    bool loops = false;
+    ExprPtr* result = nullptr;
+    void dims(std::vector<Dim>&) { loops = true; }
+    void condition(ExprPtr& condition) { result = loops ? &condition : nullptr; }
+  } found;
+  fields_of(stmt, found);
+  return found.result;
 }
 
 std::vector<Block*> blocks_of(Stmt& stmt) {
-  if (auto* loop = as<Loop>(stmt)) return {&loop->body};
-  if (auto* reduce = as<Reduce>(stmt)) return {&reduce->body};
-  if (auto* scan = as<Scan>(stmt)) return {&scan->body, &scan->after};
-  if (auto* branch = as<If>(stmt)) return {&branch->then, &branch->otherwise};
-  return {};
+  struct Blocks : NoFields {
+    std::vector<Block*> result;
+    void block(Block& block) { result.push_back(&block); }
+  } found;
+  fields_of(stmt, found);
+  return std::move(found.result);
 }
 std::vector<const Block*> blocks_of(const Stmt& stmt) {
   const std::vector<Block*> blocks = blocks_of(const_cast<Stmt&>(stmt));
@@ -35,15 +48,32 @@ std::vector<const Block*> blocks_of(const Stmt& stmt) {
 }
 
 std::vector<ScalarRef> defined_by(const Stmt& stmt) {
-  std::vector<ScalarRef> result;
-  if (const auto* let = as<Let>(stmt)) result.push_back(let->scalar);
-  if (const auto* reduce = as<Reduce>(stmt)) {
-    for (const State& state : reduce->states) result.push_back(state.result);
-  }
-  if (const auto* scan = as<Scan>(stmt)) {
-    for (const State& state : scan->states) result.push_back(state.result);
-  }
-  return result;
+  struct Scalars : NoFields {
+    std::vector<ScalarRef> result;
+    void defines(const ScalarRef& scalar) { result.push_back(scalar); }
+    void defines(const BufferRef&) {}
+    void defines(const PipeRef&) {}
+  } found;
+  fields_of(stmt, found);
+  return std::move(found.result);
+}
+
+const Combine* combine_of(const Stmt& stmt) {
+  struct Custom : NoFields {
+    const Combine* result = nullptr;
+    void combine(const std::shared_ptr<const Combine>& combine) { result = combine.get(); }
+  } found;
+  fields_of(stmt, found);
+  return found.result;
+}
+
+Together together(const Stmt& stmt) {
+  struct Threads : NoFields {
+    Together result;
+    void together(const Together& threads) { result = threads; }
+  } found;
+  fields_of(stmt, found);
+  return found.result;
 }
 
 void walk(const Block& block, const std::function<void(const Stmt&)>& f) {

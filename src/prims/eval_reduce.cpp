@@ -82,11 +82,10 @@ Tensor reduce(const Tensor& x, const std::vector<int64_t>& axes, Accumulator ide
 
 std::vector<Tensor> eval_reduce(const EvalInput& input) {
   const Tensor x = prims::working(input, 0);
-  const std::string_view op = name_of(input.node.op).substr(std::string_view("reduce_").size());
   Tensor result;
   prims::visit_working(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    prims::visit_reducer<T>(op, input.operands[0].dtype(), [&](auto reducer, auto identity) {
+    prims::visit_reducer<T>(combiner_of(input.node.op), input.operands[0].dtype(), [&](auto reducer, auto identity) {
       result = reduce<decltype(reducer), T>(x, input.node.attrs.get_ints("axes"), identity, prims::result_shape(input));
     });
   });
@@ -132,7 +131,7 @@ std::vector<Tensor> eval_cumulative(const EvalInput& input) {
     using T = decltype(zero);
     const T* from = x.data<T>();
     T* to = result.mutable_data<T>();
-    prims::visit_reducer<T>(input.node.attrs.get_string("op"), input.operands[0].dtype(), [&](auto reducer, auto identity) {
+    prims::visit_reducer<T>(prims::combiner_in(input.node.attrs, "op"), input.operands[0].dtype(), [&](auto reducer, auto identity) {
       prims::for_chunks(view.outer * view.inner, view.extent, [&](int64_t begin, int64_t end) {
         for (int64_t item = begin; item < end; ++item) {
           const int64_t offset = item / view.inner * view.extent * view.inner + item % view.inner;

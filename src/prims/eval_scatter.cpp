@@ -2,22 +2,39 @@
 // of one element is last, and the order of float additions, are then the same in every run.
 
 #include <cstring>
+#include <string>
+#include <type_traits>
 
 #include "prims/working.h"
+#include "tcc/graph/combiner.h"
+#include "tcc/support/diagnostics.h"
 #include "tcc/support/extremes.h"
 
 namespace tcc {
 namespace {
 
-template <class T> void combine(const std::string& combiner, T& element, T update) {
-  if (combiner == "assign") element = update;
-  else if (combiner == "add")
-    element = std::is_integral_v<T> ? static_cast<T>(static_cast<uint64_t>(element) + static_cast<uint64_t>(update)) : element + update;
-  else if (combiner == "mul")
-    element = std::is_integral_v<T> ? static_cast<T>(static_cast<uint64_t>(element) * static_cast<uint64_t>(update)) : element * update;
-  else if (combiner == "max") element = larger(element, update);
-  else if (combiner == "min") element = smaller(element, update);
-  else internal_error("a scatter with the combiner `" + combiner + "`");
+template <class T> void combine(Combiner combiner, T& element, T update) {
+  constexpr bool wraps = std::is_integral_v<T>;
+  switch (combiner) {
+    case Combiner::assign: element = update; return;
+    case Combiner::sum:
+      element = wraps ? static_cast<T>(static_cast<uint64_t>(element) + static_cast<uint64_t>(update)) : element + update;
+      return;
+    case Combiner::prod:
+      element = wraps ? static_cast<T>(static_cast<uint64_t>(element) * static_cast<uint64_t>(update)) : element * update;
+      return;
+    case Combiner::max: element = larger(element, update); return;
+    case Combiner::min: element = smaller(element, update); return;
+    case Combiner::and_:
+    case Combiner::or_: break;
+  }
+  internal_error("a scatter by `" + std::string(name_of(combiner)) + "`");
+}
+
+Combiner combiner_of(const EvalInput& input) {
+  const std::optional<Combiner> combiner = scatter_combiner_named(input.node.attrs.get_string("combiner"));
+  check(combiner.has_value(), "a scatter whose combiner was checked");
+  return *combiner;
 }
 
 Tensor copy_of(const Tensor& x) {
@@ -33,7 +50,7 @@ std::vector<Tensor> eval_scatter_elements(const EvalInput& input) {
   const Tensor indices = input.operands[1].cast_to(DType::i64);
   const Tensor updates = prims::working(input, 2);
   const size_t axis = static_cast<size_t>(input.node.attrs.get_int("axis"));
-  const std::string& combiner = input.node.attrs.get_string("combiner");
+  const Combiner combiner = combiner_of(input);
   const std::vector<int64_t> strides = row_major_strides(result.shape());
   const Shape& shape = indices.shape();
   prims::visit_working(result.dtype(), [&](auto zero) {
@@ -58,7 +75,7 @@ std::vector<Tensor> eval_scatter_nd(const EvalInput& input) {
   Tensor result = copy_of(prims::working(input, 0));
   const Tensor indices = input.operands[1].cast_to(DType::i64);
   const Tensor updates = prims::working(input, 2);
-  const std::string& combiner = input.node.attrs.get_string("combiner");
+  const Combiner combiner = combiner_of(input);
   const size_t depth = static_cast<size_t>(indices.shape().back());
   const std::vector<int64_t> strides = row_major_strides(result.shape());
   int64_t slice = 1;

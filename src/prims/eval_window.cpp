@@ -46,7 +46,7 @@ std::vector<Tensor> eval_reduce_window(const EvalInput& input) {
   Tensor result;
   prims::visit_working(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    prims::visit_reducer<T>(attrs.get_string("op"), dtype, [&](auto reducer, auto identity) {
+    prims::visit_reducer<T>(prims::combiner_in(attrs, "op"), dtype, [&](auto reducer, auto identity) {
       using Reducer = decltype(reducer);
       using Accumulator = decltype(identity);
       const DType accumulated = std::is_same_v<Accumulator, double>     ? DType::f64

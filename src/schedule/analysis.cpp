@@ -2,6 +2,7 @@
 #include "schedule/analysis.h"
 
 #include "loop/primitives/edit.h"
+#include "tcc/loop/fields.h"
 
 namespace tcc::schedule {
 
@@ -38,8 +39,10 @@ std::vector<Access> accesses_of(const Block& block) {
     if (expr.kind == Expr::Kind::load) result.push_back(access(expr.buffer, expr.indices, false, expr.otherwise != nullptr));
   });
   walk(block, [&](const Stmt& stmt) {
-    if (const auto* store = std::get_if<Store>(&stmt.node)) result.push_back(access(store->buffer, store->indices, true, false));
-    if (const auto* scatter = std::get_if<Scatter>(&stmt.node)) result.push_back(access(scatter->buffer, scatter->indices, true, true));
+    if (together(stmt).team != Team::thread) return;  // boxes that all threads move
+    each_place(stmt, [&](Effect effect, const BufferRef& buffer, const std::vector<Index>& indices) {
+      result.push_back(access(buffer, indices, effect != Effect::reads, effect == Effect::updates));
+    });
   });
   return result;
 }

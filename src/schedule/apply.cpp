@@ -241,7 +241,7 @@ loop::Unit apply_one(const loop::Unit& unit, const Primitive& primitive) {
 loop::Unit apply(const loop::Unit& unit, const Schedule& schedule, const Target& target) {
   loop::Unit result = unit;
   for (const Primitive& primitive : schedule) result = apply_one(result, primitive);
-  return place(std::move(result), target);
+  return approximate_math(place(std::move(result), target), target);
 }
 
 }  // namespace tcc::schedule

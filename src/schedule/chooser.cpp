@@ -83,8 +83,7 @@ NestKind kind_of(const Loop& nest) {
   if (has_scan) return NestKind::ordered;
   if (has_loop) return NestKind::rows;
   if (num_reduces == 0) return NestKind::pointwise;
-  if (num_reduces == 1 && reduce->states.size() == 1 && !reduce->combine && reduce->states[0].combiner == Op::reduce_sum_ &&
-      !reduce->where) {
+  if (num_reduces == 1 && reduce->states.size() == 1 && !reduce->combine && reduce->states[0].combiner == Combiner::sum && !reduce->where) {
     const ExprPtr& value = reduce->states[0].value;
     const bool at_top = [&] {
       for (const Stmt& stmt : nest.body) {

@@ -81,7 +81,7 @@ std::optional<Contraction> as_contraction(const Stmt& stmt, bool with_spread) {
   }
   if (!reduce || !first_store || reduce->states.size() != 1 || reduce->combine || reduce->where) return std::nullopt;
   const State& state = reduce->states[0];
-  if (state.combiner != Op::reduce_sum_ || state.init || state.result->dtype != DType::f32) return std::nullopt;
+  if (state.combiner != Combiner::sum || state.init || state.result->dtype != DType::f32) return std::nullopt;
 
   std::map<const Scalar*, ExprPtr> lets;
   for (const Stmt& part : reduce->body) {

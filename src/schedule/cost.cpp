@@ -38,50 +38,56 @@ class Meter {
         if (dim.bind == Bind::thread || dim.bind == Bind::warp || dim.bind == Bind::lane) threads_ *= static_cast<double>(dim.var->extent);
       }
     }
-    visit_statement(stmt, times, vector);
+    std::visit([&](const auto& node) { run(node, times, vector); }, stmt.node);
     unrolled_.resize(outer_unrolled);
     threads_ = outer_threads;
   }
 
-  void visit_statement(const Stmt& stmt, double times, bool vector) {
-    if (const auto* loop = std::get_if<Loop>(&stmt.node)) {
-      for (const ExprPtr& condition : conjuncts(loop->where)) {
-        if (const double share = share_known(condition); share < 1) times *= share;
-        else count(condition, times, vector);
-      }
-    } else if (const auto* reduce = std::get_if<Reduce>(&stmt.node)) {
-      count(reduce->where, times, vector);
-      count_states(reduce->states, times, vector);
-      if (reduce->combine) count_combine(*reduce->combine, times, vector);
-    } else if (const auto* scan = std::get_if<Scan>(&stmt.node)) {
-      count_states(scan->states, times, vector);
-      if (scan->combine) count_combine(*scan->combine, times, vector);
-    } else if (const auto* let = std::get_if<Let>(&stmt.node)) {
-      count(let->value, times, vector);
-    } else if (const auto* store = std::get_if<Store>(&stmt.node)) {
-      count(store->value, times, vector);
-      touch(store->buffer, times);
-    } else if (const auto* scatter = std::get_if<Scatter>(&stmt.node)) {
-      count(scatter->value, times, vector);
-      touch(scatter->buffer, times);
-      add(4 * times, false);
-    } else if (const auto* branch = std::get_if<If>(&stmt.node)) {
-      count(branch->condition, times, vector);
-    } else if (const auto* copy = std::get_if<Copy>(&stmt.node)) {
-      double elements = times / threads_;  // the threads of a block share it
-      for (const int64_t extent : copy->extents) elements *= static_cast<double>(extent);
-      touch(copy->source, elements);
-    } else if (const auto* mma = std::get_if<Mma>(&stmt.node)) {
-      add(2.0 * static_cast<double>(mma->m * mma->n * mma->k) * times / 8,
-          true);  // tensor cores: well above the rate of ordinary arithmetic
+  void run(const Loop& loop, double times, bool vector) {
+    for (const ExprPtr& condition : conjuncts(loop.where)) {
+      if (const double share = share_known(condition); share < 1) times *= share;
+      else count(condition, times, vector);
     }
-    if (const auto* branch = std::get_if<If>(&stmt.node)) {
-      // One of the two runs: count the longer one.
-      run(branch->then.size() >= branch->otherwise.size() ? branch->then : branch->otherwise, times, vector);
-      return;
-    }
-    for_each_inner_block(const_cast<Stmt&>(stmt), [&](Block& inner) { run(inner, times, vector); });
+    run(loop.body, times, vector);
   }
+  void run(const Reduce& reduce, double times, bool vector) {
+    count(reduce.where, times, vector);
+    count_states(reduce.states, reduce.combine.get(), times, vector);
+    run(reduce.body, times, vector);
+  }
+  void run(const Scan& scan, double times, bool vector) {
+    count_states(scan.states, scan.combine.get(), times, vector);
+    run(scan.body, times, vector);
+    run(scan.after, times, vector);
+  }
+  void run(const Let& let, double times, bool vector) { count(let.value, times, vector); }
+  void run(const Store& store, double times, bool vector) {
+    count(store.value, times, vector);
+    touch(store.buffer, times);
+  }
+  void run(const Scatter& scatter, double times, bool vector) {
+    count(scatter.value, times, vector);
+    touch(scatter.buffer, times);
+    add(4 * times, false);
+  }
+  void run(const If& branch, double times, bool vector) {
+    count(branch.condition, times, vector);
+    // One of the two runs: count the longer one.
+    run(branch.then.size() >= branch.otherwise.size() ? branch.then : branch.otherwise, times, vector);
+  }
+  void run(const Copy& copy, double times, bool) {
+    double elements = times / threads_;  // the threads of a block share it
+    for (const int64_t extent : copy.extents) elements *= static_cast<double>(extent);
+    touch(copy.source, elements);
+  }
+  void run(const Mma& mma, double times, bool) {  // tensor cores: well above the rate of ordinary arithmetic
+    add(2.0 * static_cast<double>(mma.m * mma.n * mma.k) * times / 8, true);
+  }
+  // What these cost is not counted.
+  void run(const Alloc&, double, bool) {}
+  void run(const Barrier&, double, bool) {}
+  void run(const PipeDecl&, double, bool) {}
+  void run(const PipeOp&, double, bool) {}
 
   /// The share of iterations for which `x mod d < n` holds, where unrolled loops decide it when the kernel is made; else 1.
   double share_known(const ExprPtr& condition) const {
@@ -96,15 +102,14 @@ class Meter {
     return static_cast<double>(bound->high) / static_cast<double>(term.atom.divisor);
   }
 
-  void count_states(const std::vector<State>& states, double times, bool vector) {
+  void count_states(const std::vector<State>& states, const Combine* combine, double times, bool vector) {
     for (const State& state : states) {
       count(state.value, times, vector);
       add(times, vector);
     }
-  }
-  void count_combine(const Combine& combine, double times, bool vector) {
-    run(combine.body, times, vector);
-    for (const ExprPtr& result : combine.results) count(result, times, vector);
+    if (!combine) return;
+    run(combine->body, times, vector);
+    for (const ExprPtr& result : combine->results) count(result, times, vector);
   }
   double repeats(const Expr& load) const {
     double again = 1;

@@ -29,7 +29,7 @@ void shorten_sums(Chooser& chooser) {
       const auto* reduce = std::get_if<Reduce>(&stmt.node);
       if (!reduce || reduce->combine || !serial.empty()) return;
       const bool sums = std::any_of(reduce->states.begin(), reduce->states.end(),
-                                    [](const State& state) { return state.combiner == Op::reduce_sum_ && is_float(state.result->dtype); });
+                                    [](const State& state) { return state.combiner == Combiner::sum && is_float(state.result->dtype); });
       std::vector<loop::Dim> found;
       std::copy_if(reduce->dims.begin(), reduce->dims.end(), std::back_inserter(found), is_serial);
       if (sums && iterations(found) > kLongSum) serial = std::move(found);

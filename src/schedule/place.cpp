@@ -44,7 +44,7 @@ loop::Unit place(loop::Unit unit, const Target& target) {
   };
   place_allocs(unit.body, true);
   for (Stmt& stmt : unit.body) {
-    for_each_inner_block(stmt, [&](Block& inner) { for_each_block(inner, [&](Block& block) { place_allocs(block, false); }); });
+    for (Block* inner : blocks_of(stmt)) for_each_block(*inner, [&](Block& block) { place_allocs(block, false); });
   }
   if (placed.empty()) return unit;
   Substitution substitution;

@@ -49,7 +49,7 @@ void measure(const Block& block, Sizes outer, Sizes& widest) {
     widest.threads = std::max(widest.threads, sizes.threads);
     widest.warps = std::max(widest.warps, sizes.warps);
     widest.lanes |= sizes.lanes || sizes.warps > 1;
-    for_each_inner_block(const_cast<Stmt&>(stmt), [&](Block& inner) { measure(inner, sizes, widest); });
+    for (const Block* inner : blocks_of(stmt)) measure(*inner, sizes, widest);
   }
 }
 
@@ -134,26 +134,15 @@ class Cutter {
   Kernel make_kernel(Block body) {
     Kernel kernel;
     kernel.target = target_.name;
-    std::set<const Buffer*> read, written;
-    walk_exprs(body, [&](const Expr& expr) {
-      if (expr.kind == Expr::Kind::load) read.insert(expr.buffer.get());
-    });
-    walk(body, [&](const Stmt& stmt) {
-      if (const auto* store = std::get_if<Store>(&stmt.node)) written.insert(store->buffer.get());
-      if (const auto* scatter = std::get_if<Scatter>(&stmt.node)) written.insert(scatter->buffer.get());
-      if (const auto* copy = std::get_if<Copy>(&stmt.node)) {
-        read.insert(copy->source.get());
-        written.insert(copy->destination.get());
-      }
-    });
+    const Uses uses = uses_of(body);
     std::vector<BufferRef> buffers;
     for (const Param& param : unit_.params) buffers.push_back(param.buffer);
     buffers.insert(buffers.end(), temporaries_.begin(), temporaries_.end());
     for (const BufferRef& buffer : buffers) {
-      if (read.contains(buffer.get()) && !written.contains(buffer.get())) kernel.params.push_back({buffer, false});
+      if (uses.reads.contains(buffer.get()) && !uses.writes.contains(buffer.get())) kernel.params.push_back({buffer, false});
     }
     for (const BufferRef& buffer : buffers) {
-      if (written.contains(buffer.get())) kernel.params.push_back({buffer, true});
+      if (uses.writes.contains(buffer.get())) kernel.params.push_back({buffer, true});
     }
     Sizes sizes;
     measure(body, {}, sizes);

@@ -15,14 +15,13 @@
 
 namespace tcc::codegen {
 
-HostKernel::HostKernel(const std::string& kernel_text, int optimization)
-    : HostKernel(loop::parse_kernel(kernel_text, "test"), optimization) {}
-
-HostKernel::HostKernel(loop::Kernel kernel, int optimization) : kernel_(std::move(kernel)) {
+HostKernels::HostKernels(std::vector<loop::Kernel> kernels, int optimization) : kernels_(std::move(kernels)) {
   Options options;
-  options.target = kernel_.target;
+  options.target = kernels_.front().target;
   options.optimization = optimization;
-  Products products = emit_x86({{"k", &kernel_}}, options);
+  std::vector<NamedKernel> named;
+  for (size_t i = 0; i < kernels_.size(); ++i) named.push_back({"k" + std::to_string(i), &kernels_[i]});
+  Products products = emit_x86(named, options);
   char folder[] = "/tmp/tcc-kernel-XXXXXX";
   check(mkdtemp(folder) != nullptr, "a temporary folder");
   std::string base = folder;
@@ -32,14 +31,13 @@ HostKernel::HostKernel(loop::Kernel kernel, int optimization) : kernel_(std::mov
   check(std::system(command.c_str()) == 0, "cc links the kernel");
   library_ = dlopen((base + "/k.so").c_str(), RTLD_NOW);
   check(library_ != nullptr, "the kernel loads");
-  function_ = reinterpret_cast<void (*)(void* const*, int64_t, int64_t)>(dlsym(library_, "k"));
   for (const char* name : {"/k.o", "/k.so"}) unlink((base + name).c_str());
   rmdir(folder);
 }
 
-HostKernel::~HostKernel() { dlclose(library_); }
+HostKernels::~HostKernels() { dlclose(library_); }
 
-void HostKernel::run(std::vector<Tensor>& params, int64_t begin, int64_t end, std::vector<int64_t>* bad_indices) const {
+void HostKernels::run(size_t which, std::vector<Tensor>& params, int64_t begin, int64_t end, std::vector<int64_t>* bad_indices) const {
   std::vector<std::unique_ptr<Guarded>> memory;
   std::vector<void*> pointers;
   for (const Tensor& tensor : params) {
@@ -49,9 +47,11 @@ void HostKernel::run(std::vector<Tensor>& params, int64_t begin, int64_t end, st
     std::memcpy(memory.back()->data(), tensor.bytes(), size);
     pointers.push_back(memory.back()->data());
   }
-  std::vector<int64_t> bad(static_cast<size_t>(loop::num_index_checks(kernel_.body)));
+  std::vector<int64_t> bad(static_cast<size_t>(loop::num_index_checks(kernels_[which].body)));
   if (!bad.empty()) pointers.push_back(bad.data());
-  function_(pointers.data(), begin, end);
+  const std::string name = "k" + std::to_string(which);
+  const auto function = reinterpret_cast<void (*)(void* const*, int64_t, int64_t)>(dlsym(library_, name.c_str()));
+  function(pointers.data(), begin, end);
   if (bad_indices) *bad_indices = bad;
   for (size_t i = 0; i < params.size(); ++i) {
     std::memcpy(params[i].mutable_bytes(), memory[i]->data(), static_cast<size_t>(params[i].size_bytes()));

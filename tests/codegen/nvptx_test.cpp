@@ -112,16 +112,27 @@ TEST(Nvptx, NestedLoopsAreDigitsOfOneNumber) {
   expect_assembles(ptx);
 }
 
-TEST(Nvptx, OnlyResultsOfSixteenBitsAreApproximated) {
+TEST(Nvptx, OnlyMarkedMathIsApproximated) {
   auto kernel = [](const std::string& value, const std::string& dtype) {
     return ptx_of("kernel #k target sm_80 grid 64 threads 256 shared 0 (%x: f32[16384]) -> (%y: " + dtype +
                   "[16384]) { map %b in 64 bind(block), %t in 256 bind(thread) { store " + value + ", %y[%b * 256 + %t] } }");
   };
   for (const std::string op : {"exp", "erf", "tanh", "rsqrt"}) {
-    std::string exact = kernel(op + "(load %x[%b * 256 + %t])", "f32"),
-                rounded = kernel("cast<bf16>(" + op + "(load %x[%b * 256 + %t]))", "bf16");
+    std::string exact = kernel("cast<bf16>(" + op + "(load %x[%b * 256 + %t]))", "bf16"),
+                marked = kernel("cast<bf16>(approx." + op + "(load %x[%b * 256 + %t]))", "bf16");
     EXPECT_EQ(count(exact, "approx"), 0) << op;
-    EXPECT_GE(count(rounded, "approx"), 1) << op;
+    EXPECT_GE(count(marked, "approx"), 1) << op;
+  }
+}
+
+/// Small integers in the lanes of a vector, divided by what is 1 in one of them.
+TEST(Nvptx, DividesNarrowIntegersInVectors) {
+  for (const std::string op : {"div", "rem", "mod"}) {
+    for (const std::string dtype : {"u8", "i8", "i16"}) {
+      expect_assembles(ptx_of("kernel #k target sm_80 grid 1 threads 32 shared 0 (%x: " + dtype + "[64]) -> (%y: " + dtype +
+                              "[64]) { map %t in 32 bind(thread), %v in 2 bind(vector) { store " + op + "(load %x[%t * 2 + %v], cast<" +
+                              dtype + ">(index(%v * 6 + 1))), %y[%t * 2 + %v] } }"));
+    }
   }
 }
 

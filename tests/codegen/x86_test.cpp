@@ -158,6 +158,16 @@ TEST(X86, ReportsIndicesOutOfRange) {
   }
 }
 
+/// After an exclusive scan its result is that of all iterations.
+TEST(X86, ScansEndWithTheirTotal) {
+  for (const std::string exclusive : {"", "exclusive "}) {
+    expect_as_interpreted(
+        "kernel #k target x86-64-v3 grid 3 threads 1 shared 0 (%x: f32[3, 5]) -> (%y: f32[3, 5], %z: f32[3]) { "
+        "map %i in 3 bind(threads) { %s: f32 = scan sum " +
+        exclusive + "%j in 5 bind(serial) { yield load %x[%i, %j] } after { store %s, %y[%i, %j] } store %s, %z[%i] } }");
+  }
+}
+
 TEST(X86, ScansAndScatters) {
   expect_as_interpreted(
       R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%a: f32[2, 5], %x: i64[10]) -> (%b: f32[2, 5], %h: f32[6]) {

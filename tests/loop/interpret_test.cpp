@@ -5,12 +5,36 @@
 #include <functional>
 #include <random>
 
+#include "loop/scalar_math.h"
 #include "loop/units.h"
 #include "tcc/loop/loop.h"
+#include "tcc/loop/rewrite.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
 namespace {
+
+TEST(Combiners, TheIdentityChangesNothing) {
+  for (const Combiner combiner : {Combiner::sum, Combiner::prod, Combiner::max, Combiner::min, Combiner::and_, Combiner::or_}) {
+    EXPECT_EQ(combiner_named(name_of(combiner)), combiner);
+    for (const DType dtype :
+         {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::i8, DType::u8, DType::u64, DType::boolean}) {
+      const bool logical = combiner == Combiner::and_ || combiner == Combiner::or_;
+      if ((is_float(dtype) && logical) || (dtype == DType::boolean && !logical)) continue;
+      for (const int64_t number : {0, 1, 5, 127, -1}) {
+        const ExprPtr value = is_float(dtype) ? constant_float(dtype, static_cast<double>(number))
+                                              : constant_int(dtype, dtype == DType::boolean ? number & 1 : wrap_to(dtype, number));
+        const auto scalar = [&](const ExprPtr& e) {
+          return is_float(dtype) ? ScalarValue::of_float(e->float_value) : ScalarValue::of_int(e->int_value);
+        };
+        const ScalarValue both[] = {scalar(identity_value(combiner, dtype)), scalar(value)};
+        const ScalarValue joined = evaluate_scalar(pointwise_of(combiner), dtype, dtype, both);
+        if (is_float(dtype)) EXPECT_EQ(joined.f, value->float_value) << name_of(combiner) << " " << name_of(dtype);
+        else EXPECT_EQ(joined.i, scalar(value).i) << name_of(combiner) << " " << name_of(dtype);
+      }
+    }
+  }
+}
 
 Tensor random_tensor(DType dtype, Shape shape, int seed, double scale = 1) {
   Tensor tensor(dtype, std::move(shape));

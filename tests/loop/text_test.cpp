@@ -145,6 +145,23 @@ TEST(Text, LimitsOfDepthAndSize) {
   EXPECT_NE(message("pipe %p stages 4611686018427387905 ()").find("expected a number"), std::string::npos);
 }
 
+TEST(Text, MarksOfApproximateMath) {
+  const std::string text = "unit (%a: f32[4]) -> (%r: bf16[4]) { map %i in 4 { store cast<bf16>(OP(load %a[%i])), %r[%i] } }";
+  const auto unit = [&](std::string_view op) { return parse_unit(std::string(text).replace(text.find("OP"), 2, op), "test"); };
+  for (const std::string op : {"exp", "exp2", "tanh", "erf", "rsqrt"}) {
+    const Unit exact = unit(op), marked = unit("approx." + op);
+    EXPECT_NE(print(marked).find("approx." + op), std::string::npos);
+    EXPECT_TRUE(equal(parse_unit(print(marked), "printed"), marked));
+    EXPECT_FALSE(equal(exact, marked));
+    EXPECT_EQ(verify_first_form(marked), std::vector<std::string>());
+    Unit copy = marked;  // a copy of the operand keeps the mark
+    rewrite_exprs(copy.body, [](const ExprPtr& e) { return e->kind == Expr::Kind::load ? apply(Op::neg_, {e}) : e; });
+    EXPECT_NE(print(copy).find("approx." + op + "(neg("), std::string::npos) << print(copy);
+  }
+  EXPECT_THROW(unit("approx.neg"), Error);
+  EXPECT_THROW(parse_unit("unit (%a: f64[1]) -> (%r: f64[1]) { store approx.exp(load %a[0]), %r[0] }", "test"), Error);
+}
+
 TEST(Text, ErrorsSayWhere) {
   auto message = [](std::string_view text) {
     try {

@@ -128,6 +128,28 @@ TEST(VerifyKernel, CollectivesAndOrder) {
   expect_fault(kernel_faults(replaced(examples::kMmaKernel, "      wait %p\n", "")), "%pa is read outside of a wait and a release of %p");
 }
 
+/// What differs between threads may be a value that a scalar holds; the iterations that a reduce leaves out are not there either.
+TEST(VerifyKernel, ConditionsAroundCollectives) {
+  const auto faults = [](const std::string& body) {
+    return kernel_faults("kernel #k target sm_80 grid 1 threads 64 shared 1024 (%x: f32[64]) -> (%y: f32[64]) { " + body + " }");
+  };
+  EXPECT_EQ(faults("%c: bool = gt(load %x[0], 0.0) if %c { barrier }"), "");
+  EXPECT_EQ(faults("%s: f32 = reduce sum %t in 64 bind(thread) { yield load %x[%t] } if gt(%s, 0.0) { barrier }"), "");
+  const std::string block = "not all threads of the block reach a statement that needs them all";
+  expect_fault(faults("map %t in 64 bind(thread) { %v: f32 = load %x[%t] %c: bool = gt(%v, 0.0) if %c { barrier } }"), block);
+  expect_fault(faults("map %w in 2 bind(warp) { %s: f32 = reduce sum %l in 32 bind(lane) { yield load %x[%w * 32 + %l] } "
+                      "if gt(%s, 0.0) { barrier } }"),
+               block);
+  expect_fault(
+      faults("alloc %r: f32[1] registers map %t in 64 bind(thread) { store load %x[%t], %r[0] } if gt(load %r[0], 0.0) { barrier }"),
+      block);
+  expect_fault(faults("map %t in 64 bind(thread) where lt(index(%t), 5) { alloc %s: f32[4] shared }"), block);
+  expect_fault(
+      faults("map %w in 2 bind(warp), %l in 8 bind(lane) { %s: f32 = reduce sum %i in 4 bind(serial) where lt(index(%i + %l), 5) { "
+             "%z: f32 = reduce sum %k in 4 bind(lane) { yield load %x[%k] } yield %z } store %s, %y[%w * 8 + %l] }"),
+      "not all lanes of a warp reach a reduce across them");
+}
+
 /// What no emitter can do is refused here: a kernel that verifies compiles.
 TEST(VerifyKernel, WhatTheEmittersCanNotDo) {
   const auto cpu = [](const std::string& body, int grid = 1) {

@@ -159,6 +159,27 @@ TEST(ChooseCpu, TilesOfAnyNumberOfColumnsAreWholeVectors) {
   }
 }
 
+/// Functions are approximated where their result is rounded to 16 bits in the same expression, on CUDA.
+TEST(Apply, MarksMathThatIsRoundedAtOnce) {
+  const loop::Unit unit = loop::parse_unit(R"(unit (%a: f32[64]) -> (%r: bf16[64], %s: f32[64], %t: bf16[64]) {
+    map %i in 64 {
+      %e: f32 = exp(load %a[%i])
+      store cast<bf16>(add(tanh(load %a[%i]), 1.0)), %r[%i]
+      store erf(cast<f32>(cast<f16>(erf(%e)))), %s[%i]
+      store cast<bf16>(select(lt(%e, cast<f32>(cast<i32>(exp2(%e)))), rsqrt(%e), sqrt(%e))), %t[%i]
+    } })",
+                                           "test");
+  const auto text = [&](const Target& target) {
+    const std::vector<loop::Kernel> kernels = split_kernels(apply(unit, choose(unit, target), target), target, nullptr);
+    return loop::print(kernels.front(), "k");
+  };
+  const std::string cuda = text(Target::cuda_sm80()), cpu = text(Target::cpu_v3());
+  for (const char* marked : {"add(approx.tanh(", "erf(cast<f32>(cast<f16>(approx.erf(", "approx.rsqrt(", "= exp(", "cast<i32>(exp2("})
+    EXPECT_NE(cuda.find(marked), std::string::npos) << marked << "\n" << cuda;
+  EXPECT_EQ(cuda.find("approx.exp"), std::string::npos) << cuda;
+  EXPECT_EQ(cpu.find("approx."), std::string::npos) << cpu;
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Forms, testing::Values("cpu", "cuda", "narrow_cuda"),
                          [](const auto& info) { return std::string(info.param); });
 

@@ -26,6 +26,7 @@
 #include <variant>
 #include <vector>
 
+#include "tcc/graph/combiner.h"
 #include "tcc/graph/graph.h"
 #include "tcc/loop/index.h"
 
@@ -92,8 +93,9 @@ struct Expr {
   ScalarRef scalar;
   BufferRef buffer;  ///< load
   std::vector<Index> indices;
-  ExprPtr otherwise;  ///< load ... else (null: in bounds always)
-  Op op = Op::add_;   ///< op: a pointwise prim (cast and bitcast: to `dtype`; compares give boolean)
+  ExprPtr otherwise;         ///< load ... else (null: in bounds always)
+  Op op = Op::add_;          ///< op: a pointwise prim (cast and bitcast: to `dtype`; compares give boolean)
+  bool approximate = false;  ///< op: an error of 2^-14 of the result is allowed, `approx.exp(...)` in the text
   std::vector<ExprPtr> args;
 };
 ExprPtr constant_float(DType dtype, double value);
@@ -103,6 +105,11 @@ ExprPtr scalar_value(const ScalarRef& scalar);
 ExprPtr load(const BufferRef& buffer, std::vector<Index> indices, ExprPtr otherwise = nullptr);
 /// Checked: operand count and dtypes; result dtype derived. Folds constants of index and integer arithmetic only.
 ExprPtr apply(Op op, std::vector<ExprPtr> args);
+/// The op expression with other operands; a mark stays.
+ExprPtr with_args(const Expr& op, std::vector<ExprPtr> args);
+/// Functions with a form of less digits, good enough for a result that is rounded to 16 bits: exp, exp2, tanh, erf, rsqrt, computed in f32.
+bool has_approximation(Op op);
+ExprPtr approximated(const ExprPtr& op);                ///< marked; what has no approximation as it is
 ExprPtr cast_to(const ExprPtr& value, DType dtype);     ///< value itself when it has that dtype
 ExprPtr bitcast_to(const ExprPtr& value, DType dtype);  ///< the same bits; widths are equal
 /// x, after a check: where `index` is not in [0, extent), `reported` (what the caller gave, before it was wrapped) becomes the bad index of check number
@@ -152,12 +159,11 @@ struct Combine {
   std::vector<ExprPtr> results;
 };
 
-/// Op::reduce_sum_, reduce_prod_, reduce_max_, reduce_min_, reduce_and_, reduce_or_ for independent states.
 struct State {
-  ScalarRef result;  ///< visible after the statement (in scans also within `after`)
-  Op combiner = Op::reduce_sum_;
-  ExprPtr init;   ///< null: the identity of the combiner; required with a custom Combine, whose identity it is
-  ExprPtr value;  ///< of one iteration, may use scalars of `body`
+  ScalarRef result;                   ///< visible after the statement (in scans also within `after`)
+  Combiner combiner = Combiner::sum;  ///< of independent states; not `assign`
+  ExprPtr init;                       ///< null: the identity of the combiner; required with a custom Combine, whose identity it is
+  ExprPtr value;                      ///< of one iteration, may use scalars of `body`
 };
 
 struct Reduce {
@@ -188,12 +194,12 @@ struct Store {
   std::vector<Index> indices;
   ExprPtr value;
 };
-/// buffer[indices] = combine(buffer[indices], value); iterations may collide (then in any order). combiner: Op::add_, mul_, max_, min_, or identity_ for assign.
+/// buffer[indices] = combine(buffer[indices], value); iterations may collide (then in any order). combiner: sum, prod, max, min or assign.
 /// Outside the extents nothing is written.
 struct Scatter {
   BufferRef buffer;
   std::vector<Index> indices;
-  Op combiner;
+  Combiner combiner;
   ExprPtr value;
 };
 struct If {

@@ -32,7 +32,9 @@ class NameTable {
 /// The dims of a loop, reduce or scan; null for other statements.
 std::vector<Dim>* dims_of(Stmt& stmt);
 const std::vector<Dim>* dims_of(const Stmt& stmt);
-/// The condition of a loop or reduce; null for other statements.
+/// The condition under which the blocks of a statement run, `where` or that of an `if`; null when there is none.
+ExprPtr condition_of(const Stmt& stmt);
+/// The `where` of a loop or reduce, which may be null; null for statements that have none.
 ExprPtr* where_of(Stmt& stmt);
 /// The blocks inside, in textual order (of a combine: none, its block is shared and never written).
 std::vector<Block*> blocks_of(Stmt& stmt);
@@ -108,11 +110,8 @@ Block replace_buffers(const Block& block, const std::map<const Buffer*, BufferRe
 
 // --------------------------------------------------------------------------------------------------------- combiners
 
-/// reduce_sum_ -> add_, and so on; the pointwise prim that joins two states.
-Op pointwise_of(Op combiner);
-/// The value that changes nothing: 0, 1, -inf or the lowest integer, ...
-ExprPtr identity_of(Op combiner, DType dtype);
-std::string_view combiner_name(Op combiner);  ///< sum prod max min and or; of scatters also add mul assign
+/// The value that changes nothing, as a constant.
+ExprPtr identity_value(Combiner combiner, DType dtype);
 
 // ------------------------------------------------------------------------------------------------------ register tiles
 

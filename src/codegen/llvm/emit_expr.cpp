@@ -38,10 +38,7 @@ llvm::Value* Emitter::emit_op(const loop::Expr& expr) {
   if (expr.op == Op::check_index_) return emit_check_index(expr);
   DType operand = expr.args[0]->dtype;
   std::vector<llvm::Value*> args;
-  const bool outer = approximate_;
-  if (expr.op == Op::cast_) approximate_ = operand == DType::f32 && (expr.dtype == DType::f16 || expr.dtype == DType::bf16);
   for (const loop::ExprPtr& arg : expr.args) args.push_back(emit_expr(arg));
-  approximate_ = outer;
   switch (expr.op) {
     case Op::cast_: return emit_cast(args[0], operand, expr.dtype);
     case Op::bitcast_: {
@@ -58,10 +55,15 @@ llvm::Value* Emitter::emit_op(const loop::Expr& expr) {
   unify(args);
   if (compute_dtype(operand) != operand) {  // narrower than f32: computed in f32, rounded to the operands' dtype
     for (llvm::Value*& arg : args) arg = emit_cast(arg, operand, DType::f32);
-    llvm::Value* result = emit_arithmetic(expr.op, DType::f32, args);
+    llvm::Value* result = emit_marked(expr, DType::f32, args);
     return expr.dtype == DType::boolean ? result : emit_cast(result, DType::f32, expr.dtype);
   }
-  return emit_arithmetic(expr.op, operand, args);
+  return emit_marked(expr, operand, args);
+}
+
+llvm::Value* Emitter::emit_marked(const loop::Expr& expr, DType dtype, const std::vector<llvm::Value*>& args) {
+  llvm::Value* approximate = expr.approximate ? emit_approximate(expr.op, args) : nullptr;
+  return approximate ? approximate : emit_arithmetic(expr.op, dtype, args);
 }
 
 llvm::Value* Emitter::emit_arithmetic(Op op, DType dtype, const std::vector<llvm::Value*>& args) {
@@ -71,9 +73,6 @@ llvm::Value* Emitter::emit_arithmetic(Op op, DType dtype, const std::vector<llvm
 llvm::Value* Emitter::emit_float_arithmetic(Op op, const std::vector<llvm::Value*>& args) {
   llvm::Value* a = args[0];
   llvm::Value* b = args.size() > 1 ? args[1] : nullptr;
-  if (approximate_ && a->getType()->getScalarType()->isFloatTy()) {
-    if (llvm::Value* result = emit_approximate(op, args)) return result;
-  }
   Lane x{&builder_, a};
   Lane y{&builder_, b};
   // A product that feeds a sum may become one fma: fewer roundings, as both targets do by default. Nothing else is relaxed.
@@ -126,6 +125,50 @@ llvm::Value* Emitter::emit_float_arithmetic(Op op, const std::vector<llvm::Value
   }
 }
 
+// Square and multiply over the exponent's bits; a negative exponent gives 0, or +-1 for base +-1.
+llvm::Value* Emitter::emit_integer_pow(llvm::Value* a, llvm::Value* b, bool is_signed) {
+  auto constant = [&](int64_t value) { return llvm::ConstantInt::get(a->getType(), static_cast<uint64_t>(value), true); };
+  llvm::Value* result = constant(1);
+  llvm::Value* base = a;
+  llvm::Value* exponent = b;
+  for (unsigned bit = 0; bit < 32; ++bit) {
+    llvm::Value* odd = builder_.CreateICmpNE(builder_.CreateAnd(exponent, constant(1)), constant(0));
+    result = builder_.CreateSelect(odd, builder_.CreateMul(result, base), result);
+    base = builder_.CreateMul(base, base);
+    exponent = builder_.CreateLShr(exponent, constant(1));
+  }
+  if (!is_signed) return result;
+  llvm::Value* odd = builder_.CreateICmpNE(builder_.CreateAnd(b, constant(1)), constant(0));
+  llvm::Value* unit = builder_.CreateSelect(
+      builder_.CreateICmpEQ(a, constant(1)), constant(1),
+      builder_.CreateSelect(builder_.CreateICmpEQ(a, constant(-1)), builder_.CreateSelect(odd, constant(-1), constant(1)), constant(0)));
+  return builder_.CreateSelect(builder_.CreateICmpSLT(b, constant(0)), unit, result);
+}
+
+// A shift by the width or more leaves nothing (or the sign).
+llvm::Value* Emitter::emit_shift(bool left, llvm::Value* a, llvm::Value* b, bool is_signed) {
+  auto constant = [&](int64_t value) { return llvm::ConstantInt::get(a->getType(), static_cast<uint64_t>(value), true); };
+  llvm::Value* width = constant(a->getType()->getScalarSizeInBits());
+  llvm::Value* fits = builder_.CreateICmpULT(b, width);
+  llvm::Value* amount = builder_.CreateSelect(fits, b, constant(a->getType()->getScalarSizeInBits() - 1));
+  if (!left && is_signed) return builder_.CreateAShr(a, amount);
+  llvm::Value* moved = left ? builder_.CreateShl(a, amount) : builder_.CreateLShr(a, amount);
+  return builder_.CreateSelect(fits, moved, constant(0));
+}
+
+llvm::Value* Emitter::emit_division(bool remainder, bool is_signed, llvm::Value* a, llvm::Value* b) {
+  using Binary = llvm::Instruction::BinaryOps;
+  const Binary operation = remainder ? (is_signed ? Binary::SRem : Binary::URem) : (is_signed ? Binary::SDiv : Binary::UDiv);
+  auto* lanes = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
+  if (!lanes || lanes->getScalarSizeInBits() > 16 || divides_narrow_vectors()) return builder_.CreateBinOp(operation, a, b);
+  llvm::Value* result = llvm::PoisonValue::get(lanes);
+  for (unsigned lane = 0; lane < lanes->getNumElements(); ++lane) {
+    llvm::Value* one = builder_.CreateBinOp(operation, builder_.CreateExtractElement(a, lane), builder_.CreateExtractElement(b, lane));
+    result = builder_.CreateInsertElement(result, one, lane);
+  }
+  return result;
+}
+
 llvm::Value* Emitter::emit_integer_arithmetic(Op op, DType dtype, const std::vector<llvm::Value*>& args) {
   llvm::Value* a = args[0];
   llvm::Value* b = args.size() > 1 ? args[1] : nullptr;
@@ -139,8 +182,7 @@ llvm::Value* Emitter::emit_integer_arithmetic(Op op, DType dtype, const std::vec
     llvm::Value* zero = builder_.CreateICmpEQ(b, constant(0));
     llvm::Value* unsafe = is_signed ? builder_.CreateOr(zero, builder_.CreateICmpEQ(b, constant(-1))) : zero;
     llvm::Value* divisor = builder_.CreateSelect(unsafe, constant(1), b);
-    llvm::Value* regular = remainder ? (is_signed ? builder_.CreateSRem(a, divisor) : builder_.CreateURem(a, divisor))
-                                     : (is_signed ? builder_.CreateSDiv(a, divisor) : builder_.CreateUDiv(a, divisor));
+    llvm::Value* regular = emit_division(remainder, is_signed, a, divisor);
     if (remainder) return regular;  // by 0 and by -1: the remainder by 1, which is 0
     llvm::Value* result =
         is_signed ? builder_.CreateSelect(builder_.CreateICmpEQ(b, constant(-1)), builder_.CreateNeg(a), regular) : regular;
@@ -166,23 +208,7 @@ llvm::Value* Emitter::emit_integer_arithmetic(Op op, DType dtype, const std::vec
       llvm::Value* nonzero = builder_.CreateICmpNE(r, constant(0));
       return builder_.CreateSelect(builder_.CreateAnd(differs, nonzero), builder_.CreateAdd(r, b), r);
     }
-    case Op::pow_: {  // square and multiply over the exponent's bits; a negative exponent gives 0, or +-1 for base +-1
-      llvm::Value* result = constant(1);
-      llvm::Value* base = a;
-      llvm::Value* exponent = b;
-      for (unsigned bit = 0; bit < 32; ++bit) {
-        llvm::Value* odd = builder_.CreateICmpNE(builder_.CreateAnd(exponent, constant(1)), constant(0));
-        result = builder_.CreateSelect(odd, builder_.CreateMul(result, base), result);
-        base = builder_.CreateMul(base, base);
-        exponent = builder_.CreateLShr(exponent, constant(1));
-      }
-      if (!is_signed) return result;
-      llvm::Value* odd = builder_.CreateICmpNE(builder_.CreateAnd(b, constant(1)), constant(0));
-      llvm::Value* unit = builder_.CreateSelect(builder_.CreateICmpEQ(a, constant(1)), constant(1),
-                                                builder_.CreateSelect(builder_.CreateICmpEQ(a, constant(-1)),
-                                                                      builder_.CreateSelect(odd, constant(-1), constant(1)), constant(0)));
-      return builder_.CreateSelect(builder_.CreateICmpSLT(b, constant(0)), unit, result);
-    }
+    case Op::pow_: return emit_integer_pow(a, b, is_signed);
     case Op::max_: return builder_.CreateSelect(less(a, b), b, a);
     case Op::min_: return builder_.CreateSelect(less(b, a), b, a);
     case Op::clamp_: {
@@ -194,14 +220,7 @@ llvm::Value* Emitter::emit_integer_arithmetic(Op op, DType dtype, const std::vec
     case Op::or_: return builder_.CreateOr(a, b);
     case Op::xor_: return builder_.CreateXor(a, b);
     case Op::shl_:
-    case Op::shr_: {  // a shift by the width or more leaves nothing (or the sign)
-      llvm::Value* width = constant(type->getScalarSizeInBits());
-      llvm::Value* fits = builder_.CreateICmpULT(b, width);
-      llvm::Value* amount = builder_.CreateSelect(fits, b, constant(type->getScalarSizeInBits() - 1));
-      if (op == Op::shr_ && is_signed) return builder_.CreateAShr(a, amount);
-      llvm::Value* moved = op == Op::shl_ ? builder_.CreateShl(a, amount) : builder_.CreateLShr(a, amount);
-      return builder_.CreateSelect(fits, moved, constant(0));
-    }
+    case Op::shr_: return emit_shift(op == Op::shl_, a, b, is_signed);
     case Op::eq_: return builder_.CreateICmpEQ(a, b);
     case Op::ne_: return builder_.CreateICmpNE(a, b);
     case Op::lt_: return compare(llvm::CmpInst::ICMP_SLT, llvm::CmpInst::ICMP_ULT);

@@ -6,19 +6,19 @@
 
 namespace tcc::codegen {
 
-void Emitter::emit_scatter(const loop::Scatter& scatter) {
+void Emitter::emit(const loop::Scatter& scatter) {
   const loop::Buffer& buffer = *scatter.buffer;
   if (lane_var_) fail("scatter to %" + buffer.name + " in a vector loop");
   llvm::Value* value = emit_expr(scatter.value);
   auto update = [&] {
     llvm::Value* pointer = element_pointer(buffer, address_of(buffer, scatter.indices).base);
     llvm::Align align(static_cast<uint64_t>(size_bytes(buffer.dtype)));
-    if (scatter.combiner == Op::identity_) {
+    if (scatter.combiner == Combiner::assign) {
       builder_.CreateAlignedStore(to_memory(value, buffer.dtype), pointer, align);
       return;
     }
     bool whole = size_bytes(buffer.dtype) >= 4;
-    if (scatter.combiner == Op::add_ && whole) {
+    if (scatter.combiner == Combiner::sum && whole) {
       auto kind = is_float(buffer.dtype) ? llvm::AtomicRMWInst::FAdd : llvm::AtomicRMWInst::Add;
       builder_.CreateAtomicRMW(kind, pointer, value, align, llvm::AtomicOrdering::Monotonic);
       return;
@@ -37,7 +37,7 @@ void Emitter::emit_scatter(const loop::Scatter& scatter) {
     llvm::Value* old = from_memory(builder_.CreateBitCast(seen, element), buffer.dtype);
     DType working = compute_dtype(buffer.dtype);
     std::vector<llvm::Value*> args{emit_cast(old, buffer.dtype, working), emit_cast(value, scatter.value->dtype, working)};
-    llvm::Value* sum = emit_arithmetic(scatter.combiner, working, args);
+    llvm::Value* sum = emit_arithmetic(pointwise_of(scatter.combiner), working, args);
     llvm::Value* next = builder_.CreateBitCast(to_memory(emit_cast(sum, working, buffer.dtype), buffer.dtype), bits);
     auto* exchange =
         builder_.CreateAtomicCmpXchg(pointer, seen, next, align, llvm::AtomicOrdering::Monotonic, llvm::AtomicOrdering::Monotonic);

@@ -17,11 +17,6 @@ bool is_parallel(Bind bind) {
   return bind == Bind::block || bind == Bind::threads || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
 }
 
-template <class... Fs> struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
-template <class... Fs> Overloaded(Fs...) -> Overloaded<Fs...>;
-
 }  // namespace
 
 Emitter::Emitter(llvm::Module& module, const loop::Kernel& kernel, unsigned index_bits)
@@ -103,49 +98,39 @@ void Emitter::emit_block(const loop::Block& block) {
 }
 
 void Emitter::emit_stmt(const loop::Stmt& stmt) {
-  std::visit(Overloaded{
-                 [&](const loop::Loop& s) { emit_loop(s); },
-                 [&](const loop::Reduce& s) { emit_reduce(s); },
-                 [&](const loop::Scan& s) { emit_scan(s); },
-                 [&](const loop::Let& s) { scalars_[s.scalar.get()] = emit_expr(s.value); },
-                 [&](const loop::Store& s) { emit_store(s); },
-                 [&](const loop::Scatter& s) { emit_scatter(s); },
-                 [&](const loop::If& s) {
-                   llvm::Value* condition = emit_expr(s.condition);
-                   if (!varies(condition)) {
-                     emit_if(condition, [&] { emit_block(s.then); }, s.otherwise.empty() ? Body() : [&] { emit_block(s.otherwise); });
-                     return;
-                   }
-                   llvm::Value* outer = mask_;
-                   mask_ = outer ? builder_.CreateAnd(widen(outer), condition) : condition;
-                   emit_block(s.then);
-                   if (!s.otherwise.empty()) {
-                     llvm::Value* inverse = builder_.CreateNot(condition);
-                     mask_ = outer ? builder_.CreateAnd(widen(outer), inverse) : inverse;
-                     emit_block(s.otherwise);
-                   }
-                   mask_ = outer;
-                 },
-                 [&](const loop::Alloc& s) {
-                   const loop::Buffer& buffer = *s.buffer;
-                   if (buffer.space != loop::Space::registers) {
-                     buffers_[buffer.id] = allocate(buffer);
-                     return;
-                   }
-                   int64_t count = 1;
-                   if (buffer.tile) {
-                     for (const loop::TileDigit& digit : buffer.tile->digits) {
-                       if (digit.level == loop::TileDigit::Level::reg) count *= digit.extent;
-                     }
-                   } else {
-                     count = buffer.count();
-                     for (int axis : buffer.distributed) count /= buffer.extents[static_cast<size_t>(axis)];
-                   }
-                   buffers_[buffer.id] = make_alloca(memory_type(buffer.dtype), count, 64);
-                 },
-                 [&](const auto&) { emit_target_statement(stmt); },
-             },
-             stmt.node);
+  std::visit([&](const auto& node) { emit(node); }, stmt.node);
+}
+
+void Emitter::emit(const loop::Let& let) { scalars_[let.scalar.get()] = emit_expr(let.value); }
+
+void Emitter::emit(const loop::If& branch) {
+  llvm::Value* condition = emit_expr(branch.condition);
+  if (!varies(condition)) {
+    emit_if(condition, [&] { emit_block(branch.then); }, branch.otherwise.empty() ? Body() : [&] { emit_block(branch.otherwise); });
+    return;
+  }
+  llvm::Value* outer = mask_;
+  mask_ = outer ? builder_.CreateAnd(widen(outer), condition) : condition;
+  emit_block(branch.then);
+  if (!branch.otherwise.empty()) {
+    llvm::Value* inverse = builder_.CreateNot(condition);
+    mask_ = outer ? builder_.CreateAnd(widen(outer), inverse) : inverse;
+    emit_block(branch.otherwise);
+  }
+  mask_ = outer;
+}
+
+void Emitter::emit(const loop::Alloc& alloc) {
+  const loop::Buffer& buffer = *alloc.buffer;
+  if (buffer.space != loop::Space::registers) {
+    buffers_[buffer.id] = allocate(buffer);
+    return;
+  }
+  int64_t count = buffer.tile ? loop::registers_of(*buffer.tile) : buffer.count();
+  if (!buffer.tile) {
+    for (int axis : buffer.distributed) count /= buffer.extents[static_cast<size_t>(axis)];
+  }
+  buffers_[buffer.id] = make_alloca(memory_type(buffer.dtype), count, 64);
 }
 
 void Emitter::emit_if(llvm::Value* condition, const Body& then, const Body& otherwise, bool rare) {
@@ -268,7 +253,7 @@ void Emitter::emit_where(const loop::ExprPtr& where, const Body& body) {
   mask_ = outer;
 }
 
-void Emitter::emit_loop(const loop::Loop& loop) {
+void Emitter::emit(const loop::Loop& loop) {
   if (loop.tile) {
     emit_tile_loop(loop);
     return;
@@ -281,7 +266,7 @@ void Emitter::emit_loop(const loop::Loop& loop) {
   else emit_parallel_dims(parallel, inner);
 }
 
-void Emitter::emit_store(const loop::Store& store) {
+void Emitter::emit(const loop::Store& store) {
   const loop::Buffer& buffer = *store.buffer;
   llvm::Value* value = to_memory(emit_expr(store.value), buffer.dtype);
   auto align = static_cast<uint64_t>(size_bytes(buffer.dtype));

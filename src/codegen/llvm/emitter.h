@@ -37,26 +37,35 @@ class Emitter {
   /// Combines per-thread partial states across the lanes or threads that `dims` name; every participating thread gets the results.
   virtual void combine_across(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, std::vector<llvm::Value*>& states) = 0;
   virtual void emit_tile_loop(const loop::Loop& loop) = 0;
-  virtual void emit_target_statement(const loop::Stmt& stmt) = 0;  ///< barrier, copy, pipes, mma
-  virtual llvm::Value* allocate(const loop::Buffer& buffer) = 0;   ///< shared and scratch
+  // Statements of all threads of a block.
+  virtual void emit(const loop::Barrier& barrier) = 0;
+  virtual void emit(const loop::Copy& copy) = 0;
+  virtual void emit(const loop::PipeDecl& declaration) = 0;
+  virtual void emit(const loop::PipeOp& operation) = 0;
+  virtual void emit(const loop::Mma& mma) = 0;
+  virtual llvm::Value* allocate(const loop::Buffer& buffer) = 0;  ///< shared and scratch
   /// The register slot of a tile buffer inside a tile loop.
   virtual llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
   /// What the addresses of parameters are multiples of, in bytes, where that is more than the size of their elements.
   virtual uint64_t parameter_alignment() const = 0;
   virtual bool has_masked_memory() const = 0;
   virtual bool has_nan_extremes() const = 0;  ///< one instruction for the larger of two f32 that keeps NaN and orders the zeros
-  /// A math function or root whose result is only rounded to 16 bits: good to 2^-14 or so. Null: no better than the exact form.
+  /// A function of f32 that the kernel marks as approximate. Null: the target has nothing better than the exact form.
   virtual llvm::Value* emit_approximate(Op, const std::vector<llvm::Value*>&) { return nullptr; }
-  virtual bool has_bf16_conversions() const = 0;  ///< else bf16 is rounded by integer arithmetic
+  virtual bool divides_narrow_vectors() const { return true; }  ///< vectors of integers of 16 bits and less
+  virtual bool has_bf16_conversions() const = 0;                ///< else bf16 is rounded by integer arithmetic
 
   // ---- statements
   void emit_block(const loop::Block& block);
   void emit_stmt(const loop::Stmt& stmt);
-  void emit_loop(const loop::Loop& loop);
-  void emit_reduce(const loop::Reduce& reduce);
-  void emit_scan(const loop::Scan& scan);
-  void emit_store(const loop::Store& store);
-  void emit_scatter(const loop::Scatter& scatter);
+  void emit(const loop::Loop& loop);
+  void emit(const loop::Reduce& reduce);
+  void emit(const loop::Scan& scan);
+  void emit(const loop::Let& let);
+  void emit(const loop::Store& store);
+  void emit(const loop::Scatter& scatter);
+  void emit(const loop::If& branch);
+  void emit(const loop::Alloc& alloc);
   llvm::Value* emit_check_index(const loop::Expr& expr);
   llvm::Value* in_bounds(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);       ///< null: always
   void emit_if(llvm::Value* condition, const Body& then, const Body& otherwise, bool rare = false);  ///< rare: `then` is hardly ever run
@@ -66,8 +75,16 @@ class Emitter {
   void emit_counted_loop(int64_t extent, const std::function<void(llvm::Value*)>& body);
 
   // ---- reductions
-  llvm::Value* identity(Op combiner, llvm::Type* type, DType dtype);
-  llvm::Value* combine(Op combiner, DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* identity(Combiner combiner, llvm::Type* type, DType dtype);
+  llvm::Value* combine(Combiner combiner, DType dtype, llvm::Value* a, llvm::Value* b);
+  struct Partials {
+    int64_t lanes = 1;
+    std::vector<llvm::Type*> types;                     ///< of each state
+    std::vector<std::vector<llvm::AllocaInst*>> cells;  ///< of each copy, for each state
+  };
+  Partials make_partials(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims);
+  void accumulate(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, const Partials& partials);
+  void join_lanes(const loop::Reduce& reduce, std::vector<llvm::Value*>& totals, int64_t lanes);
   /// The states of `left` and `right` combined, by the custom Combine or each by its combiner.
   std::vector<llvm::Value*> combine_states(const std::vector<loop::State>& states, const loop::Combine* custom,
                                            const std::vector<llvm::Value*>& left, const std::vector<llvm::Value*>& right);
@@ -80,8 +97,12 @@ class Emitter {
   llvm::Value* emit_cast(llvm::Value* value, DType from, DType to);
   llvm::Value* float8_to_float(llvm::Value* value, DType from);  ///< emit_float8.cpp; 8-bit floats are integers in registers
   llvm::Value* float_to_float8(llvm::Value* value, DType to);
+  llvm::Value* emit_marked(const loop::Expr& expr, DType dtype, const std::vector<llvm::Value*>& args);
   llvm::Value* emit_arithmetic(Op op, DType dtype, const std::vector<llvm::Value*>& args);
   llvm::Value* emit_integer_arithmetic(Op op, DType dtype, const std::vector<llvm::Value*>& args);
+  llvm::Value* emit_division(bool remainder, bool is_signed, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_integer_pow(llvm::Value* a, llvm::Value* b, bool is_signed);
+  llvm::Value* emit_shift(bool left, llvm::Value* a, llvm::Value* b, bool is_signed);
   llvm::Value* emit_float_arithmetic(Op op, const std::vector<llvm::Value*>& args);
   llvm::Value* emit_extreme(bool largest, llvm::Value* a, llvm::Value* b);  ///< of floats
 
@@ -138,7 +159,6 @@ class Emitter {
   unsigned lanes_ = 1;
   llvm::Value* mask_ = nullptr;
   llvm::Value* check_slots_ = nullptr;  ///< where bad indices are reported; null in a kernel without checks
-  bool approximate_ = false;            ///< inside an expression that is rounded to 16 bits at once
 };
 
 }  // namespace tcc::codegen

@@ -1,5 +1,5 @@
-// Math whose result is rounded to f16 or bf16 at once: the special function unit (ex2, rcp, rsqrt: 22 bits) instead of polynomials. Errors stay below 2^-20
-// of the result, far under the 2^-12 of f16.
+// Math that the kernel marks as approximate, because its result is rounded to f16 or bf16 at once: the special function unit (ex2, rcp, rsqrt: 22 bits)
+// instead of polynomials. Errors stay below 2^-20 of the result, far under the 2^-12 of f16.
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include "codegen/math/lanes.h"

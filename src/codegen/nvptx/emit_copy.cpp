@@ -11,7 +11,7 @@
 
 namespace tcc::codegen {
 
-void NvptxEmitter::emit_copy(const loop::Copy& copy) {
+void NvptxEmitter::emit(const loop::Copy& copy) {
   const loop::Buffer& source = *copy.source;
   const loop::Buffer& destination = *copy.destination;
   if (destination.space != loop::Space::shared) fail("a copy to %" + destination.name + ", which is not shared");
@@ -75,7 +75,8 @@ void NvptxEmitter::emit_copy(const loop::Copy& copy) {
   }
 }
 
-void NvptxEmitter::emit_pipe_decl(const loop::Pipe& pipe) {
+void NvptxEmitter::emit(const loop::PipeDecl& declaration) {
+  const loop::Pipe& pipe = *declaration.pipe;
   PipeState state{&pipe, make_alloca(builder_.getInt32Ty(), 1, 4), make_alloca(builder_.getInt32Ty(), 1, 4),
                   make_alloca(builder_.getInt32Ty(), 1, 4)};
   builder_.CreateStore(builder_.getInt32(0), state.produce);
@@ -88,7 +89,7 @@ void NvptxEmitter::emit_pipe_decl(const loop::Pipe& pipe) {
   }
 }
 
-void NvptxEmitter::emit_pipe_op(const loop::PipeOp& op) {
+void NvptxEmitter::emit(const loop::PipeOp& op) {
   const PipeState& state = pipes_.at(op.pipe->id);
   auto advance = [&](llvm::AllocaInst* counter) {
     llvm::Value* next = builder_.CreateAdd(builder_.CreateLoad(builder_.getInt32Ty(), counter), builder_.getInt32(1));

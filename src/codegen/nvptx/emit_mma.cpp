@@ -84,71 +84,95 @@ void NvptxEmitter::emit_tile_loop(const loop::Loop& loop) {
   else run();
 }
 
-void NvptxEmitter::emit_mma(const loop::Mma& mma) {
-  const loop::Buffer& accumulator = *mma.accumulator;
-  const loop::TileLayout& layout = *accumulator.tile;
-  bool tf32 = mma.shape == "m16n8k8";
-  int64_t step = tf32 ? 8 : 16;  // k of one instruction
-  int64_t word = tf32 ? 1 : 2;   // elements in 32 bits
-  DType dtype = mma.a->dtype;
-  if (tf32 != (dtype == DType::f32) || (!tf32 && mma.shape != "m16n8k16") || mma.k % step != 0)
+// Where the digits of the accumulator lie among the registers of a thread.
+NvptxEmitter::MmaTile NvptxEmitter::mma_tile(const loop::Mma& mma) const {
+  MmaTile tile;
+  tile.tf32 = mma.shape == "m16n8k8";
+  const DType dtype = mma.a->dtype;
+  if (tile.tf32 != (dtype == DType::f32) || (!tile.tf32 && mma.shape != "m16n8k16") || mma.k % tile.step() != 0)
     fail("mma " + mma.shape + " on " + std::string(name_of(dtype)));
-  if (tf32 && (mma.transpose_a || mma.transpose_b)) fail("a transposed operand of a tf32 mma");
-  // Register strides of the digits.
-  int64_t rows = 1, columns = 1, row_stride = 0, column_stride = 0, half_stride = 0, pair_stride = 0, radix = 1;
-  for (size_t i = layout.digits.size(); i-- > 0;) {
-    const TileDigit& digit = layout.digits[i];
+  if (tile.tf32 && (mma.transpose_a || mma.transpose_b)) fail("a transposed operand of a tf32 mma");
+  const loop::Buffer& accumulator = *mma.accumulator;
+  int64_t radix = 1;
+  for (size_t i = accumulator.tile->digits.size(); i-- > 0;) {
+    const TileDigit& digit = accumulator.tile->digits[i];
     if (digit.level != TileDigit::Level::reg) continue;
-    if (digit.axis == 0 && digit.stride == 16) rows = digit.extent, row_stride = radix;
-    else if (digit.axis == 1 && digit.stride == 8) columns = digit.extent, column_stride = radix;
-    else if (digit.axis == 0 && digit.stride == 8) half_stride = radix;
-    else if (digit.axis == 1 && digit.stride == 1) pair_stride = radix;
+    if (digit.axis == 0 && digit.stride == 16) tile.rows = digit.extent, tile.row_stride = radix;
+    else if (digit.axis == 1 && digit.stride == 8) tile.columns = digit.extent, tile.column_stride = radix;
+    else if (digit.axis == 0 && digit.stride == 8) tile.half_stride = radix;
+    else if (digit.axis == 1 && digit.stride == 1) tile.pair_stride = radix;
     else fail("accumulator %" + accumulator.name + " is no tile of " + mma.shape);
     radix *= digit.extent;
   }
-  if (columns % 2 != 0) fail("accumulator %" + accumulator.name + " has an odd number of column blocks a warp");
-  llvm::Type* i32 = builder_.getInt32Ty();
-  llvm::Type* f32 = builder_.getFloatTy();
+  if (tile.columns % 2 != 0) fail("accumulator %" + accumulator.name + " has an odd number of column blocks a warp");
+  return tile;
+}
+
+// Four 8 x 8 matrices of 16-bit elements (8 x 4 of 32 bits): each lane names one of their rows and holds a word of each.
+std::vector<llvm::Value*> NvptxEmitter::load_matrices(const loop::Buffer& buffer, const std::vector<loop::Index>& origin, llvm::Value* row,
+                                                      llvm::Value* column, bool transposed) {
   auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
+  std::vector<int64_t> strides = buffer.element_strides();
+  size_t rank = strides.size();
+  llvm::Value* offset = emit_index(flat_index(buffer, origin));
+  offset = builder_.CreateAdd(offset, builder_.CreateMul(row, constant(strides[rank - 2])));
+  offset = builder_.CreateAdd(offset, builder_.CreateMul(column, constant(strides[rank - 1])));
+  llvm::Value* pointer = shared_pointer(buffer, offset, false);
+  auto id =
+      transposed ? llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16 : llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16;
+  llvm::Value* four = builder_.CreateIntrinsic(id, {pointer->getType()}, {pointer});
+  std::vector<llvm::Value*> words;
+  for (unsigned i = 0; i < 4; ++i) {
+    llvm::Value* value = builder_.CreateExtractValue(four, i);
+    if (buffer.dtype == DType::f32)
+      value = builder_.CreateIntrinsic(builder_.getInt32Ty(), llvm::Intrinsic::nvvm_f2tf32_rna,
+                                       {builder_.CreateBitCast(value, builder_.getFloatTy())});
+    words.push_back(value);
+  }
+  return words;
+}
+
+// One instruction: a [16, k] times b [k, 8], added to the four cells of the accumulator.
+void NvptxEmitter::multiply(const loop::Mma& mma, const MmaTile& tile, int64_t i, int64_t j, const std::vector<llvm::Value*>& a,
+                            const std::vector<llvm::Value*>& b) {
+  llvm::Type* f32 = builder_.getFloatTy();
+  const DType dtype = mma.a->dtype;
+  llvm::Value* cells = buffers_.at(mma.accumulator->id);
+  auto cell = [&](int64_t q) {
+    return builder_.CreateConstInBoundsGEP1_64(
+        f32, cells,
+        static_cast<uint64_t>(i * tile.row_stride + j * tile.column_stride + q / 2 * tile.half_stride + q % 2 * tile.pair_stride));
+  };
+  std::vector<llvm::Value*> args;
+  auto operand = [&](llvm::Value* value) {
+    return dtype == DType::f16 ? builder_.CreateBitCast(value, llvm::FixedVectorType::get(builder_.getHalfTy(), 2)) : value;
+  };
+  for (llvm::Value* value : a) args.push_back(operand(value));
+  for (llvm::Value* value : b) args.push_back(operand(value));
+  for (int64_t q = 0; q < 4; ++q) args.push_back(builder_.CreateLoad(f32, cell(q)));
+  llvm::Intrinsic::ID id = tile.tf32             ? llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32
+                           : dtype == DType::f16 ? llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32
+                                                 : llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16;
+  llvm::Value* result = builder_.CreateIntrinsic(id, {}, args);
+  for (int64_t q = 0; q < 4; ++q) builder_.CreateStore(builder_.CreateExtractValue(result, static_cast<unsigned>(q)), cell(q));
+}
+
+void NvptxEmitter::emit(const loop::Mma& mma) {
+  const MmaTile tile = mma_tile(mma);
+  auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
+  auto plus = [&](llvm::Value* value, int64_t offset) { return builder_.CreateAdd(value, constant(offset)); };
   llvm::Value* this_lane = lane();
   llvm::Value* this_warp = warp();
-  llvm::Value* m_base = digit_sum(layout, TileDigit::Level::warp, 0, this_warp);
-  llvm::Value* n_base = digit_sum(layout, TileDigit::Level::warp, 1, this_warp);
+  llvm::Value* m_base = digit_sum(*mma.accumulator->tile, TileDigit::Level::warp, 0, this_warp);
+  llvm::Value* n_base = digit_sum(*mma.accumulator->tile, TileDigit::Level::warp, 1, this_warp);
   llvm::Value* low16 = builder_.CreateAnd(this_lane, constant(15));
   llvm::Value* upper = builder_.CreateLShr(this_lane, constant(4));
   llvm::Value* low8 = builder_.CreateAnd(this_lane, constant(7));
   llvm::Value* octet = builder_.CreateLShr(this_lane, constant(3));
-  int64_t chunk = 4 * word;  // elements in the 16 bytes that one lane names
-
-  auto load_matrices = [&](const loop::Buffer& buffer, const std::vector<loop::Index>& origin, llvm::Value* row, llvm::Value* column,
-                           bool transposed) {
-    std::vector<int64_t> strides = buffer.element_strides();
-    size_t rank = strides.size();
-    llvm::Value* offset = emit_index(flat_index(buffer, origin));
-    offset = builder_.CreateAdd(offset, builder_.CreateMul(row, constant(strides[rank - 2])));
-    offset = builder_.CreateAdd(offset, builder_.CreateMul(column, constant(strides[rank - 1])));
-    llvm::Value* pointer = shared_pointer(buffer, offset, false);
-    auto id = transposed ? llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16
-                         : llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16;
-    llvm::Value* four = builder_.CreateIntrinsic(id, {pointer->getType()}, {pointer});
-    std::vector<llvm::Value*> words;
-    for (unsigned i = 0; i < 4; ++i) {
-      llvm::Value* value = builder_.CreateExtractValue(four, i);
-      if (tf32) value = builder_.CreateIntrinsic(i32, llvm::Intrinsic::nvvm_f2tf32_rna, {builder_.CreateBitCast(value, f32)});
-      words.push_back(value);
-    }
-    return words;
-  };
-  auto plus = [&](llvm::Value* value, int64_t offset) { return builder_.CreateAdd(value, constant(offset)); };
-
-  llvm::Value* cells = buffers_.at(accumulator.id);
-  auto cell = [&](int64_t i, int64_t j, int64_t h, int64_t e) {
-    return builder_.CreateConstInBoundsGEP1_64(
-        f32, cells, static_cast<uint64_t>(i * row_stride + j * column_stride + h * half_stride + e * pair_stride));
-  };
-  for (int64_t k = 0; k < mma.k; k += step) {
+  const int64_t chunk = tile.tf32 ? 4 : 8;  // elements in the 16 bytes that one lane names
+  for (int64_t k = 0; k < mma.k; k += tile.step()) {
     std::vector<std::vector<llvm::Value*>> a, b;
-    for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t i = 0; i < tile.rows; ++i) {
       llvm::Value* m = plus(m_base, i * 16);
       if (!mma.transpose_a) {  // lanes 0-15: rows at the first half of k; 16-31: at the second
         a.push_back(
@@ -159,7 +183,7 @@ void NvptxEmitter::emit_mma(const loop::Mma& mma) {
         a.push_back(load_matrices(*mma.a, mma.a_from, kk, mm, true));
       }
     }
-    for (int64_t j = 0; j < columns; j += 2) {
+    for (int64_t j = 0; j < tile.columns; j += 2) {
       llvm::Value* n = plus(n_base, j * 8);
       if (!mma.transpose_b) {  // stored [n, k]: words n low k low, n high k low, n low k high, n high k high
         std::vector<llvm::Value*> w =
@@ -173,22 +197,8 @@ void NvptxEmitter::emit_mma(const loop::Mma& mma) {
         b.push_back({w[2], w[3]});
       }
     }
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) {
-        std::vector<llvm::Value*> args;
-        auto operand = [&](llvm::Value* value) {
-          return dtype == DType::f16 ? builder_.CreateBitCast(value, llvm::FixedVectorType::get(builder_.getHalfTy(), 2)) : value;
-        };
-        for (llvm::Value* value : a[static_cast<size_t>(i)]) args.push_back(operand(value));
-        for (llvm::Value* value : b[static_cast<size_t>(j)]) args.push_back(operand(value));
-        for (int64_t q = 0; q < 4; ++q) args.push_back(builder_.CreateLoad(f32, cell(i, j, q / 2, q % 2)));
-        llvm::Intrinsic::ID id = tf32                  ? llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32
-                                 : dtype == DType::f16 ? llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32
-                                                       : llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16;
-        llvm::Value* result = builder_.CreateIntrinsic(id, {}, args);
-        for (int64_t q = 0; q < 4; ++q)
-          builder_.CreateStore(builder_.CreateExtractValue(result, static_cast<unsigned>(q)), cell(i, j, q / 2, q % 2));
-      }
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      for (int64_t j = 0; j < tile.columns; ++j) multiply(mma, tile, i, j, a[static_cast<size_t>(i)], b[static_cast<size_t>(j)]);
     }
   }
 }

@@ -219,14 +219,7 @@ llvm::Value* NvptxEmitter::element_pointer(const loop::Buffer& buffer, llvm::Val
   return Emitter::element_pointer(buffer, offset);
 }
 
-void NvptxEmitter::emit_target_statement(const loop::Stmt& stmt) {
-  if (std::holds_alternative<loop::Barrier>(stmt.node)) barrier();
-  else if (const auto* copy = std::get_if<loop::Copy>(&stmt.node)) emit_copy(*copy);
-  else if (const auto* decl = std::get_if<loop::PipeDecl>(&stmt.node)) emit_pipe_decl(*decl->pipe);
-  else if (const auto* op = std::get_if<loop::PipeOp>(&stmt.node)) emit_pipe_op(*op);
-  else if (const auto* mma = std::get_if<loop::Mma>(&stmt.node)) emit_mma(*mma);
-  else fail("unknown statement");
-}
+void NvptxEmitter::emit(const loop::Barrier&) { barrier(); }
 
 Products emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& options) {
   int optimization = std::max(options.optimization, 2);  // below, copies of accumulators stay and registers spill

@@ -19,11 +19,17 @@ class NvptxEmitter final : public Emitter {
   bool has_masked_memory() const override { return false; }
   bool has_nan_extremes() const override { return true; }
   llvm::Value* emit_approximate(Op op, const std::vector<llvm::Value*>& args) override;
+  bool divides_narrow_vectors() const override { return false; }  // LLVM has no code for them where the divisor of a lane is 1
   bool has_bf16_conversions() const override { return true; }
   void emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) override;
   void combine_across(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, std::vector<llvm::Value*>& states) override;
   void emit_tile_loop(const loop::Loop& loop) override;
-  void emit_target_statement(const loop::Stmt& stmt) override;
+  using Emitter::emit;
+  void emit(const loop::Barrier& barrier) override;
+  void emit(const loop::Copy& copy) override;  ///< emit_copy.cpp, with the pipes
+  void emit(const loop::PipeDecl& declaration) override;
+  void emit(const loop::PipeOp& operation) override;
+  void emit(const loop::Mma& mma) override;  ///< emit_mma.cpp
   llvm::Value* allocate(const loop::Buffer& buffer) override;
   llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices) override;
   llvm::Value* element_pointer(const loop::Buffer& buffer, llvm::Value* offset) override;
@@ -44,12 +50,18 @@ class NvptxEmitter final : public Emitter {
   llvm::Value* swizzled(const loop::Buffer& buffer, llvm::Value* byte_offset);
   llvm::Value* shared_pointer(const loop::Buffer& buffer, llvm::Value* element_offset, bool producing);
 
-  // ---- emit_copy.cpp
-  void emit_copy(const loop::Copy& copy);
-  void emit_pipe_decl(const loop::Pipe& pipe);
-  void emit_pipe_op(const loop::PipeOp& op);
   // ---- emit_mma.cpp
-  void emit_mma(const loop::Mma& mma);
+  struct MmaTile {
+    bool tf32 = false;
+    int64_t rows = 1, columns = 1;  ///< instructions of a warp
+    int64_t row_stride = 0, column_stride = 0, half_stride = 0, pair_stride = 0;
+    int64_t step() const { return tf32 ? 8 : 16; }  ///< k of one instruction
+  };
+  MmaTile mma_tile(const loop::Mma& mma) const;
+  std::vector<llvm::Value*> load_matrices(const loop::Buffer& buffer, const std::vector<loop::Index>& origin, llvm::Value* row,
+                                          llvm::Value* column, bool transposed);
+  void multiply(const loop::Mma& mma, const MmaTile& tile, int64_t i, int64_t j, const std::vector<llvm::Value*>& a,
+                const std::vector<llvm::Value*>& b);
   llvm::Value* digit_sum(const loop::TileLayout& layout, loop::TileDigit::Level level, int axis, llvm::Value* number);
 
   struct PipeState {

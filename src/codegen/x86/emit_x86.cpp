@@ -109,7 +109,12 @@ class X86Emitter final : public Emitter {
     fail("reduction across `" + std::string(name_of(dims[0].bind)) + "` on a CPU");
   }
   void emit_tile_loop(const loop::Loop& loop) override { fail("register tile %" + loop.tile->name + " on a CPU"); }
-  void emit_target_statement(const loop::Stmt&) override { fail("a block-wide statement on a CPU"); }
+  using Emitter::emit;
+  void emit(const loop::Barrier&) override { fail("a barrier on a CPU"); }
+  void emit(const loop::Copy&) override { fail("a copy of all threads on a CPU"); }
+  void emit(const loop::PipeDecl&) override { fail("a pipe on a CPU"); }
+  void emit(const loop::PipeOp&) override { fail("a pipe on a CPU"); }
+  void emit(const loop::Mma&) override { fail("an mma on a CPU"); }
 
   llvm::Value* allocate(const loop::Buffer& buffer) override {
     if (buffer.space != loop::Space::scratch) fail("buffer %" + buffer.name + " has no space of a CPU");

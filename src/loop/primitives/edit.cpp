@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tcc/loop/fields.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
@@ -23,27 +24,13 @@ int find_dim(const std::vector<Dim>& dims, std::string_view name) {
   return -1;
 }
 
-void for_each_inner_block(Stmt& stmt, const std::function<void(Block&)>& f) {
-  if (auto* loop = std::get_if<Loop>(&stmt.node)) {
-    f(loop->body);
-  } else if (auto* reduce = std::get_if<Reduce>(&stmt.node)) {
-    f(reduce->body);
-  } else if (auto* scan = std::get_if<Scan>(&stmt.node)) {
-    f(scan->body);
-    f(scan->after);
-  } else if (auto* branch = std::get_if<If>(&stmt.node)) {
-    f(branch->then);
-    f(branch->otherwise);
-  }
-}
-
 void rewrite(Block& block, const std::function<std::optional<Block>(Stmt&)>& edit) {
   Block result;
   for (Stmt& stmt : block) {
     if (std::optional<Block> replacement = edit(stmt)) {
       for (Stmt& part : *replacement) result.push_back(std::move(part));
     } else {
-      for_each_inner_block(stmt, [&](Block& inner) { rewrite(inner, edit); });
+      for (Block* inner : blocks_of(stmt)) rewrite(*inner, edit);
       result.push_back(std::move(stmt));
     }
   }
@@ -53,7 +40,7 @@ void rewrite(Block& block, const std::function<std::optional<Block>(Stmt&)>& edi
 void for_each_block(Block& block, const std::function<void(Block&)>& f) {
   f(block);
   for (Stmt& stmt : block) {
-    for_each_inner_block(stmt, [&](Block& inner) { for_each_block(inner, f); });
+    for (Block* inner : blocks_of(stmt)) for_each_block(*inner, f);
   }
 }
 
@@ -110,17 +97,9 @@ void collect_scalars(const Block& block, std::set<const Scalar*>& scalars) {
   });
   // Indices that belong to statements, not to expressions.
   walk(block, [&](const Stmt& stmt) {
-    const auto add = [&](const std::vector<Index>& indices) {
+    each_place(stmt, [&](Effect, const BufferRef&, const std::vector<Index>& indices) {
       for (const Index& index : indices) collect_scalars(index, scalars);
-    };
-    if (const auto* store = std::get_if<Store>(&stmt.node)) {
-      add(store->indices);
-    } else if (const auto* scatter = std::get_if<Scatter>(&stmt.node)) {
-      add(scatter->indices);
-    } else if (const auto* copy = std::get_if<Copy>(&stmt.node)) {
-      add(copy->from);
-      add(copy->to);
-    }
+    });
   });
 }
 
@@ -175,7 +154,7 @@ ExprPtr substitute_var(const ExprPtr& expr, const VarRef& var, const Index& by) 
   return expr ? substitute(expr, replace_var(var, by)) : nullptr;
 }
 
-ExprPtr combine_values(Op combiner, const ExprPtr& a, const ExprPtr& b) { return apply(pointwise_of(combiner), {a, b}); }
+ExprPtr combine_values(Combiner combiner, const ExprPtr& a, const ExprPtr& b) { return apply(pointwise_of(combiner), {a, b}); }
 
 namespace {
 

@@ -21,8 +21,6 @@ std::string restem(const std::string& name, std::string_view stem, std::string_v
 /// Index of the dim that is `name` or a copy of it, -1 when there is none.
 int find_dim(const std::vector<Dim>& dims, std::string_view name);
 
-/// The blocks directly inside a statement.
-void for_each_inner_block(Stmt& stmt, const std::function<void(Block&)>& f);
 /// Replaces each statement for which `edit` gives a block, outermost first; what was replaced is not visited again.
 void rewrite(Block& block, const std::function<std::optional<Block>(Stmt&)>& edit);
 /// Visits every block, outer ones first.
@@ -52,7 +50,7 @@ Block substitute_var(const Block& block, const VarRef& var, const Index& by);
 ExprPtr substitute_var(const ExprPtr& expr, const VarRef& var, const Index& by);
 
 /// The pointwise op of the combiner applied.
-ExprPtr combine_values(Op combiner, const ExprPtr& a, const ExprPtr& b);
+ExprPtr combine_values(Combiner combiner, const ExprPtr& a, const ExprPtr& b);
 
 /// Makes loads safe where the variables run past a mask: `else 0` on those whose indices use one of them (or a scalar) and may leave the buffer.
 Block guard_loads(const Block& block, const std::vector<VarRef>& unmasked);

@@ -58,7 +58,7 @@ class Numbering {
         if (expr->otherwise) key += " else " + std::to_string(number(expr->otherwise));
         break;
       case Expr::Kind::op:
-        key += " o " + std::string(tcc::name_of(expr->op));
+        key += (expr->approximate ? " a " : " o ") + std::string(tcc::name_of(expr->op));
         for (const ExprPtr& arg : expr->args) key += ' ' + std::to_string(number(arg));
         break;
     }
@@ -87,18 +87,12 @@ bool alike(const std::vector<Dim>& a, const std::vector<Dim>& b) {
   return true;
 }
 
-ExprPtr mask_of(const Stmt& stmt) {
-  if (const auto* loop = std::get_if<Loop>(&stmt.node)) return loop->where;
-  if (const auto* reduce = std::get_if<Reduce>(&stmt.node)) return reduce->where;
-  return nullptr;
-}
-
 /// Whether each iteration of `reader` has an iteration of `writer`, whose dims are alike.
 bool covers(const Stmt& writer, const Stmt& reader) {
   const std::vector<Dim>&canonical = *dims_of(writer), &dims = *dims_of(reader);
-  ExprPtr mask = mask_of(reader);
+  ExprPtr mask = condition_of(reader);
   for (size_t i = 0; i < dims.size(); i++) mask = substitute_var(mask, dims[i].var, Index(canonical[i].var));
-  return implies(mask, mask_of(writer));
+  return implies(mask, condition_of(writer));
 }
 
 class Keeper {
@@ -164,7 +158,7 @@ class Keeper {
 
   Loop make_fill(const Stmt& stmt, const std::vector<Dim>& dims, const Block& body, const ExprPtr& value, const BufferRef& buffer) {
     Loop fill;
-    fill.where = mask_of(stmt);
+    fill.where = condition_of(stmt);
     Block lets;
     std::set<const Scalar*> roots;
     collect_scalars(value, roots);

@@ -87,7 +87,7 @@ Unit online(const Unit& unit, const std::string& first, const std::string& secon
     if (!s) return;
     found = true;
     const State max = m->states[0], sum = s->states[0];
-    if (max.combiner != Op::reduce_max_ || sum.combiner != Op::reduce_sum_ || m->combine || s->combine || max.init || sum.init) {
+    if (max.combiner != Combiner::max || sum.combiner != Combiner::sum || m->combine || s->combine || max.init || sum.init) {
       unfit("`" + first + "` must be a maximum and `" + second + "` a sum, both from their identity");
     }
     if (m->dims.size() != s->dims.size() || at_second < at_first) unfit("`" + first + "` and `" + second + "` run over different loops");
@@ -129,10 +129,10 @@ Unit online(const Unit& unit, const std::string& first, const std::string& secon
                                                                    rescaled(combine->right[0], combine->right[1])})};
     State state_max = max, state_sum = sum;
     state_max.value = scalar_value(own);
-    state_max.init = identity_of(Op::reduce_max_, dtype);
-    const ExprPtr nothing = loop::apply(Op::eq_, {scalar_value(own), identity_of(Op::reduce_max_, dtype)});
+    state_max.init = identity_value(Combiner::max, dtype);
+    const ExprPtr nothing = loop::apply(Op::eq_, {scalar_value(own), identity_value(Combiner::max, dtype)});
     state_sum.value = loop::apply(Op::select_, {nothing, constant_float(dtype, 0), substitute(sum.value, into)});
-    state_sum.init = identity_of(Op::reduce_sum_, dtype);
+    state_sum.init = identity_value(Combiner::sum, dtype);
     merged.states = {state_max, state_sum};
     merged.combine = std::move(combine);
     block[at_first].node = std::move(merged);

@@ -42,8 +42,7 @@ Unit split(const Unit& unit, const std::string& dim, int64_t factor, bool pad) {
     (*dims)[at] = Dim{outer, old.bind};
     dims->insert(dims->begin() + at + 1, Dim{inner, old.bind});
     substitute_inside(stmt, old.var, index);
-    if (auto* loop = std::get_if<Loop>(&stmt.node)) loop->where = logical_and(loop->where, tail);
-    if (auto* reduce = std::get_if<Reduce>(&stmt.node)) reduce->where = logical_and(reduce->where, tail);
+    if (ExprPtr* where = where_of(stmt)) *where = logical_and(*where, tail);
     return Block{std::move(stmt)};
   });
   if (!found) no_such_loop(unit, dim);

@@ -26,7 +26,7 @@ namespace {
 /// Whether the reduce adds zeros where the variable is at its extent or beyond: it sums products, and both factors are loads that give zero there because
 /// their buffers end.
 bool adds_zeros_from(const Reduce& reduce, const VarRef& var) {
-  if (reduce.states.size() != 1 || reduce.combine || reduce.where || reduce.states[0].combiner != Op::reduce_sum_) return false;
+  if (reduce.states.size() != 1 || reduce.combine || reduce.where || reduce.states[0].combiner != Combiner::sum) return false;
   std::map<const Scalar*, ExprPtr> lets;
   for (const Stmt& stmt : reduce.body) {
     const auto* let = std::get_if<Let>(&stmt.node);

@@ -78,7 +78,7 @@ class Stager {
           if (is_across_threads(dim.bind)) inner_threads.insert(dim.var.get());
         }
       }
-      for_each_inner_block(stmt, [&](Block& inner) { edit(inner, inner_threads); });
+      for (Block* inner : blocks_of(stmt)) edit(*inner, inner_threads);
     }
   }
   bool found() const { return found_; }

@@ -164,7 +164,7 @@ class Tiler {
     for (size_t i = 0; i < reduce.states.size(); i++) {
       const State& state = reduce.states[i];
       // With partial results apart, each starts from the identity; the given start comes in at the end.
-      const ExprPtr value = state.init && kept.empty() ? state.init : identity_of(state.combiner, state.result->dtype);
+      const ExprPtr value = state.init && kept.empty() ? state.init : identity_value(state.combiner, state.result->dtype);
       collect_scalars(value, roots);
       stores.push_back({Store{tiles[i], copy.indices, substitute(value, copy.substitution)}});
     }
@@ -247,7 +247,7 @@ class Tiler {
       const DType dtype = state.result->dtype;
       parts.push_back(make_buffer(names_.fresh(state.result->name + ".part"), dtype, tiles[i]->extents, space_));
       block.push_back({Alloc{parts.back()}});
-      zero.body.push_back({Store{parts[i], zeroed.indices, identity_of(state.combiner, dtype)}});
+      zero.body.push_back({Store{parts[i], zeroed.indices, identity_value(state.combiner, dtype)}});
       const ScalarRef sum = make_scalar(names_.fresh(state.result->name + ".sum"), dtype);
       add.body.push_back({Let{sum, load(tiles[i], added.indices)}});
       add.body.push_back(

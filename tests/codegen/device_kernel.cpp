@@ -1,0 +1,74 @@
+#include "device_kernel.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::codegen {
+namespace {
+
+/// A function of the driver, by its name.
+template <class F> F* driver(const char* name) {
+  static void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  return library ? reinterpret_cast<F*>(dlsym(library, name)) : nullptr;
+}
+
+void call(int result, const std::string& what) {
+  if (result != 0) internal_error(what + " of the CUDA driver gave error " + std::to_string(result));
+}
+
+using Address = unsigned long long;
+
+/// The first device is made current, once.
+bool start() {
+  static const bool started = [] {
+    const auto init = driver<int(unsigned)>("cuInit");
+    if (!init || init(0) != 0) return false;
+    int device = 0;
+    void* context = nullptr;
+    if (driver<int(int*, int)>("cuDeviceGet")(&device, 0) != 0) return false;
+    return driver<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, device) == 0 &&
+           driver<int(void*)>("cuCtxSetCurrent")(context) == 0;
+  }();
+  return started;
+}
+
+}  // namespace
+
+bool DeviceKernels::available() { return start(); }
+
+DeviceKernels::DeviceKernels(const std::string& ptx) {
+  check(start(), "a CUDA device");
+  call(driver<int(void**, const void*)>("cuModuleLoadData")(&module_, ptx.c_str()), "loading a module");
+}
+
+DeviceKernels::~DeviceKernels() { driver<int(void*)>("cuModuleUnload")(module_); }
+
+void DeviceKernels::run(const std::string& name, const loop::Kernel& kernel, std::vector<Tensor>& params) const {
+  void* function = nullptr;
+  call(driver<int(void**, void*, const char*)>("cuModuleGetFunction")(&function, module_, name.c_str()), "finding a kernel");
+  std::vector<Address> addresses(params.size());
+  std::vector<void*> arguments;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const auto size = static_cast<size_t>(params[i].size_bytes());
+    call(driver<int(Address*, size_t)>("cuMemAlloc_v2")(&addresses[i], size + 1), "memory");
+    call(driver<int(Address, const void*, size_t)>("cuMemcpyHtoD_v2")(addresses[i], params[i].bytes(), size), "a copy to the device");
+    arguments.push_back(&addresses[i]);
+  }
+  const auto launch =
+      driver<int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**)>("cuLaunchKernel");
+  call(launch(function, static_cast<unsigned>(kernel.grid), 1, 1, static_cast<unsigned>(kernel.threads), 1, 1,
+              static_cast<unsigned>(kernel.shared_bytes), nullptr, arguments.data(), nullptr),
+       "a launch");
+  call(driver<int()>("cuCtxSynchronize")(), "the end of a launch");
+  for (size_t i = 0; i < params.size(); ++i) {
+    call(driver<int(void*, Address, size_t)>("cuMemcpyDtoH_v2")(params[i].mutable_bytes(), addresses[i],
+                                                                static_cast<size_t>(params[i].size_bytes())),
+         "a copy from the device");
+    driver<int(Address)>("cuMemFree_v2")(addresses[i]);
+  }
+}
+
+}  // namespace tcc::codegen
