@@ -128,7 +128,7 @@ link::FunctionCode describe(const plan::Plan& plan, WeightNumbers& weights) {
 
 link::TargetDesc describe(const TargetBuild& build, uint32_t first_image, WeightNumbers& weights) {
   link::TargetDesc desc;
-  const bool cpu = build.choice.target.kind == schedule::Target::Kind::cpu;
+  const bool cpu = build.choice.target.is_cpu();
   desc.kind = cpu ? link::TargetKind::cpu : link::TargetKind::cuda;
   const std::vector<loop::Kernel>& kernels = build.plans.front().kernels;
   for (size_t k = 0; k < kernels.size(); ++k) {

@@ -65,9 +65,7 @@ std::string ending_of(std::string_view kind, std::string_view target) {
   return std::string(ending.empty() ? kind : ending);
 }
 
-bool has(const EmitKind& kind, const TargetChoice& target) {
-  return target.target.kind == schedule::Target::Kind::cpu ? kind.on_cpu : kind.on_cuda;
-}
+bool has(const EmitKind& kind, const TargetChoice& target) { return target.target.is_cpu() ? kind.on_cpu : kind.on_cuda; }
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1); }
 

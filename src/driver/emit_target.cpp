@@ -45,8 +45,6 @@ std::string units_text(const TargetBuild& build) {
   return text;
 }
 
-bool is_cpu(const TargetChoice& choice) { return choice.target.kind == schedule::Target::Kind::cpu; }
-
 }  // namespace
 
 void emit_target(Session& session, const TargetBuild& build, Emitter& emitter) {
@@ -68,7 +66,7 @@ void emit_target(Session& session, const TargetBuild& build, Emitter& emitter) {
   if (!llvm && !assembly && !object) return;
   session.progress.step("generating code to print");
   const Timed timed(session.times, "emit-code");
-  const std::string level = is_cpu(choice) ? choice.levels.front() : choice.ptx_arch;
+  const std::string level = choice.target.is_cpu() ? choice.levels.front() : choice.ptx_arch;
   codegen::Products products;
   guard_stage(session, "generate-code", kernels_input(build),
               [&] { products = emit_all_kernels(plan, choice, level, session.options.optimization, llvm, assembly); });
@@ -76,7 +74,7 @@ void emit_target(Session& session, const TargetBuild& build, Emitter& emitter) {
   write("ptx", [&] { return products.assembly; });
   write("asm", [&] { return products.assembly; });
   write("obj", [&] {
-    if (is_cpu(choice)) return products.object;
+    if (choice.target.is_cpu()) return products.object;
     if (codegen::find_ptxas().empty()) {
       throw Error(ExitCode::environment, "missing-tool", "", "--emit=obj for cuda needs ptxas, which is not found",
                   "set TCC_PTXAS to its path, or ask for --emit=ptx");

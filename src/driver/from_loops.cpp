@@ -97,7 +97,7 @@ std::string print_loops(const Session& session, const TargetChoice& choice) {
 TargetChoice target_of(const std::vector<loop::Kernel>& kernels, const std::vector<TargetChoice>& choices, const std::string& where) {
   const std::string& name = kernels.front().target;
   for (const TargetChoice& choice : choices) {
-    if ((choice.target.kind == schedule::Target::Kind::cpu) == name.starts_with("x86-64")) return choice;
+    if (choice.target.kind == Target::of(name).kind) return choice;
   }
   throw Error(ExitCode::usage, "invalid-argument", where, "the kernels are for `" + name + "`, which --target leaves out");
 }

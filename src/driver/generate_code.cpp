@@ -10,10 +10,8 @@ namespace {
 // do not depend on the machine.
 constexpr size_t kKernelsPerImage = 8;
 
-bool is_cpu(const TargetChoice& choice) { return choice.target.kind == schedule::Target::Kind::cpu; }
-
 std::string symbol(const TargetChoice& choice, const std::string& level, size_t number) {
-  return is_cpu(choice) ? link::cpu_symbol(kernel_name(number), cpu_level(level)) : kernel_name(number);
+  return choice.target.is_cpu() ? link::cpu_symbol(kernel_name(number), cpu_level(level)) : kernel_name(number);
 }
 
 void for_each(size_t count, const std::function<void(size_t)>& body) {
@@ -71,15 +69,15 @@ void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optim
       progress.advance();
     });
     for (size_t i = 0; i < cubins.size(); ++i) {
-      const Chip chip = parse_chip(choice.cubins[i / texts.size()]);
+      const CudaArch chip = parse_chip(choice.cubins[i / texts.size()]);
       add(i % texts.size(),
-          {.kind = link::ImageKind::cubin, .arch = chip.arch, .arch_specific = chip.specific, .bytes = std::move(cubins[i])});
+          {.kind = link::ImageKind::cubin, .arch = chip.number, .arch_specific = chip.specific, .bytes = std::move(cubins[i])});
     }
   }
   if (choice.ptx) {
-    const Chip chip = parse_chip(choice.ptx_arch);
+    const CudaArch chip = parse_chip(choice.ptx_arch);
     for (size_t i = 0; i < texts.size(); ++i) {
-      add(i, {.kind = link::ImageKind::ptx, .arch = chip.arch, .arch_specific = chip.specific, .bytes = std::move(texts[i])});
+      add(i, {.kind = link::ImageKind::ptx, .arch = chip.number, .arch_specific = chip.specific, .bytes = std::move(texts[i])});
     }
   }
 }
@@ -91,7 +89,7 @@ std::string kernel_name(size_t number) { return "k" + std::to_string(number); }
 GeneratedCode generate_kernels(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress,
                                TimeReport& times) {
   GeneratedCode code;
-  if (is_cpu(choice)) generate_cpu(plan, choice, optimization, progress, times, &code);
+  if (choice.target.is_cpu()) generate_cpu(plan, choice, optimization, progress, times, &code);
   else generate_cuda(plan, choice, optimization, progress, times, &code);
   return code;
 }
@@ -101,7 +99,7 @@ codegen::Products emit_all_kernels(const plan::Plan& plan, const TargetChoice& c
   std::vector<codegen::NamedKernel> kernels;
   for (size_t k = 0; k < plan.kernels.size(); ++k) kernels.push_back({symbol(choice, level, k), &plan.kernels[k]});
   const codegen::Options options{.optimization = optimization, .want_llvm = want_llvm, .want_asm = want_asm, .target = level};
-  return is_cpu(choice) ? codegen::emit_x86(kernels, options) : codegen::emit_nvptx(kernels, options);
+  return choice.target.is_cpu() ? codegen::emit_x86(kernels, options) : codegen::emit_nvptx(kernels, options);
 }
 
 }  // namespace tcc::driver

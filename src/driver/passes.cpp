@@ -177,7 +177,7 @@ std::string pass_arguments(const Options& options, std::string_view name, const 
     add("--loss-scale", options.loss_scale);
   }
   if (search != nullptr) {
-    text += search->target.kind == schedule::Target::Kind::cpu ? " --target=cpu" : " --target=cuda";
+    text += search->target.is_cpu() ? " --target=cpu" : " --target=cuda";
     if (options.remat != Remat::automatic) text += options.remat == Remat::none ? " --remat=none" : " --remat=full";
     if (options.memory_budget > 0) text += " --mem-budget=" + std::to_string(options.memory_budget);
   }

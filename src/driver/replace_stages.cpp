@@ -161,7 +161,7 @@ void replace_kernel(const GivenFile& file, std::vector<TargetBuild>& builds) {
   }
   const size_t number = require_kernel(file.name, *build, "--kernel=" + file.name + "=" + file.path);
   require_same_parameters(kernel, build->plans.front().kernels[number], file.name, file.path);
-  if (build->choice.target.kind == schedule::Target::Kind::cuda && kernel.grid > kMaxGrid)
+  if (build->choice.target.is_cuda() && kernel.grid > kMaxGrid)
     refuse(file.path,
            "the kernel takes " + std::to_string(kernel.grid) + " blocks, the most that can be launched is " + std::to_string(kMaxGrid), "");
   put_in(kernel, number, *build);

@@ -21,7 +21,7 @@ std::vector<std::vector<UnitPtr>> units_of_kernels(const TargetBuild& build) {
 }
 
 StageInput kernels_input(const TargetBuild& build) {
-  const bool cpu = build.choice.target.kind == schedule::Target::Kind::cpu;
+  const bool cpu = build.choice.target.is_cpu();
   return {.arguments = "--from=kernel --target=" + build.choice.name + (cpu ? " --emit=asm" : " --emit=ptx"),
           .form = "kernel",
           .text = [&build] { return print_kernels(build.plans.front().kernels); }};

@@ -7,12 +7,6 @@ namespace tcc::driver {
 
 namespace {
 
-// No kernel has a statement that only one chip knows, so PTX of this level serves every chip from here on.
-constexpr const char* kPtxArch = "sm_80";
-constexpr uint32_t kOldestArch = 80;
-// The chip that gets a cubin without being asked for.
-constexpr const char* kUsualChip = "sm_90";
-
 [[noreturn]] void usage(const std::string& message, const std::string& help = "") {
   throw Error(ExitCode::usage, "invalid-argument", "", message, help);
 }
@@ -20,7 +14,7 @@ constexpr const char* kUsualChip = "sm_90";
 TargetChoice choose_cpu(const Options& options) {
   TargetChoice choice;
   choice.name = "cpu";
-  choice.target = schedule::Target::cpu_v3();
+  choice.target = Target::cpu_v3();
   if (options.cpu_levels.empty()) usage("--cpu names no level", "levels are x86-64-v3 and x86-64-v4");
   for (const std::string& level : options.cpu_levels) cpu_level(level);
   choice.levels = options.cpu_levels;
@@ -30,12 +24,12 @@ TargetChoice choose_cpu(const Options& options) {
 TargetChoice choose_cuda(const Options& options) {
   TargetChoice choice;
   choice.name = "cuda";
-  choice.target = schedule::Target::cuda_sm80();
-  choice.ptx_arch = kPtxArch;
+  choice.target = Target::cuda_sm80();
+  choice.ptx_arch = choice.target.name;  // no kernel has a statement that only one chip knows: it serves every chip from here on
   const bool have_ptxas = !codegen::find_ptxas().empty();
   if (options.march.empty()) {
     choice.ptx = true;
-    if (have_ptxas) choice.cubins = {kUsualChip};
+    if (have_ptxas) choice.cubins = {choice.target.tuned_for};
     return choice;
   }
   for (const std::string& word : options.march) {
@@ -56,25 +50,18 @@ TargetChoice choose_cuda(const Options& options) {
 }  // namespace
 
 program::CpuLevel cpu_level(const std::string& name) {
-  if (name == "x86-64-v3") return program::CpuLevel::v3;
-  if (name == "x86-64-v4") return program::CpuLevel::v4;
+  const Target* target = Target::named(name);
+  if (target && target->is_cpu()) return static_cast<program::CpuLevel>(target->cpu_level);
   usage("--cpu: `" + name + "` is no level that tcc generates code for", "levels are x86-64-v3 and x86-64-v4");
 }
 
-Chip parse_chip(const std::string& name) {
-  Chip chip;
-  std::string digits = name.starts_with("sm_") ? name.substr(3) : "";
-  if (!digits.empty() && digits.back() == 'a') {
-    chip.specific = true;
-    digits.pop_back();
-  }
-  const bool number = !digits.empty() && digits.size() <= 3 && digits.find_first_not_of("0123456789") == std::string::npos;
-  if (number) chip.arch = static_cast<uint32_t>(std::stoul(digits));
-  if (!number || chip.arch < kOldestArch) {
+CudaArch parse_chip(const std::string& name) {
+  const std::optional<CudaArch> chip = parse_cuda_arch(name);
+  if (!chip || chip->number < parse_cuda_arch(Target::cuda_sm80().name)->number) {
     usage("-march: `" + name + "` is no chip that tcc generates code for",
           "chips are sm_80 and newer, such as sm_80, sm_90a; `ptx` leaves the choice to the driver");
   }
-  return chip;
+  return *chip;
 }
 
 std::vector<TargetChoice> choose_targets(const Options& options) {

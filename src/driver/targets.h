@@ -6,14 +6,14 @@
 
 #include "tcc/driver/options.h"
 #include "tcc/runtime/program.h"
-#include "tcc/schedule/schedule.h"
+#include "tcc/target/target.h"
 
 namespace tcc::driver {
 
 /// One kind of device that the library gets code for. All code of one kind comes from one schedule and one plan.
 struct TargetChoice {
   std::string name;  ///< "cpu", "cuda": in the names of emitted files
-  schedule::Target target;
+  Target target;
   std::vector<std::string> levels;  ///< cpu: instruction set levels to generate code for
   std::string ptx_arch;             ///< cuda: what the PTX is for
   bool ptx = false;                 ///< cuda: PTX goes into the library
@@ -24,11 +24,7 @@ struct TargetChoice {
 std::vector<TargetChoice> choose_targets(const Options& options);
 
 program::CpuLevel cpu_level(const std::string& name);
-/// "sm_90a" -> 90, true.
-struct Chip {
-  uint32_t arch = 0;
-  bool specific = false;
-};
-Chip parse_chip(const std::string& name);
+/// Error (usage) for what is no architecture or one that tcc has no code for.
+CudaArch parse_chip(const std::string& name);
 
 }  // namespace tcc::driver

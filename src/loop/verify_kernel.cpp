@@ -10,12 +10,10 @@
 #include "loop/verify_written.h"
 #include "tcc/loop/fields.h"
 #include "tcc/loop/shared_memory.h"
+#include "tcc/target/target.h"
 
 namespace tcc::loop {
 namespace {
-
-constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;  // of a launch, in x
-constexpr int64_t kMostStackBytes = int64_t{1} << 20;    // of a thread of the pool, beside what libraries take
 
 int64_t span_bytes(const Buffer& buffer) {
   if (buffer.count() == 0) return 0;
@@ -29,18 +27,19 @@ bool is_thread_bind(Bind bind) { return bind == Bind::thread || bind == Bind::wa
 
 class Scheduled : public Verifier {
  public:
-  explicit Scheduled(const Kernel& kernel)
-      : kernel_(kernel), cuda_(kernel.target.starts_with("sm_")), digits_(digits_of(kernel.body)), written_(kernel.body) {}
+  Scheduled(const Kernel& kernel, const Target& target)
+      : kernel_(kernel), target_(target), cuda_(target.is_cuda()), digits_(digits_of(kernel.body)), written_(kernel.body) {}
 
   void run() {
-    if (!cuda_ && !kernel_.target.starts_with("x86-64")) fault("unknown target `" + kernel_.target + "`");
     const int64_t grid = nest_extent(kernel_.body, cuda_ ? Bind::block : Bind::threads);
-    if (cuda_ && grid > kMostBlocks)
-      fault("loops bound to block make " + std::to_string(grid) + ", a launch has at most " + std::to_string(kMostBlocks));
+    if (cuda_ && grid > target_.grid_blocks)
+      fault("loops bound to block make " + std::to_string(grid) + ", a launch has at most " + std::to_string(target_.grid_blocks));
     if (grid != kernel_.grid) fault("the grid is " + std::to_string(kernel_.grid) + ", the loops bound to it make " + std::to_string(grid));
     if (!cuda_ && kernel_.threads != 1) fault("a kernel for the CPU has " + std::to_string(kernel_.threads) + " threads, expected 1");
-    if (cuda_ && (kernel_.threads < 32 || kernel_.threads > 1024 || kernel_.threads % 32 != 0)) {
-      fault("a block has " + std::to_string(kernel_.threads) + " threads, expected a multiple of 32 up to 1024");
+    const int warp = target_.warp_threads;
+    if (cuda_ && (kernel_.threads < warp || kernel_.threads > target_.block_threads || kernel_.threads % warp != 0)) {
+      fault("a block has " + std::to_string(kernel_.threads) + " threads, expected a multiple of " + std::to_string(warp) + " up to " +
+            std::to_string(target_.block_threads));
     }
     for (const auto& [bind, available] :
          {std::pair<Bind, int64_t>{Bind::thread, kernel_.threads}, {Bind::warp, std::max(kernel_.threads / 32, 1)}, {Bind::lane, 32}}) {
@@ -55,17 +54,22 @@ class Scheduled : public Verifier {
     }
     verify_params(kernel_.params);
     verify(kernel_.body);
-    const int64_t limit = kernel_.target == "sm_80" ? 166912 : 232448;
     if (const int64_t needed = shared_bytes(kernel_); cuda_ && needed > kernel_.shared_bytes) {
       fault("shared buffers and reductions take " + std::to_string(needed) + " bytes, the kernel has " +
             std::to_string(kernel_.shared_bytes));
     }
-    if (kernel_.shared_bytes > limit)
-      fault("the kernel has " + std::to_string(kernel_.shared_bytes) + " bytes of shared memory, the target " + std::to_string(limit));
-    if (cuda_ && register_bytes_ > 255 * 4)
-      fault("register buffers take " + std::to_string(register_bytes_ / 4) + " registers of a thread, there are 255");
-    if (!cuda_ && stack_bytes_ > kMostStackBytes)
-      fault("buffers take " + std::to_string(stack_bytes_) + " bytes of a thread's stack, the most is " + std::to_string(kMostStackBytes));
+    if (kernel_.shared_bytes > target_.shared_bytes) {
+      fault("the kernel has " + std::to_string(kernel_.shared_bytes) + " bytes of shared memory, the target " +
+            std::to_string(target_.shared_bytes));
+    }
+    if (cuda_ && register_bytes_ > int64_t{4} * target_.thread_registers) {
+      fault("register buffers take " + std::to_string(register_bytes_ / 4) + " registers of a thread, there are " +
+            std::to_string(target_.thread_registers));
+    }
+    if (!cuda_ && stack_bytes_ > target_.stack_bytes) {
+      fault("buffers take " + std::to_string(stack_bytes_) + " bytes of a thread's stack, the most is " +
+            std::to_string(target_.stack_bytes));
+    }
     for (const std::string& message : verify_order(kernel_)) fault(message);
     for (const std::string& message : verify_lanes(kernel_)) fault(message);
   }
@@ -383,6 +387,7 @@ class Scheduled : public Verifier {
   }
 
   const Kernel& kernel_;
+  const Target& target_;
   bool cuda_;
   std::map<const Var*, Digit> digits_;
   std::vector<Reach> reach_;
@@ -403,7 +408,9 @@ class Scheduled : public Verifier {
 }  // namespace
 
 std::vector<std::string> verify_kernel(const Kernel& kernel) {
-  Scheduled verifier(kernel);
+  const Target* target = Target::named(kernel.target);
+  if (!target) return {"there is no target `" + kernel.target + "`"};
+  Scheduled verifier(kernel, *target);
   verifier.run();
   return verifier.take();
 }

@@ -17,7 +17,7 @@ using namespace loop;
 
 loop::Kernel gap_kernel(const std::vector<group::Gap>& gaps, const schedule::Target& target) {
   constexpr int64_t kMaxThreads = 128;
-  const bool cuda = target.kind == schedule::Target::Kind::cuda;
+  const bool cuda = target.is_cuda();
   const Type& type = gaps.front().base->type;
   check(type.rank() == 1, "gaps are in a vector");
   const int64_t element_bytes = size_bytes(type.dtype);
@@ -39,7 +39,7 @@ loop::Kernel gap_kernel(const std::vector<group::Gap>& gaps, const schedule::Tar
       widest = std::max(widest, count);
     }
   }
-  kernel.threads = cuda ? static_cast<int>((widest + 31) / 32 * 32) : 1;
+  kernel.threads = cuda ? static_cast<int>((widest + target.warp_threads - 1) / target.warp_threads * target.warp_threads) : 1;
   return kernel;
 }
 

@@ -107,7 +107,7 @@ class Planner {
       const schedule::ScheduledUnit& scheduled = *scheduled_[i];
       const std::string unit = "\"" + groups_.units[i].label + "\", which makes " + printed_types(groups_.units[i].outputs);
       for (const loop::Kernel& kernel : scheduled.kernels) {
-        if (plan_.target.kind == schedule::Target::Kind::cuda && kernel.grid > kMaxGrid)
+        if (plan_.target.is_cuda() && kernel.grid > kMaxGrid)
           refuse(unit + ", takes " + std::to_string(kernel.grid) + " blocks, the most that can be launched is " + std::to_string(kMaxGrid));
       }
       for (const loop::BufferRef& temporary : scheduled.temporaries) {

@@ -84,8 +84,9 @@ class Parser {
  private:
   void parse_target() {
     const std::string name = lexer_.expect_identifier();
-    plan_.target = name.starts_with("sm_") ? schedule::Target::cuda_sm80() : schedule::Target::cpu_v3();
-    plan_.target.name = name;
+    const Target* target = Target::named(name);
+    if (!target) lexer_.fail("there is no target `" + name + "`");
+    plan_.target = *target;
   }
 
   void parse_packed(const char* word, int* first, int64_t* bytes) {

@@ -172,11 +172,8 @@ class Analyzer {
   // --------------------------------------------------------------------------------------------------------- times
 
   double bytes_ns(const Value* value) const { return static_cast<double>(value->type.size_bytes()) / target_.bytes_per_ns; }
-  double launch_ns() const { return target_.kind == schedule::Target::Kind::cuda ? 1300 : 100; }
-  double arithmetic_ns(double operations) const {
-    const bool cuda = target_.kind == schedule::Target::Kind::cuda;
-    return operations / (target_.flops_per_ns / (cuda ? 2 : 4));
-  }
+  double launch_ns() const { return target_.launch_ns; }
+  double arithmetic_ns(double operations) const { return operations / (target_.flops_per_ns / (target_.is_cuda() ? 2 : 4)); }
 
   double contraction_ns(const Node& node) const {
     const Shape a = node.operand(0)->type.shape(), b = node.operand(1)->type.shape();
@@ -186,7 +183,7 @@ class Analyzer {
     } else {
       for (size_t i = 1; i < b.size(); ++i) depth *= static_cast<double>(b[i]);
     }
-    const bool tensor_cores = target_.kind == schedule::Target::Kind::cuda && size_bits(node.operand(0)->type.dtype) <= 16;
+    const bool tensor_cores = target_.is_cuda() && size_bits(node.operand(0)->type.dtype) <= 16;
     return 2 * depth * static_cast<double>(node.result()->type.count()) / (target_.flops_per_ns * (tensor_cores ? 8 : 0.5));
   }
 

@@ -10,7 +10,7 @@
 namespace tcc::group {
 struct Groups;
 }
-namespace tcc::schedule {
+namespace tcc {
 struct Target;
 }
 
@@ -55,7 +55,7 @@ struct Facts {
   std::vector<char> stored_again;      ///< computed again, it is in memory again: its readers can't take it in
 };
 /// `group`: see Planner.
-Facts analyze(const Graph& graph, const schedule::Target& target, const std::function<group::Groups(const Graph& graph)>& group);
+Facts analyze(const Graph& graph, const Target& target, const std::function<group::Groups(const Graph& graph)>& group);
 
 /// By position: how many forward nodes come before the node; of an early one, before the last forward node that it depends on.
 std::vector<int> forward_ranks(const Facts& facts);

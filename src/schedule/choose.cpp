@@ -11,7 +11,7 @@ Schedule choose(const loop::Unit& unit, const Target& target) {
   }
   Chooser chooser(unit, target);
   for (const std::string& nest : nests) {
-    if (target.kind == Target::Kind::cpu) choose_cpu_nest(chooser, nest);
+    if (target.is_cpu()) choose_cpu_nest(chooser, nest);
     else choose_cuda_nest(chooser, nest);
   }
   shorten_sums(chooser);

@@ -36,7 +36,9 @@ void CpuNest::run(bool may_spread, bool may_share) {
 
 double CpuNest::single_core_ns() const {
   const Work work = measure_work({c_.find(first_)});
-  return work.ops / 24 + work.load_bytes / 40;
+  const Target& target = c_.target();
+  const double per_core = target.flops_per_ns / 2 / target.cores;  // multiply-adds; loads and addresses take half of the time
+  return work.ops / (per_core / 2) + work.load_bytes / target.mixed_load_bytes_per_ns;
 }
 
 int64_t CpuNest::widest_lanes() const {

@@ -22,6 +22,8 @@ using namespace tcc::loop;
 namespace {
 
 constexpr int64_t kThreads = 256;
+/// Results for each multiprocessor from which on a thread a result keeps it busy, however its rows lie.
+constexpr int64_t kThreadsForRows = 512;
 /// A register buffer of one thread may hold so many values; all of them together twice that. Blocks of 1024 threads have 64 registers a thread.
 constexpr int64_t kKeptPerThread = 64, kKeptPerThreadOf1024 = 32;
 
@@ -94,7 +96,8 @@ class CudaNest {
     std::vector<std::string> outer(dims.begin(), dims.end() - 1);
     outer.push_back(last + "_0");
     const int64_t vectors = iterations(loop_dims(outer));
-    const int64_t wanted = vectors >= 132 * 2048 * 4 ? 4 : vectors >= 132 * 2048 * 2 ? 2 : 1;
+    const int64_t resident = int64_t{c_.target().cores} * c_.target().multiprocessor_threads;
+    const int64_t wanted = vectors >= resident * 4 ? 4 : vectors >= resident * 2 ? 2 : 1;
     one_per_thread(outer, std::min(wanted, most));
   }
 
@@ -180,13 +183,13 @@ class CudaNest {
       }
       steps.push_back(fuse_everything(c_, loop));
     }
-    const int64_t count = c_.extent(row);
+    const int64_t count = c_.extent(row), cores = c_.target().cores;
     const bool warps = longest <= 1024;
-    int64_t threads = 32;
-    while (!warps && threads < 1024 && threads * 16 < longest) threads *= 2;
+    int64_t threads = c_.target().warp_threads;
+    while (!warps && threads < c_.target().block_threads && threads * 16 < longest) threads *= 2;
     if (!warps) threads = std::max<int64_t>(threads, 128);
     if (warps) {
-      const int64_t per_block = count >= 132 * 8 ? 8 : count >= 132 * 4 ? 4 : 1;
+      const int64_t per_block = count >= cores * 8 ? 8 : count >= cores * 4 ? 4 : 1;
       c_.split(row, per_block);
       c_.bind(row + "_0", "block");
       c_.bind(row + "_1", "warp");
@@ -283,16 +286,16 @@ class CudaNest {
     }
     const loop::Dim across = nest(first_).dims.back();
     const int outside = score(accesses_of(nest(first_).body), across.var.get());
-    const int64_t count = iterations(nest(first_).dims);
+    const int64_t count = iterations(nest(first_).dims), cores = c_.target().cores;
     const bool along = direct && !results.empty() && inside > 0 && (inside >= outside || count < 64) && longest >= 32;
     if (!along && columns(false)) return;
     bool scatters = false;
     walk(nest(first_).body, [&](const Stmt& stmt) { scatters |= std::holds_alternative<Scatter>(stmt.node); });
-    if (results.size() == 1 && !scatters && direct && single_dims && count < 264 && longest > (along ? 16384 : 256)) {
+    if (results.size() == 1 && !scatters && direct && single_dims && count < 2 * cores && longest > (along ? 16384 : 256)) {
       split_long_reduce(results[0], inner[0], count, along);
       return;
     }
-    if (along && !scatters && count < 132 * 512) {
+    if (along && !scatters && count < cores * kThreadsForRows) {
       spread_rows(c_.fuse_all(first_), inner, longest);
       return;
     }
@@ -327,7 +330,7 @@ class CudaNest {
   /// Two nests: partial results, then their combination; each is scheduled as what it is.
   void split_long_reduce(const std::string& result, const std::string& inner, int64_t count, bool along) {
     std::vector<std::string> names = c_.fuse_all(inner);
-    const int64_t wanted = std::max<int64_t>(1, along ? 528 / count : 132 * 256 / count);
+    const int64_t cores = c_.target().cores, wanted = std::max<int64_t>(1, along ? 4 * cores / count : cores * kThreads / count);
     const auto chunk_for = [&](int64_t extent, int64_t least) {
       int64_t chunk = 1;  // a power of two keeps vectors whole
       while (chunk * wanted < extent || chunk < least) chunk *= 2;
@@ -393,7 +396,8 @@ std::string fuse_everything(Chooser& chooser, const std::vector<std::string>& di
 void spread_over_threads(Chooser& c, const std::vector<std::string>& dims, int64_t threads, int64_t per_thread) {
   const std::string all = fuse_everything(c, dims);
   const int64_t extent = c.extent(all);
-  threads = std::min(threads, std::max<int64_t>(32, (extent + 31) / 32 * 32));
+  const int64_t warp = c.target().warp_threads;
+  threads = std::min(threads, std::max(warp, (extent + warp - 1) / warp * warp));
   c.split(all, threads * per_thread);
   c.bind(all + "_0", "block");
   if (per_thread == 1) {

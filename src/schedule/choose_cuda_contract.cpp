@@ -142,11 +142,9 @@ int64_t swizzle_bits(int64_t row_bytes) {
   return std::min<int64_t>(3, std::countr_zero(static_cast<uint64_t>(row_bytes)) - 4);
 }
 
-/// Products on tensor cores in one ns, all multiprocessors together, as a multiple of what ordinary arithmetic has.
-constexpr double kHalfRate = 5, kTf32Rate = 2.5;
-
 struct MmaForm {
-  bool half, a_turned, b_turned;  ///< turned: the sum is not along neighbouring elements
+  const TensorCore* core;
+  bool a_turned, b_turned;  ///< turned: the sum is not along neighbouring elements
   int64_t step;
 };
 
@@ -163,7 +161,7 @@ void schedule_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul&
   const int64_t a_row = form.a_turned ? tile.m : form.step, b_row = form.b_turned ? tile.n : form.step;
   stage_factor(chooser, c.b, sum + "_0", swizzle_bits(b_row * size), 0);
   stage_factor(chooser, c.a, sum + "_0", swizzle_bits(a_row * size), 0);
-  chooser.add("tensorize", {word(c.accumulator), word(form.half ? "m16n8k16" : "m16n8k8"), number(tile.warps_m), number(tile.warps_n)});
+  chooser.add("tensorize", {word(c.accumulator), word(std::string(form.core->name)), number(tile.warps_m), number(tile.warps_n)});
   if (std::min(copy_bytes(c.a, a_row), copy_bytes(c.b, b_row)) >= 4) {
     const int64_t stage_bytes = (tile.m + tile.n) * form.step * size;
     chooser.add("pipeline", {word(sum + "_0"), number(std::clamp<int64_t>(chooser.target().shared_bytes / stage_bytes, 2, 4))});
@@ -173,14 +171,13 @@ void schedule_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul&
 bool choose_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul& mm) {
   const DType dtype = c.a.buffer->dtype;
   const Target& target = chooser.target();
-  const bool half = dtype == DType::f16 || dtype == DType::bf16;
-  const bool tf32 = dtype == DType::f32 && target.allow_tf32;
-  if (c.b.buffer->dtype != dtype || (!half && !tf32)) return false;
-  // ldmatrix reads the last two axes; only 16-bit matrices can be turned on the way.
+  const TensorCore* core = target.tensor_core(dtype);
+  if (c.b.buffer->dtype != dtype || !core || (dtype == DType::f32 && !target.allow_tf32)) return false;
+  // ldmatrix reads the last two axes.
   const int a_last = static_cast<int>(c.a.indices.size()) - 1, b_last = static_cast<int>(c.b.indices.size()) - 1;
   if (mm.a_rows + mm.a_sum != 2 * a_last - 1 || mm.b_columns + mm.b_sum != 2 * b_last - 1) return false;
   const bool a_turned = mm.a_sum != a_last, b_turned = mm.b_sum != b_last;
-  if (tf32 && (a_turned || b_turned)) return false;
+  if (!core->transposed && (a_turned || b_turned)) return false;
   if (mm.k->extent < 16) return false;
   const int64_t step = mm.k->extent < 32 ? 16 : 32;
   // The last step may run past the sum only where that gives zeros.
@@ -188,8 +185,8 @@ bool choose_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul& m
   const MmaTile* tile = best_tile(kMmaTiles, mm, target);
   if (!tile) return false;
 
-  const MmaForm form{half, a_turned, b_turned, step};
-  const SumCut cut = cut_for(kMmaTiles, *tile, c, mm, step, target.flops_per_ns * (half ? kHalfRate : kTf32Rate), 1, target);
+  const MmaForm form{core, a_turned, b_turned, step};
+  const SumCut cut = cut_for(kMmaTiles, *tile, c, mm, step, core->flops_per_ns, 1, target);
   if (cut.parts == 1) {
     schedule_tensor_cores(chooser, c, mm, *tile, form);
   } else {
@@ -272,7 +269,7 @@ bool choose_warps(Chooser& chooser, const Contraction& c) {
     return factor.axis_of(last.get()) == static_cast<int>(factor.indices.size()) - 1 && factor.buffer->element_strides().back() == 1;
   };
   if (!along_memory(c.a) || !along_memory(c.b)) return false;
-  chooser.split(last->name, 32);
+  chooser.split(last->name, chooser.target().warp_threads);
   chooser.add("reduce_across", {word(last->name + "_1"), word("lane")});
   const std::vector<std::string> dims = chooser.fuse_all(c.dims[0]->name);
   chooser.split(dims.back(), results >= 4 * chooser.target().cores ? 4 : 1);

@@ -33,10 +33,10 @@ constexpr int64_t kMostStageBytes = 36 << 10, kMostBytes = 100 << 10;
 constexpr int64_t kMostStages = 3;
 /// Accesses of one thread that copy a step.
 constexpr int64_t kMostCopies = 18;
-/// A step of a block that nothing else keeps busy; a kernel more.
-constexpr double kStepNs = 400, kSecondKernelNs = 2500;
-/// Registers of a multiprocessor, and what a thread has beside one and a half for each result.
-constexpr int64_t kRegisters = 65536, kRegistersBeside = 72;
+/// A step of a block that nothing else keeps busy.
+constexpr double kStepNs = 400;
+/// Registers of a thread beside one and a half for each result.
+constexpr int64_t kRegistersBeside = 72;
 /// Instructions for each element, or access of several, that a thread copies.
 constexpr double kCopyInstructions = 12;
 /// Share of the peak rate that choose_cuda_direct.cpp reaches, and what a step takes that nothing hides.
@@ -255,22 +255,23 @@ double time_of(const Contraction& c, const Conv& conv, const ConvTile& tile, int
   const double copies = kCopyInstructions * static_cast<double>(copies_of(c, conv, tile)) / static_cast<double>(tile.step * conv.positions);
   const double loads = weights + pixels;
   const double products = static_cast<double>(tile.held()) / static_cast<double>(conv.spread * conv.spread);
-  // Shared memory gives a warp one load a cycle, in which four warps compute.
-  const double efficiency = 0.85 * std::min(products / (products + loads + copies), products / (4 * loads));
-  // The fullest multiprocessor runs its blocks a few at a time; its four schedulers take a warp each, and few warps leave latency unhidden.
-  const int64_t warps = pieces(tile.threads(), 32);
-  const int64_t at_a_time = std::clamp<int64_t>(kRegisters / ((kRegistersBeside + tile.held() * 3 / 2) * 32 * warps), 1, 4);
-  const double step =
-      2.0 * 128 * products * static_cast<double>(tile.step * conv.positions) / (target.flops_per_ns / target.cores * efficiency);
+  // Shared memory gives a warp one load a cycle, in which each scheduler computes.
+  const double efficiency = 0.85 * std::min(products / (products + loads + copies), products / (target.schedulers * loads));
+  // The fullest multiprocessor runs its blocks a few at a time; its schedulers take a warp each, and few warps leave latency unhidden.
+  const int64_t warps = pieces(tile.threads(), target.warp_threads);
+  const int64_t at_a_time =
+      std::clamp<int64_t>(target.multiprocessor_registers / ((kRegistersBeside + tile.held() * 3 / 2) * target.warp_threads * warps), 1, 4);
+  const double step = 2.0 * target.fma_lanes * products * static_cast<double>(tile.step * conv.positions) /
+                      (target.flops_per_ns / target.cores * efficiency);
   const auto together_ns = [&](int64_t count) {
     const double hidden = std::min(1.0, 0.4 + 0.05 * static_cast<double>(count * warps));
-    return std::max(kStepNs, static_cast<double>(pieces(count * warps, 4)) * step / hidden);
+    return std::max(kStepNs, static_cast<double>(pieces(count * warps, target.schedulers)) * step / hidden);
   };
   const int64_t fullest = pieces(blocks, target.cores);
   double of_step = static_cast<double>(fullest / at_a_time) * together_ns(at_a_time);
   if (fullest % at_a_time != 0) of_step += together_ns(fullest % at_a_time);
   double ns = static_cast<double>(conv.sum->extent / parts / tile.step + 1) * of_step;
-  if (parts > 1) ns += kSecondKernelNs + 2.0 * static_cast<double>(parts * c.results() * 4) / target.bytes_per_ns;
+  if (parts > 1) ns += target.second_kernel_ns + 2.0 * static_cast<double>(parts * c.results() * 4) / target.bytes_per_ns;
   return ns;
 }
 

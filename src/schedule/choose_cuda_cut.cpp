@@ -24,8 +24,6 @@ namespace {
 constexpr int64_t kShortestPart = 256, kMostParts = 128;
 /// All parts together; three quarters of what is read is a bound, too (small results may exceed that one).
 constexpr int64_t kMostBytes = 32 << 20, kSmallBytes = 1 << 20;
-/// A second kernel: its launch, and the latency of what it does.
-constexpr double kSecondKernelNs = 2500;
 /// A step of a block that nothing else keeps busy, and how many such blocks one multiprocessor runs at a time.
 constexpr double kStepNs = 250;
 constexpr int64_t kBlocksAtATime = 4;
@@ -61,7 +59,7 @@ SumCut choose_sum_cut(std::span<const TileShape> tiles, const TileShape& whole, 
     if (length == last_length || parts < 2 || (shape.k % length != 0 && !shape.zeros_past_the_end)) continue;
     if (parts > 16 && parts % 8 != 0) continue;  // they are added up eight at a time
     last_length = length;
-    const double sum_ns = kSecondKernelNs + 2.0 * static_cast<double>(parts * bytes) / target.bytes_per_ns;
+    const double sum_ns = target.second_kernel_ns + 2.0 * static_cast<double>(parts * bytes) / target.bytes_per_ns;
     for (size_t i = 0; i < tiles.size(); i++) {
       if (tiles[i].m > shape.m || tiles[i].n > shape.n) continue;
       const double ns = tiles_ns(tiles[i], shape, parts, length, target) + sum_ns;

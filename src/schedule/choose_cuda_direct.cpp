@@ -91,7 +91,7 @@ class DirectProduct {
     const int64_t outputs = iterations(nest().dims);
     if (several) {
       for (const int64_t count : {8, 4, 2}) {
-        if (several->var->extent % count == 0 && outputs / count >= 132 * 128) {
+        if (several->var->extent % count == 0 && outputs / count >= c_.target().cores * kThreads) {
           results = count;
           break;
         }

@@ -146,7 +146,7 @@ class Transpose {
       c_.add("stage", {Chooser::arg(buffer->name), Chooser::arg(std::string("shared")), Chooser::key("at", outer.back()), {"pad", pad}});
     }
     const std::string square = fuse_everything(c_, inner);
-    const int64_t threads = std::min(kThreads, (c_.extent(square) + 31) / 32 * 32);
+    const int64_t warp = c_.target().warp_threads, threads = std::min(kThreads, (c_.extent(square) + warp - 1) / warp * warp);
     c_.split(square, threads);
     c_.unroll(square + "_0");
     c_.bind(square + "_1", "thread");

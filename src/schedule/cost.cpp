@@ -157,28 +157,27 @@ Work measure_work(const Block& block) {
 
 double time_ns(const Work& work, const Target& target, double parallel) {
   const double share = std::clamp(parallel / target.cores, 1.0 / target.cores, 1.0);
-  if (target.kind == Target::Kind::cuda) {
+  if (target.is_cuda()) {
     const double arithmetic = work.ops / (target.flops_per_ns / 2), memory = work.unique_bytes / target.bytes_per_ns;
-    // Caches give about 2.5 times what memory does, shared memory (128 bytes a cycle of each multiprocessor) about 6.5 times; registers are free.
-    const double cache = work.global_bytes / (target.bytes_per_ns * 2.5);
-    const double shared = work.shared_bytes / (target.bytes_per_ns * 6.5);
-    return std::max({arithmetic, memory, cache, shared}) / share;
+    const double cache = work.global_bytes / target.cache_bytes_per_ns, shared = work.shared_bytes / target.shared_bytes_per_ns;
+    return std::max({arithmetic, memory, cache, shared}) / share;  // registers are free
   }
   // Half of the peak rate: loads, stores and address arithmetic take their part.
   const double per_core = target.flops_per_ns / 2 / target.cores / 2, lanes = target.vector_bytes / 4.0;
   const double arithmetic = work.vector_ops / per_core + (work.ops - work.vector_ops) / (per_core / lanes);
-  const double loads = work.load_bytes / (work.vector_ops > work.ops / 2 ? 64.0 : 12.0);
+  const double loads =
+      work.load_bytes / (work.vector_ops > work.ops / 2 ? target.vector_load_bytes_per_ns : target.scalar_load_bytes_per_ns);
   const double memory = work.unique_bytes / target.bytes_per_ns;
   return std::max((arithmetic + loads) / (share * target.cores), memory);
 }
 
 double estimate_ns(const loop::Kernel& kernel, const Target& target) {
   const Work work = measure_work(kernel.body);
-  if (target.kind == Target::Kind::cuda) {
+  if (target.is_cuda()) {
     const double threads = static_cast<double>(kernel.grid) * kernel.threads;
-    return 1300 + time_ns(work, target, std::max(1.0, threads / 512));  // an SM is busy from about 512 threads on
+    return target.launch_ns + time_ns(work, target, std::max(1.0, threads / target.busy_threads));
   }
-  return 100 + time_ns(work, target, static_cast<double>(kernel.grid));
+  return target.launch_ns + time_ns(work, target, static_cast<double>(kernel.grid));
 }
 
 }  // namespace tcc::schedule

@@ -47,7 +47,7 @@ void shorten_sums(Chooser& chooser) {
       continue;
     }
     chooser.split(name, factor);
-    if (extent % factor != 0 && chooser.target().kind == Target::Kind::cpu) chooser.peel(name + "_1");  // elsewhere, threads join twice
+    if (extent % factor != 0 && chooser.target().is_cpu()) chooser.peel(name + "_1");  // elsewhere, threads join twice
     chooser.add("sum_apart", {Chooser::arg(name + "_0")});
   }
 }

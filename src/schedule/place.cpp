@@ -36,7 +36,7 @@ loop::Unit place(loop::Unit unit, const Target& target) {
       if (!alloc || alloc->buffer->space != Space::local) continue;
       Buffer prototype = *alloc->buffer;
       const int64_t bytes = prototype.count() * size_bytes(prototype.dtype);
-      prototype.space = top ? Space::global : target.kind == Target::Kind::cpu && bytes > kStackBytes ? Space::scratch : Space::registers;
+      prototype.space = top ? Space::global : target.is_cpu() && bytes > kStackBytes ? Space::scratch : Space::registers;
       BufferRef buffer = make_buffer(std::move(prototype));
       placed[alloc->buffer.get()] = buffer;
       alloc->buffer = std::move(buffer);

@@ -148,10 +148,11 @@ class Cutter {
     measure(body, {}, sizes);
     kernel.grid = sizes.items;
     if (sizes.lanes && sizes.threads > 1) unfit("a kernel uses threads and lanes of warps together");
-    kernel.threads = static_cast<int>(std::min<int64_t>(sizes.lanes ? sizes.warps * 32 : sizes.threads, 1 << 20));
+    kernel.threads = static_cast<int>(std::min<int64_t>(sizes.lanes ? sizes.warps * target_.warp_threads : sizes.threads, 1 << 20));
     kernel.body = std::move(body);
-    if (target_.kind == Target::Kind::cuda) {
-      kernel.threads = (kernel.threads + 31) / 32 * 32;  // whole warps; what is beyond the loops idles
+    if (target_.is_cuda()) {
+      kernel.threads = (kernel.threads + target_.warp_threads - 1) / target_.warp_threads *
+                       target_.warp_threads;  // whole warps; what is beyond the loops idles
       kernel.shared_bytes = shared_bytes(kernel);
     }
     return kernel;

@@ -20,7 +20,7 @@
 
 #include "tcc/graph/graph.h"
 
-namespace tcc::schedule {
+namespace tcc {
 struct Target;
 }
 
@@ -91,7 +91,7 @@ struct Result {
 /// Chooses for a verified joint or step graph of prims (nodes with loc.phase "grad" or "update" are its backward part). Values stay the same bit for bit.
 /// `planner.plan` is called once for each distinct graph of the ladder, from this thread. Deterministic.
 /// Errors: model "memory-budget", naming the smallest budget that works among the plans tried.
-Result choose_residuals(const Graph& joint, const schedule::Target& target, const Options& options, const Planner& planner);
+Result choose_residuals(const Graph& joint, const Target& target, const Options& options, const Planner& planner);
 
 /// The text of --emit=remat: the ladder, which plan was taken and why, then each candidate.
 std::string print(const Result& result, const std::string& graph_name);

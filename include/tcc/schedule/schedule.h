@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tcc/loop/loop.h"
+#include "tcc/target/target.h"
 
 namespace tcc::schedule {
 
@@ -33,22 +34,7 @@ std::string print(const Schedule& schedule);  ///< one line
 Schedule parse_schedule(std::string_view text, const std::string& file);
 std::vector<std::string> primitive_names();  ///< in alphabetical order
 
-/// What the cost model knows of a target.
-struct Target {
-  enum class Kind : uint8_t { cpu, cuda };
-  Kind kind = Kind::cpu;
-  std::string name;       ///< "x86-64-v3", "sm_80", "sm_90a"
-  int vector_bytes = 32;  ///< CPU: SIMD register; CUDA: widest access (16)
-  int vector_registers = 16;
-  int cores = 1;  ///< CPU: cores assumed; CUDA: multiprocessors
-  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20;
-  int64_t shared_bytes = 0;  ///< per block, CUDA
-  double bytes_per_ns = 20;  ///< memory bandwidth
-  bool allow_tf32 = false;   ///< CUDA: f32 products by tensor cores with 10-bit mantissas (--matmul-precision)
-  double flops_per_ns = 50;  ///< f32 fused multiply-adds x 2, whole chip
-  static Target cpu_v3();
-  static Target cuda_sm80();  ///< constants of an H200-class chip with sm_80 code
-};
+using tcc::Target;
 
 /// Chooses the primitives for a unit by the cost model of the target. Deterministic.
 Schedule choose(const loop::Unit& unit, const Target& target);

@@ -13,6 +13,7 @@
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/module_passes.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/target/target.h"
 
 namespace tcc::codegen {
 namespace {
@@ -141,9 +142,10 @@ Products emit_x86(const std::vector<NamedKernel>& kernels, const Options& option
   module.setTargetTriple(llvm::Triple(kTriple));
   module.setDataLayout(machine->createDataLayout());
   for (const NamedKernel& named : kernels) X86Emitter(module, *named.kernel).emit_function(named.name);
+  const bool wide = Target::of(options.target).vector_bytes == 64;
   for (llvm::Function& function : module) {
     function.addFnAttr("target-cpu", options.target);
-    if (options.target == "x86-64-v4") function.addFnAttr("prefer-vector-width", "512");
+    if (wide) function.addFnAttr("prefer-vector-width", "512");
   }
   optimize_module(module, *machine, options.optimization);
   Products products;
