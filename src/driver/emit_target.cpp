@@ -12,13 +12,14 @@ namespace tcc::driver {
 
 namespace {
 
-// One line per kernel; kernels of one unit repeat its line, so that a reader finds each by its name. Those that the plan itself made have an empty one.
+// One line per kernel, below comments that say why it was chosen; kernels of one unit repeat it, so that a reader finds each by its name. Those that the
+// plan itself made have an empty one.
 std::string schedules_text(const TargetBuild& build) {
   std::string text;
   const std::vector<std::vector<UnitPtr>> units = units_of_kernels(build);
   for (size_t k = 0; k < units.size(); ++k) {
-    const std::string schedule = units[k].empty() ? "" : schedule::print(units[k].front()->schedule);
-    text += kernel_name(k) + ": " + schedule + "\n";
+    const schedule::Schedule schedule = units[k].empty() ? schedule::Schedule() : units[k].front()->schedule;
+    text += schedule::explain(schedule) + kernel_name(k) + ": " + schedule::print(schedule) + "\n";
   }
   return text;
 }

@@ -8,14 +8,14 @@ namespace tcc::schedule {
 
 using namespace tcc::loop;
 
-namespace {
-
-Access access(const BufferRef& buffer, const std::vector<Index>& indices, bool store, bool guarded) {
+Access access_of(const BufferRef& buffer, const std::vector<Index>& indices, bool store, bool guarded) {
   Access result{buffer, indices, Index(), store, guarded};
   const std::vector<int64_t> strides = buffer->element_strides();
   for (size_t axis = 0; axis < indices.size(); axis++) result.flat = result.flat + indices[axis] * strides[axis];
   return result;
 }
+
+namespace {
 
 bool stays_affine(const Index& index, const loop::Dim& outer, const loop::Dim& inner) {
   if (!index.uses(outer.var.get()) && !index.uses(inner.var.get())) return true;
@@ -36,12 +36,12 @@ bool stays_affine(const Index& index, const loop::Dim& outer, const loop::Dim& i
 std::vector<Access> accesses_of(const Block& block) {
   std::vector<Access> result;
   walk_exprs(block, [&](const Expr& expr) {
-    if (expr.kind == Expr::Kind::load) result.push_back(access(expr.buffer, expr.indices, false, expr.otherwise != nullptr));
+    if (expr.kind == Expr::Kind::load) result.push_back(access_of(expr.buffer, expr.indices, false, expr.otherwise != nullptr));
   });
   walk(block, [&](const Stmt& stmt) {
     if (together(stmt).team != Team::thread) return;  // boxes that all threads move
     each_place(stmt, [&](Effect effect, const BufferRef& buffer, const std::vector<Index>& indices) {
-      result.push_back(access(buffer, indices, effect != Effect::reads, effect == Effect::updates));
+      result.push_back(access_of(buffer, indices, effect != Effect::reads, effect == Effect::updates));
     });
   });
   return result;
@@ -50,7 +50,7 @@ std::vector<Access> accesses_of(const Block& block) {
 std::vector<Access> accesses_of(const ExprPtr& expr) {
   std::vector<Access> result;
   visit(expr, [&](const Expr& e) {
-    if (e.kind == Expr::Kind::load) result.push_back(access(e.buffer, e.indices, false, e.otherwise != nullptr));
+    if (e.kind == Expr::Kind::load) result.push_back(access_of(e.buffer, e.indices, false, e.otherwise != nullptr));
   });
   return result;
 }
@@ -79,34 +79,40 @@ bool fuses(const Stmt& stmt, const loop::Dim& outer, const loop::Dim& inner) {
   return affine;
 }
 
+int contiguity(const std::vector<Access>& accesses, const Var* var) {
+  int score = 0;
+  for (const Access& access : accesses) {
+    const std::optional<int64_t> stride = stride_of(access, var);
+    if (stride == 1) score++;
+    else if (!stride || *stride != 0) score--;
+  }
+  return score;
+}
+
 bool is_costly(const ExprPtr& expr) {
   bool costly = false;
-  visit(expr, [&](const Expr& e) {
-    if (e.kind != Expr::Kind::op) return;
-    switch (e.op) {
-      case Op::exp_:
-      case Op::exp2_:
-      case Op::expm1_:
-      case Op::log_:
-      case Op::log2_:
-      case Op::log1p_:
-      case Op::sin_:
-      case Op::cos_:
-      case Op::tanh_:
-      case Op::erf_:
-      case Op::pow_:
-      case Op::sinh_:
-      case Op::cosh_:
-      case Op::atan_: costly = true; break;
-      default: break;
-    }
-  });
+  visit(expr, [&](const Expr& e) { costly = costly || (e.kind == Expr::Kind::op && is_transcendental(e.op)); });
   return costly;
+}
+
+WrittenWork written_work(const loop::Unit& unit) {
+  WrittenWork work;
+  walk_exprs(unit.body, [&](const Expr& expr) {
+    if (expr.kind == Expr::Kind::load) work.global_loads += expr.buffer->space == Space::global;
+    if (expr.kind == Expr::Kind::op) work.costly_ops += is_transcendental(expr.op);
+  });
+  return work;
 }
 
 int64_t iterations(const std::vector<loop::Dim>& dims) {
   int64_t result = 1;
   for (const auto& dim : dims) result *= dim.var->extent;
+  return result;
+}
+
+int64_t iterations(const std::vector<VarRef>& vars) {
+  int64_t result = 1;
+  for (const VarRef& var : vars) result *= var->extent;
   return result;
 }
 

@@ -15,6 +15,7 @@ struct Access {
   bool store = false;
   bool guarded = false;  ///< load with `else`
 };
+Access access_of(const loop::BufferRef& buffer, const std::vector<loop::Index>& indices, bool store, bool guarded);
 std::vector<Access> accesses_of(const loop::Block& block);
 std::vector<Access> accesses_of(const loop::ExprPtr& expr);
 
@@ -24,9 +25,20 @@ std::optional<int64_t> stride_of(const Access& access, const loop::Var* var);
 /// Whether all indices inside stay sums of variables when two neighbouring dims become one.
 bool fuses(const loop::Stmt& stmt, const loop::Dim& outer, const loop::Dim& inner);
 
-/// Transcendental functions and divisions in it.
+/// Loads and stores that are contiguous along the variable, less those that jump. More along one variable than along another: neighbours in memory are
+/// neighbours along that.
+int contiguity(const std::vector<Access>& accesses, const loop::Var* var);
+
+/// Whether there is a transcendental function in it.
 bool is_costly(const loop::ExprPtr& expr);
 
+/// What a unit does as written, each loop's body once: work that a value kept in registers would save.
+struct WrittenWork {
+  int global_loads = 0, costly_ops = 0;
+};
+WrittenWork written_work(const loop::Unit& unit);
+
 int64_t iterations(const std::vector<loop::Dim>& dims);
+int64_t iterations(const std::vector<loop::VarRef>& vars);
 
 }  // namespace tcc::schedule

@@ -46,7 +46,7 @@ struct Marker : NoFields {
 }  // namespace
 
 loop::Unit approximate_math(loop::Unit unit, const Target& target) {
-  if (target.kind == Target::Kind::cuda) Marker().block(unit.body);
+  if (target.is_cuda()) Marker().block(unit.body);
   return unit;
 }
 

@@ -1,5 +1,5 @@
 // Chooses the schedule of a unit, nest by nest.
-#include "schedule/chooser.h"
+#include "schedule/strategy.h"
 
 namespace tcc::schedule {
 
@@ -11,8 +11,8 @@ Schedule choose(const loop::Unit& unit, const Target& target) {
   }
   Chooser chooser(unit, target);
   for (const std::string& nest : nests) {
-    if (target.is_cpu()) choose_cpu_nest(chooser, nest);
-    else choose_cuda_nest(chooser, nest);
+    if (target.is_cpu()) cpu::schedule_nest(chooser, nest);
+    else cuda::schedule_nest(chooser, nest);
   }
   shorten_sums(chooser);
   return chooser.take();

@@ -1,4 +1,4 @@
-// A schedule under construction, and what kinds of nests there are.
+// A schedule under construction.
 #include "schedule/chooser.h"
 
 #include "loop/primitives/edit.h"
@@ -40,6 +40,12 @@ void Chooser::add(const std::string& primitive, std::vector<Argument> arguments)
   }
 }
 
+void Chooser::explain(size_t first, std::string why) {
+  if (first >= schedule_.size()) return;
+  std::string& text = schedule_[first].why;  // of a nest that was cut into two, the first of which begins here as well
+  text = text.empty() ? std::move(why) : std::move(why) + "\n" + text;
+}
+
 const Stmt& Chooser::find(const std::string& dim) const {
   const Stmt* stmt = find_exact(unit_.body, dim);
   if (!stmt) internal_error("there is no loop `" + dim + "` (schedule so far: " + print(schedule_) + ")");
@@ -66,37 +72,6 @@ std::vector<std::string> Chooser::fuse_all(const std::string& dim) {
     names.erase(names.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return names;
-}
-
-NestKind kind_of(const Loop& nest) {
-  bool has_loop = false, has_scan = false;
-  int num_reduces = 0;
-  const Reduce* reduce = nullptr;
-  walk(nest.body, [&](const Stmt& stmt) {
-    has_loop |= std::holds_alternative<Loop>(stmt.node);
-    has_scan |= std::holds_alternative<Scan>(stmt.node);
-    if (const auto* found = std::get_if<Reduce>(&stmt.node)) {
-      num_reduces++;
-      reduce = found;
-    }
-  });
-  if (has_scan) return NestKind::ordered;
-  if (has_loop) return NestKind::rows;
-  if (num_reduces == 0) return NestKind::pointwise;
-  if (num_reduces == 1 && reduce->states.size() == 1 && !reduce->combine && reduce->states[0].combiner == Combiner::sum && !reduce->where) {
-    const ExprPtr& value = reduce->states[0].value;
-    const bool at_top = [&] {
-      for (const Stmt& stmt : nest.body) {
-        if (std::get_if<Reduce>(&stmt.node) == reduce) return true;
-      }
-      return false;
-    }();
-    int loads = 0;
-    walk_exprs(reduce->body, [&](const Expr& expr) { loads += expr.kind == Expr::Kind::load; });
-    visit(value, [&](const Expr& expr) { loads += expr.kind == Expr::Kind::load; });
-    if (at_top && value->kind == Expr::Kind::op && value->op == Op::mul_ && loads == 2) return NestKind::contraction;
-  }
-  return NestKind::reduction;
 }
 
 }  // namespace tcc::schedule

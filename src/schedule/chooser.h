@@ -17,7 +17,10 @@ class Chooser {
 
   const loop::Unit& unit() const { return unit_; }
   const Target& target() const { return target_; }
+  const Schedule& schedule() const { return schedule_; }
   Schedule take() { return std::move(schedule_); }
+  /// Says why the primitives from number `first` on were chosen.
+  void explain(size_t first, std::string why);
 
   /// Error (internal) when the primitive does not fit: choosing it was a mistake.
   void add(const std::string& primitive, std::vector<Argument> arguments);
@@ -57,19 +60,7 @@ class Chooser {
 
 std::vector<std::string> names_of(const std::vector<loop::Dim>& dims);
 
-/// What a nest is, as far as schedules differ.
-enum class NestKind : uint8_t {
-  pointwise,    ///< no reduce, scan or loop inside the map
-  reduction,    ///< reduces per element of the map
-  contraction,  ///< one reduce, a sum of products of two loads
-  rows,         ///< loops and reduces inside the map
-  ordered,      ///< scans
-};
-NestKind kind_of(const loop::Loop& nest);
-
-void choose_cpu_nest(Chooser& chooser, const std::string& first_dim);
 /// Takes sums of many terms in a row apart, in all nests: long_sums.cpp.
 void shorten_sums(Chooser& chooser);
-void choose_cuda_nest(Chooser& chooser, const std::string& first_dim);
 
 }  // namespace tcc::schedule

@@ -26,18 +26,6 @@ bool Factor::uses(const Var* var) const {
   return false;
 }
 
-int64_t Contraction::results() const {
-  int64_t count = 1;
-  for (const VarRef& var : dims) count *= var->extent;
-  return count;
-}
-
-int64_t Contraction::length() const {
-  int64_t count = 1;
-  for (const VarRef& var : sums) count *= var->extent;
-  return count;
-}
-
 namespace {
 
 bool is_zero(const ExprPtr& expr) { return expr->kind == Expr::Kind::constant && expr->float_value == 0 && expr->int_value == 0; }
@@ -62,71 +50,198 @@ std::optional<Factor> as_factor(ExprPtr expr, const std::map<const Scalar*, Expr
   return Factor{expr->buffer, expr->indices, expr->otherwise != nullptr};
 }
 
-}  // namespace
+/// Says why something is not what it was taken for.
+std::nullopt_t no(std::string* why_not, std::string reason) {
+  if (why_not) *why_not = std::move(reason);
+  return std::nullopt;
+}
 
-std::optional<Contraction> as_contraction(const Stmt& stmt, bool with_spread) {
-  const auto* nest = std::get_if<Loop>(&stmt.node);
-  if (!nest || nest->kind != Loop::Kind::map || nest->where || nest->tile) return std::nullopt;
+/// The one reduce and the first store of a nest; `reduce` is null, with a reason, where there is something else.
+struct Parts {
   const Reduce* reduce = nullptr;
-  const Store* first_store = nullptr;
-  for (const Stmt& part : nest->body) {
+  const Store* store = nullptr;
+};
+Parts parts_of(const Loop& nest, std::string* why_not) {
+  Parts parts;
+  for (const Stmt& part : nest.body) {
     if (const auto* found = std::get_if<Reduce>(&part.node)) {
-      if (reduce) return std::nullopt;
-      reduce = found;
+      if (parts.reduce) {
+        no(why_not, "it has several reduces");
+        return {};
+      }
+      parts.reduce = found;
     } else if (const auto* store = std::get_if<Store>(&part.node)) {
-      if (!first_store) first_store = store;
+      if (!parts.store) parts.store = store;
     } else if (!std::holds_alternative<Let>(part.node)) {
-      return std::nullopt;
+      no(why_not, "it has loops beside the sum");
+      return {};
     }
   }
-  if (!reduce || !first_store || reduce->states.size() != 1 || reduce->combine || reduce->where) return std::nullopt;
+  if (!parts.store) {
+    no(why_not, "it stores nothing");
+    return {};
+  }
+  if (!parts.reduce) no(why_not, "it has no reduce");
+  return parts;
+}
+
+}  // namespace
+
+std::optional<Contraction> as_contraction(const Stmt& stmt, std::string* why_not) {
+  const auto* nest = std::get_if<Loop>(&stmt.node);
+  if (!nest || nest->kind != Loop::Kind::map || nest->where || nest->tile) return no(why_not, "its results are masked");
+  const auto [reduce, first_store] = parts_of(*nest, why_not);
+  if (!reduce) return std::nullopt;
+  if (reduce->states.size() != 1 || reduce->combine || reduce->where) return no(why_not, "the reduce is not one plain sum");
   const State& state = reduce->states[0];
-  if (state.combiner != Combiner::sum || state.init || state.result->dtype != DType::f32) return std::nullopt;
+  if (state.combiner != Combiner::sum || state.init) return no(why_not, "the reduce is not one plain sum");
+  if (state.result->dtype != DType::f32) return no(why_not, "the sum is in " + std::string(name_of(state.result->dtype)) + ", not in f32");
 
   std::map<const Scalar*, ExprPtr> lets;
   for (const Stmt& part : reduce->body) {
     const auto* let = std::get_if<Let>(&part.node);
-    if (!let) return std::nullopt;
+    if (!let) return no(why_not, "there is a loop in the sum");
     lets[let->scalar.get()] = let->value;
   }
+  if (reduce->dims.empty()) return no(why_not, "the sum has no dims");
   ExprPtr product = state.value;
   while (product->kind == Expr::Kind::scalar) {
     const auto found = lets.find(product->scalar.get());
-    if (found == lets.end()) return std::nullopt;
+    if (found == lets.end()) return no(why_not, "it is not a sum of products");
     product = found->second;
   }
-  if (product->kind != Expr::Kind::op || product->op != Op::mul_) return std::nullopt;
+  if (product->kind != Expr::Kind::op || product->op != Op::mul_) return no(why_not, "it is not a sum of products");
   const auto factor_of = [&](ExprPtr expr) {
-    const bool spread =
-        with_spread && product == state.value && expr->kind == Expr::Kind::op && expr->op == Op::select_ && is_zero(expr->args[2]);
-    if (spread) expr = expr->args[1];
+    const bool dilated = product == state.value && expr->kind == Expr::Kind::op && expr->op == Op::select_ && is_zero(expr->args[2]);
+    if (dilated) expr = expr->args[1];
     std::optional<Factor> factor = as_factor(expr, lets);
-    if (factor) factor->spread = spread;
+    if (factor) factor->dilated = dilated;
     return factor;
   };
   std::optional<Factor> a = factor_of(product->args[0]), b = factor_of(product->args[1]);
-  if (!a || !b) return std::nullopt;
+  if (!a || !b) return no(why_not, "a factor is not a load at indices of the loops");
 
   Contraction result;
   result.accumulator = state.result->name;
   for (const auto& dim : nest->dims) result.dims.push_back(dim.var);
-  for (const auto& dim : reduce->dims) result.sums.push_back(dim.var);
-
-  Access stored{first_store->buffer, first_store->indices, Index(), true, false};
-  const std::vector<int64_t> strides = first_store->buffer->element_strides();
-  for (size_t axis = 0; axis < stored.indices.size(); axis++) stored.flat = stored.flat + stored.indices[axis] * strides[axis];
+  for (const auto& dim : reduce->dims) result.k_dims.push_back(dim.var);
+  const Access stored = access_of(first_store->buffer, first_store->indices, true, false);
   for (const VarRef& var : result.dims) {
-    if (var->extent > 1 && stride_of(stored, var.get()) == 1) result.neighbour = var;
+    if (var->extent > 1 && stride_of(stored, var.get()) == 1) result.contiguous = var;
   }
   // The factor that varies along neighbouring results is b, whose dims are columns.
-  if (result.neighbour && a->uses(result.neighbour.get()) && !b->uses(result.neighbour.get())) std::swap(a, b);
+  if (result.contiguous && a->uses(result.contiguous.get()) && !b->uses(result.contiguous.get())) std::swap(a, b);
   result.a = std::move(*a);
   result.b = std::move(*b);
   for (const VarRef& var : result.dims) {
     const bool in_a = result.a.uses(var.get()), in_b = result.b.uses(var.get());
-    (in_a == in_b ? result.both : in_a ? result.only_a : result.only_b).push_back(var);
+    (in_a == in_b ? result.batch_dims : in_a ? result.m_dims : result.n_dims).push_back(var);
   }
+  if (result.results() == 0 || result.length() == 0) return no(why_not, "it is empty");
   return result;
+}
+
+std::optional<Matmul> as_matmul(const Contraction& c, std::string* why_not) {
+  if (c.a.dilated || c.b.dilated) return no(why_not, "a factor has zeros between its elements");
+  if (c.k_dims.size() != 1) return no(why_not, "it is not summed over one dim");
+  if (c.a.buffer == c.b.buffer) return no(why_not, "both factors are one buffer");
+  Matmul mm;
+  mm.k = c.k_dims[0];
+  // Of several dims of one side the longest is tiled, the others count as batch.
+  const auto longest = [&](const std::vector<VarRef>& vars, const Factor& factor) {
+    VarRef best;
+    for (const VarRef& var : vars) {
+      if (factor.axis_of(var.get()) < 0) continue;
+      if (var == c.contiguous && var->extent >= 16) return var;
+      if (!best || var->extent >= best->extent) best = var;
+    }
+    return best;
+  };
+  mm.m = longest(c.m_dims, c.a);
+  mm.n = longest(c.n_dims, c.b);
+  if (!mm.m) return no(why_not, "it has no dim of rows");
+  if (!mm.n) return no(why_not, "it has no dim of columns");
+  for (const VarRef& var : c.dims) {
+    if (var != mm.m && var != mm.n) mm.batch.push_back(var);
+  }
+  mm.a_m = c.a.axis_of(mm.m.get());
+  mm.a_k = c.a.axis_of(mm.k.get());
+  mm.b_n = c.b.axis_of(mm.n.get());
+  mm.b_k = c.b.axis_of(mm.k.get());
+  if (mm.a_k < 0 || mm.b_k < 0 || mm.a_k == mm.a_m || mm.b_k == mm.b_n) return no(why_not, "the sum is not along an axis of each factor");
+  return mm;
+}
+
+namespace {
+
+bool is_plain(const Factor& factor, const VarRef& var) {
+  const int axis = factor.axis_of(var.get());
+  return axis >= 0 && factor.indices[static_cast<size_t>(axis)] == Index(var);
+}
+
+/// How far apart the elements of the factor are: its one divided index says so. Nothing where an index is another one that is not a sum.
+std::optional<int64_t> base_dilation_of(const Contraction& c) {
+  int64_t dilation = 1;
+  for (const Factor* factor : {&c.a, &c.b}) {
+    for (const Index& index : factor->indices) {
+      for (const Term& term : index.terms()) {
+        if (term.atom.kind == Atom::Kind::var) continue;
+        if (term.atom.kind != Atom::Kind::floor_div || !factor->dilated || index.terms().size() != 1 || term.coefficient != 1)
+          return std::nullopt;
+        if (dilation != 1 && dilation != term.atom.divisor) return std::nullopt;
+        dilation = term.atom.divisor;
+        for (const Term& inner : term.atom.operand->terms()) {
+          if (inner.atom.kind != Atom::Kind::var) return std::nullopt;
+        }
+      }
+    }
+  }
+  return c.a.dilated || c.b.dilated != (dilation > 1) ? std::nullopt : std::optional(dilation);
+}
+
+}  // namespace
+
+std::optional<Convolution> as_convolution(const Contraction& c, std::string* why_not) {
+  if (!c.contiguous) return no(why_not, "results are not neighbours along a dim");
+  if (c.a.buffer == c.b.buffer) return no(why_not, "both factors are one buffer");
+  if (!c.a.buffer->strides.empty() || !c.b.buffer->strides.empty()) return no(why_not, "a factor is not dense");
+  const std::optional<int64_t> dilation = base_dilation_of(c);
+  if (!dilation) return no(why_not, "an index is not a sum of loops");
+  Convolution conv;
+  conv.base_dilation = *dilation;
+  const int last = static_cast<int>(c.b.indices.size()) - 1;
+  if (last < 2) return no(why_not, "no factor is images with channels");
+  conv.columns = c.contiguous;
+  conv.in_channels = c.k_dims[0];
+  const Var* sum = conv.in_channels.get();
+  if (c.a.axis_of(sum) < 0 || c.b.axis_of(sum) < 0 || c.b.axis_of(sum) >= last) return no(why_not, "the sum is not over channels");
+  for (size_t i = 1; i < c.k_dims.size(); i++) {
+    if (!c.a.uses(c.k_dims[i].get()) || !c.b.uses(c.k_dims[i].get())) return no(why_not, "a summed dim is not a window's");
+    conv.window.push_back(c.k_dims[i]);
+    conv.positions *= c.k_dims[i]->extent;
+  }
+  for (const VarRef& var : c.m_dims) {
+    if (is_plain(c.a, var) && (!conv.out_channels || var->extent > conv.out_channels->extent)) conv.out_channels = var;
+  }
+  if (!conv.out_channels) return no(why_not, "it has no output channels");
+  const auto uses = [&](int axis, const VarRef& var) {
+    for (int other = 0; other <= last; other++) {
+      if (c.b.indices[static_cast<size_t>(other)].uses(var.get()) != (other == axis)) return false;
+    }
+    return true;
+  };
+  bool has_columns = false;
+  for (const VarRef& var : c.n_dims) {
+    if (var == conv.columns) has_columns = uses(last, var);
+    else if (uses(last - 1, var) && !conv.rows) conv.rows = var;
+    else if (is_plain(c.b, var) && (!conv.images || var->extent > conv.images->extent)) conv.images = var;
+  }
+  if (!has_columns) return no(why_not, "results are not along the columns of images");
+  if (conv.window.empty() && !conv.rows) return no(why_not, "without a window and with one dim of pixels it is a matmul");
+  for (const VarRef& var : c.dims) {
+    if (var != conv.out_channels && var != conv.columns && var != conv.rows && var != conv.images) conv.batch.push_back(var);
+  }
+  return conv;
 }
 
 }  // namespace tcc::schedule

@@ -1,4 +1,4 @@
-// A nest read as a contraction: which loop dims are rows, columns, batch and summed.
+// A nest read as a contraction: which of its dims are m, n, k and batch; then as a matmul, or as a convolution with its window, if it is one.
 #pragma once
 
 #include <optional>
@@ -14,24 +14,47 @@ struct Factor {
   loop::BufferRef buffer;
   std::vector<loop::Index> indices;
   bool guarded = false;                     ///< load with `else 0`
-  bool spread = false;                      ///< zero where a condition on the dims says so: elements with zeros between them
+  bool dilated = false;                     ///< zero where a condition on the dims says so: its elements have zeros between them
   int axis_of(const loop::Var* var) const;  ///< the one axis whose index is var + things without it; -1
+  bool is_contiguous(int axis) const { return axis == static_cast<int>(indices.size()) - 1; }
   bool uses(const loop::Var* var) const;
 };
 
-/// r[batch..., m, n] = epilogue(sum over k... of a[batch..., m, k...] * b[batch..., n, k...]). `n` is the dim along which results are neighbours in memory.
+/// r[batch..., m..., n...] = epilogue(sum over k... of a[batch..., m..., k...] * b[batch..., n..., k...])
 struct Contraction {
   std::string accumulator;
-  std::vector<loop::VarRef> dims;  ///< of the map, in order
-  std::vector<loop::VarRef> sums;  ///< of the reduce, in order
+  std::vector<loop::VarRef> dims;    ///< of the map, in order
+  std::vector<loop::VarRef> k_dims;  ///< of the reduce, in order
   Factor a, b;
-  std::vector<loop::VarRef> only_a, only_b, both;  ///< dims of the map by which factor uses them; `both` also has those that neither uses
-  loop::VarRef neighbour;                          ///< dim with stride 1 in the first store; null when there is none
+  std::vector<loop::VarRef> m_dims, n_dims, batch_dims;  ///< dims of the map that a alone, b alone, or both and neither use
+  loop::VarRef contiguous;  ///< dim with stride 1 in the first store, one of `n_dims` if a factor alone uses it; null when there is none
 
-  int64_t results() const;
-  int64_t length() const;  ///< of the sum
+  int64_t results() const { return iterations(dims); }
+  int64_t length() const { return iterations(k_dims); }  ///< of the sum
 };
-/// `with_spread`: also where a factor is spread by zeros, select(condition, load, 0).
-std::optional<Contraction> as_contraction(const loop::Stmt& stmt, bool with_spread = false);
+
+/// Nothing, with a reason, for another nest: several reduces, other combiners or accumulators than sums in f32, factors that are no loads.
+std::optional<Contraction> as_contraction(const loop::Stmt& stmt, std::string* why_not = nullptr);
+
+/// A contraction that is a matmul for each batch index: one summed dim, a dim of rows and one of columns; others count as batch.
+struct Matmul {
+  loop::VarRef m, n, k;
+  std::vector<loop::VarRef> batch;
+  int a_m = 0, a_k = 0, b_n = 0, b_k = 0;  ///< axes of the factors
+
+  int64_t batches() const { return iterations(batch); }
+};
+std::optional<Matmul> as_matmul(const Contraction& c, std::string* why_not = nullptr);
+
+/// A contraction whose factor b is read through a window: n is pixels, k is input channels and the positions of the window.
+struct Convolution {
+  loop::VarRef out_channels, images, rows, columns;  ///< `images` and `rows` may be null
+  loop::VarRef in_channels;                          ///< summed, with each position of the window
+  std::vector<loop::VarRef> batch;                   ///< dims with blocks of their own: groups, depth
+  std::vector<loop::VarRef> window;                  ///< summed positions of the kernel
+  int64_t positions = 1;                             ///< of the window
+  int64_t base_dilation = 1;                         ///< the images' elements are that far apart, zeros between them
+};
+std::optional<Convolution> as_convolution(const Contraction& c, std::string* why_not = nullptr);
 
 }  // namespace tcc::schedule

@@ -12,7 +12,7 @@ namespace {
 
 using namespace tcc::loop;
 
-class Meter {
+class CostModel {
  public:
   Work work;
 
@@ -149,7 +149,7 @@ class Meter {
 }  // namespace
 
 Work measure_work(const Block& block) {
-  Meter meter;
+  CostModel meter;
   meter.run(block, 1, false);
   meter.finish();
   return meter.work;

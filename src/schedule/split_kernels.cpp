@@ -11,6 +11,7 @@
 #include "loop/primitives/fit.h"
 #include "tcc/loop/shared_memory.h"
 #include "tcc/schedule/schedule.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::schedule {
 
@@ -151,8 +152,7 @@ class Cutter {
     kernel.threads = static_cast<int>(std::min<int64_t>(sizes.lanes ? sizes.warps * target_.warp_threads : sizes.threads, 1 << 20));
     kernel.body = std::move(body);
     if (target_.is_cuda()) {
-      kernel.threads = (kernel.threads + target_.warp_threads - 1) / target_.warp_threads *
-                       target_.warp_threads;  // whole warps; what is beyond the loops idles
+      kernel.threads = align_up(kernel.threads, target_.warp_threads);  // whole warps; what is beyond the loops idles
       kernel.shared_bytes = shared_bytes(kernel);
     }
     return kernel;

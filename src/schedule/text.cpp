@@ -1,6 +1,8 @@
 // Schedules as text: `split(i, 4) bind(i_0, threads) tile(s, i_1, j_1, space=registers)`.
-#include "tcc/support/text.h"
+#include <algorithm>
+
 #include "tcc/schedule/schedule.h"
+#include "tcc/support/text.h"
 
 namespace tcc::schedule {
 
@@ -17,6 +19,18 @@ std::string print(const Schedule& schedule) {
       text += word ? *word : std::to_string(std::get<int64_t>(argument.value));
     }
     text += ')';
+  }
+  return text;
+}
+
+std::string explain(const Schedule& schedule) {
+  std::string text;
+  for (const Primitive& primitive : schedule) {
+    for (size_t at = 0; at < primitive.why.size();) {
+      const size_t end = std::min(primitive.why.find('\n', at), primitive.why.size());
+      text += "// " + primitive.why.substr(at, end - at) + "\n";
+      at = end + 1;
+    }
   }
   return text;
 }

@@ -241,7 +241,8 @@ std::vector<std::string> pieces(const std::string& text, const std::string& word
 /// "k0: split(k, 4) bind(i, threads)" -> its primitives.
 std::vector<std::string> primitives_of(const std::string& line) {
   std::vector<std::string> primitives;
-  for (size_t at = line.find(": ") + 2; at < line.size();) {
+  const size_t last = std::min(line.find('\n'), line.size());  // comments may follow
+  for (size_t at = line.find(": ") + 2; at < last;) {
     const size_t end = line.find(')', at);
     if (end == std::string::npos) break;
     primitives.push_back(line.substr(at, end + 1 - at));

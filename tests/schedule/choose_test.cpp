@@ -114,6 +114,53 @@ TEST_P(Forms, ChoiceVerifies) {
   }
 }
 
+/// What follows `// <kind>: ` in the explanation of the first nest.
+std::string strategy_of(const std::string& explanation) {
+  const size_t begin = explanation.find(": ") + 2;
+  return explanation.substr(begin, explanation.find('\n') - begin);
+}
+
+TEST_P(Forms, ChoiceIsExplained) {
+  const Target target = target_named(GetParam());
+  for (const char* folder : {"forms", "small"}) {
+    for (const auto& path : forms(folder)) {
+      SCOPED_TRACE(path.filename().string());
+      Schedule schedule;
+      choose_or_fail(loop::parse_unit(read(path), path.filename().string()), target, schedule);
+      const std::string explanation = explain(schedule);
+      EXPECT_FALSE(strategy_of(explanation).empty()) << explanation;
+      // Comments, which the reader of schedules skips; each strategy that was not taken has a reason.
+      EXPECT_EQ(parse_schedule(explanation + print(schedule), "schedule"), schedule);
+      std::istringstream lines(explanation);
+      for (std::string line; std::getline(lines, line);) {
+        EXPECT_TRUE(line.starts_with("// ")) << line;
+        if (line.starts_with("//   not ")) { EXPECT_GT(line.size(), line.find(": ") + 4) << line; }
+      }
+    }
+  }
+}
+
+TEST(Choose, TheStrategyIsTheOneForTheNest) {
+  const auto chosen = [](const char* form, const Target& target) {
+    const auto path = std::filesystem::path(TCC_TEST_DATA_DIR) / "forms" / (std::string(form) + ".loop");
+    return explain(choose(loop::parse_unit(read(path), form), target));
+  };
+  const Target cuda = Target::cuda_sm80(), cpu = Target::cpu_v3();
+  EXPECT_EQ(strategy_of(chosen("matmul_bf16_nt", cuda)), "tensor_cores");
+  EXPECT_EQ(strategy_of(chosen("matmul_bias_relu", cuda)), "shared_tiles");
+  EXPECT_NE(chosen("matmul_bias_relu", cuda).find("//   not tensor_cores: products of f32 must be exact\n"), std::string::npos);
+  EXPECT_EQ(strategy_of(chosen("conv_relu", cuda)), "conv");
+  EXPECT_EQ(strategy_of(chosen("conv_weight_gradient", cuda)), "conv_wgrad");
+  EXPECT_EQ(strategy_of(chosen("softmax", cuda)), "row_per_warp");
+  EXPECT_EQ(strategy_of(chosen("softmax_long_rows", cuda)), "row_per_block");
+  EXPECT_EQ(strategy_of(chosen("column_sum", cuda)), "strided_reduction");
+  EXPECT_EQ(strategy_of(chosen("transpose_add", cuda)), "transpose");
+  EXPECT_EQ(strategy_of(chosen("pointwise_chain", cuda)), "vectors_per_thread");
+  EXPECT_EQ(strategy_of(chosen("softmax", cpu)), "vectors_along_rows");
+  EXPECT_EQ(strategy_of(chosen("pointwise_chain", cpu)), "vectors");
+  EXPECT_EQ(strategy_of(chosen("matmul_bias_relu", cpu)), "register_tile");
+}
+
 TEST_P(Forms, ChoiceComputesTheSame) {
   const Target target = target_named(GetParam());
   for (const auto& path : forms("small")) {

@@ -26,11 +26,14 @@ struct Argument {
 struct Primitive {
   std::string name;
   std::vector<Argument> arguments;
-  bool operator==(const Primitive&) const = default;
+  /// Where a choice begins: the strategy that was taken, and why not the ones before it; a line for each. No part of what the schedule is.
+  std::string why = {};
+  bool operator==(const Primitive& other) const { return name == other.name && arguments == other.arguments; }
 };
 using Schedule = std::vector<Primitive>;
 
-std::string print(const Schedule& schedule);  ///< one line
+std::string print(const Schedule& schedule);    ///< one line
+std::string explain(const Schedule& schedule);  ///< why it was chosen, as lines of comments; empty for one that was read
 Schedule parse_schedule(std::string_view text, const std::string& file);
 std::vector<std::string> primitive_names();  ///< in alphabetical order
 

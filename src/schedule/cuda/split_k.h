@@ -1,4 +1,4 @@
-// Matmuls on CUDA with few tiles and long sums (gradients of weights): whether the sum is cut into parts that blocks compute side by side.
+// Split-K: of matmuls on CUDA with few tiles and long sums (gradients of weights), whether the sum is cut into parts that blocks compute side by side.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 #include "schedule/chooser.h"
 #include "schedule/contraction.h"
 
-namespace tcc::schedule {
+namespace tcc::schedule::cuda {
 
 /// What the choice knows of a tile: results, and the share of a multiprocessor's rate that it reaches.
 struct TileShape {
@@ -24,22 +24,22 @@ struct MatmulShape {
   double rate_alone = 1;    ///< share of its rate that a multiprocessor reaches with one block instead of two
 };
 
-struct SumCut {
+struct SplitK {
   int64_t parts = 1;  ///< 1: the sum stays whole
   size_t tile = 0;    ///< the one to use with these parts
 };
 
 /// The number of parts and the tile with the least time, where that is clearly less than the time with `whole`, the tile for the sum as it is.
-SumCut choose_sum_cut(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Target& target);
+SplitK choose_split_k(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Target& target);
 
 /// Time of the sum as it is.
 double whole_sum_ns(const TileShape& tile, const MatmulShape& shape, const Target& target);
 
-/// Cuts the sum, the first of the contraction's, into parts; gives the first dim of the nest that computes them. The dims of both nests are in the order of the
+/// Cuts the sum, the first of the contraction's, into parts; returns the first dim of the nest that computes them. The dims of both nests are in the order of the
 /// results in memory, so that parts are written and read as these are.
-std::string cut_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64_t multiple);
+std::string split_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64_t multiple);
 
 /// Schedules the nest that adds up the parts: neighbouring threads take neighbouring results, each loads its parts together.
-void choose_cuda_sum_of_parts(Chooser& chooser, const std::string& first_dim);
+void schedule_sum_of_parts(Chooser& chooser, const std::string& first_dim);
 
-}  // namespace tcc::schedule
+}  // namespace tcc::schedule::cuda

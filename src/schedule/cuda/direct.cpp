@@ -1,19 +1,18 @@
-// Products on CUDA that no shared tile pays for: convolutions with few channels, short sums, few results. A thread computes one result, or a few that share
+// Contractions on CUDA that no shared tile pays for: convolutions with few channels, short sums, few results. A thread computes one result, or a few that share
 // what it loads. Where all results are too few to hide the latency of loads (small images) the sum is cut: parts of the channels in parallel, then their sum.
 #include <algorithm>
 
 #include "loop/primitives/edit.h"
-#include "schedule/choose_cuda.h"
-#include "tcc/loop/primitives.h"
+#include "schedule/cuda/nest.h"
 #include "tcc/support/diagnostics.h"
 
-namespace tcc::schedule {
+namespace tcc::schedule::cuda {
 
 using namespace tcc::loop;
 
 namespace {
 
-constexpr int64_t kThreads = 128;
+constexpr int64_t kProductThreads = 128;  ///< of a block
 /// Threads of each multiprocessor that hide latency, each with results that share a load; where the sums are as long as those of gradients the writing of
 /// parts costs nothing beside them, and more threads pay.
 constexpr int64_t kEnough = 256, kEnoughForVeryLong = 1024, kResults = 8;
@@ -22,7 +21,7 @@ constexpr int64_t kLongSum = 256, kVeryLongSum = 8192, kStepsPerPart = 64;
 /// The second kernel loads all parts of a result at once.
 constexpr int64_t kMostParts = 32;
 
-/// Cuts the sum of a nest with few results. Gives the first dim of the nest of partial sums; empty where nothing was cut.
+/// Cuts the sum of a nest with few results. Returns the first dim of the nest of partial sums; empty where nothing was cut.
 std::string cut_long_sum(Chooser& c, const std::string& first) {
   const Loop& nest = std::get<Loop>(c.find(first).node);
   const Reduce* reduce = nullptr;
@@ -91,7 +90,7 @@ class DirectProduct {
     const int64_t outputs = iterations(nest().dims);
     if (several) {
       for (const int64_t count : {8, 4, 2}) {
-        if (several->var->extent % count == 0 && outputs / count >= c_.target().cores * kThreads) {
+        if (several->var->extent % count == 0 && outputs / count >= c_.target().cores * kProductThreads) {
           results = count;
           break;
         }
@@ -104,7 +103,7 @@ class DirectProduct {
       c_.unroll(reduced[i].var->name);
     }
     if (results == 1) {
-      spread_over_threads(c_, dims_, kThreads, 1);
+      spread_over_threads(c_, dims_, kProductThreads, 1);
       return;
     }
     const std::string u = several->var->name;
@@ -114,7 +113,7 @@ class DirectProduct {
     std::vector<std::string> order = outer;
     order.push_back(u + "_1");
     c_.reorder(order);
-    spread_over_threads(c_, outer, kThreads, 1);
+    spread_over_threads(c_, outer, kProductThreads, 1);
     c_.add("tile", {Chooser::arg(sum), Chooser::arg(u + "_1")});
     c_.unroll(u + "_1");
   }
@@ -125,10 +124,12 @@ class DirectProduct {
 
 }  // namespace
 
-void choose_cuda_direct(Chooser& chooser, const std::string& first_dim) {
+WhyNot direct(CudaNest& nest) {
+  Chooser& chooser = nest.chooser;
+  const std::string& first_dim = nest.first();
   const std::string partial = cut_long_sum(chooser, first_dim);
   DirectProduct(chooser, partial.empty() ? first_dim : partial).run();
-  if (partial.empty()) return;
+  if (partial.empty()) return std::nullopt;
   for (const Stmt& stmt : std::get<Loop>(chooser.find(first_dim).node).body) {
     const auto* reduce = std::get_if<Reduce>(&stmt.node);
     if (!reduce) continue;
@@ -136,7 +137,8 @@ void choose_cuda_direct(Chooser& chooser, const std::string& first_dim) {
     chooser.unroll(part);
     break;
   }
-  spread_over_threads(chooser, chooser.fuse_all(first_dim), kThreads, 1);
+  spread_over_threads(chooser, chooser.fuse_all(first_dim), kProductThreads, 1);
+  return std::nullopt;
 }
 
-}  // namespace tcc::schedule
+}  // namespace tcc::schedule::cuda

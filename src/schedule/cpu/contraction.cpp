@@ -2,37 +2,37 @@
 #include <algorithm>
 
 #include "loop/primitives/edit.h"
-#include "schedule/choose_cpu.h"
+#include "schedule/cpu/nest.h"
+#include "tcc/support/integer_math.h"
 
-namespace tcc::schedule {
+namespace tcc::schedule::cpu {
 
 using namespace tcc::loop;
 
-void CpuNest::contraction() {
-  const std::string sum = reduce().states[0].result->name;
-  c_.fuse_all(reduce().dims.front().var->name);
-  const Operands o = operands();
-  const std::vector<loop::Dim> dims = nest().dims, reduced = reduce().dims;
+namespace {
 
+/// Results side by side, and terms of a sum, that are worth vectors.
+constexpr int64_t kFewestColumns = 4, kShortestSum = 8;
+
+}  // namespace
+
+void CpuNest::prepare_contraction() {
+  sum_ = reduce().states[0].result->name;
+  c_.fuse_all(reduce().dims.front().var->name);
+  operands_ = operands();
+  map_ = nest().dims;
+  reduced_ = reduce().dims;
   // Vectors along a dim of the map that is contiguous in the result and in an operand (constant in the other).
-  const loop::Dim* vector = nullptr;
   const auto unit_or_none = [&](const Access& access, const Var* var) {
     const std::optional<int64_t> stride = stride_of(access, var);
     return stride && (*stride == 0 || *stride == 1);
   };
-  for (const loop::Dim& dim : dims) {
+  for (const loop::Dim& dim : map_) {
     const Var* var = dim.var.get();
-    if (dim.var->extent >= 4 && stride_of(o.c, var) == 1 && unit_or_none(o.a, var) && unit_or_none(o.b, var)) vector = &dim;
+    if (dim.var->extent >= kFewestColumns && stride_of(operands_.c, var) == 1 && unit_or_none(operands_.a, var) &&
+        unit_or_none(operands_.b, var))
+      vector_ = &dim;
   }
-  const loop::Dim& last_reduced = reduced.back();
-  const bool along_k =
-      stride_of(o.a, last_reduced.var.get()) == 1 && stride_of(o.b, last_reduced.var.get()) == 1 && last_reduced.var->extent >= 8;
-  if (!vector && along_k) {
-    partial_sums(sum, o, dims, last_reduced);
-    return;
-  }
-  if (!vector) vector = &dims.back();
-  if (!staged_tile(sum, o, dims, reduced, *vector)) register_tile(sum, o, dims, reduced, *vector);
 }
 
 CpuNest::TileSize CpuNest::best_tile(int64_t rows, int64_t columns, int64_t lanes, bool padded) const {
@@ -101,11 +101,11 @@ const Reduce& CpuNest::reduce() const {
 }
 
 CpuNest::Items CpuNest::split_items(const std::vector<std::string>& outer, int64_t most_inside) {
-  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work_ns_ / kItemNs), 1, kMaxItems);
+  const int64_t wanted = wanted_items();
   Items items;
   int64_t count = 1;
   for (size_t i = 0; i < outer.size(); i++) {
-    const int64_t extent = c_.extent(outer[i]), need = (wanted + count - 1) / count;
+    const int64_t extent = c_.extent(outer[i]), need = ceil_div(wanted, count);
     const bool last = i + 1 == outer.size();
     if (!last || extent == 1) {
       items.parallel.push_back(outer[i]);
@@ -161,8 +161,10 @@ const loop::Dim* CpuNest::rows_dim(const std::vector<loop::Dim>& dims, const Acc
   return rows;
 }
 
-void CpuNest::register_tile(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims,
-                            const std::vector<loop::Dim>& reduced, const loop::Dim& vector) {
+WhyNot CpuNest::register_tile() {
+  const Operands& o = operands_;
+  const std::vector<loop::Dim>&dims = map_, &reduced = reduced_;
+  const loop::Dim& vector = vector_ ? *vector_ : dims.back();
   const bool a_moves = moves(o.a, vector.var.get());
   const Access& moving = a_moves ? o.a : o.b;
   const Access& other = a_moves ? o.b : o.a;
@@ -194,10 +196,17 @@ void CpuNest::register_tile(const std::string& sum, const Operands& o, const std
   if (vector.var->extent % columns != 0) c_.peel(v + "_1");
 
   unroll_steps(reduced);
-  tile_registers(sum, rows ? u + "_1" : "", registers, sum_apart(reduced));
+  tile_registers(sum_, rows ? u + "_1" : "", registers, sum_apart(reduced));
+  return std::nullopt;
 }
 
-void CpuNest::partial_sums(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const loop::Dim& reduced) {
+WhyNot CpuNest::partial_sums() {
+  const Operands& o = operands_;
+  const std::vector<loop::Dim>& dims = map_;
+  const loop::Dim& reduced = reduced_.back();
+  if (vector_) return "results along %" + vector_->var->name + " are neighbours in memory";
+  const bool along_k = stride_of(o.a, reduced.var.get()) == 1 && stride_of(o.b, reduced.var.get()) == 1;
+  if (!along_k || reduced.var->extent < kShortestSum) return "the sum is not along neighbouring elements of both operands, or short";
   const loop::Dim* rows = nullptr;
   const loop::Dim* columns = nullptr;
   for (const loop::Dim& dim : dims) {
@@ -231,12 +240,13 @@ void CpuNest::partial_sums(const std::string& sum, const Operands& o, const std:
   parallelize(outer);
   if (rows && rows->var->extent % m != 0) c_.peel(rows->var->name + "_1");
   if (columns && columns->var->extent % n != 0) c_.peel(columns->var->name + "_1");
-  std::vector<Argument> arguments{Chooser::arg(sum)};
+  std::vector<Argument> arguments{Chooser::arg(sum_)};
   for (const std::string& name : inner) arguments.push_back(Chooser::arg(name));
   arguments.push_back(Chooser::arg(k + "_1"));
   c_.add("tile", std::move(arguments));
   for (const std::string& name : inner) c_.unroll(name);
   c_.vectorize(k + "_1");
+  return std::nullopt;
 }
 
-}  // namespace tcc::schedule
+}  // namespace tcc::schedule::cpu

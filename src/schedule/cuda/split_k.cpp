@@ -4,17 +4,17 @@
 //   f32[768, 8192] x f32[8192, 768]      36 tiles of 128 x 128 on 132 multiprocessors      in 7 parts of 1184: 252 blocks, nearly two full waves
 //
 // The parts are memory at the time of the step that needs most of it, so they are kept few: see kMostBytes.
-#include "schedule/choose_cuda_cut.h"
+#include "schedule/cuda/split_k.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "loop/primitives/edit.h"
-#include "schedule/choose_cuda.h"
-#include "schedule/choose_cuda_tiles.h"
+#include "schedule/cuda/nest.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/integer_math.h"
 
-namespace tcc::schedule {
+namespace tcc::schedule::cuda {
 
 using namespace tcc::loop;
 
@@ -30,15 +30,15 @@ constexpr int64_t kBlocksAtATime = 4;
 /// A cut must save that much of the time, and more parts, which take more memory, that much of the time with fewer.
 constexpr double kWorthwhile = 0.85, kMorePartsWorthwhile = 0.95;
 
-constexpr int64_t kThreads = 128, kFewThreads = 128;  ///< of a block; of a multiprocessor, before threads take several results
+constexpr int64_t kJoinThreads = 128, kFewThreads = 128;  ///< of a block; of a multiprocessor, before threads take several results
 
 double tiles_ns(const TileShape& tile, const MatmulShape& shape, int64_t parts, int64_t length, const Target& target) {
-  const int64_t blocks = parts * shape.batch * pieces(shape.m, tile.m) * pieces(shape.n, tile.n);
+  const int64_t blocks = parts * shape.batch * ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n);
   const double step = 2.0 * static_cast<double>(tile.m * tile.n * shape.step) / (shape.flops_per_ns * tile.efficiency);
-  const int64_t waves = pieces(blocks, target.cores);
+  const int64_t waves = ceil_div(blocks, target.cores);
   const double busy = (static_cast<double>(waves) + (waves % 2 == 1 ? 1 / shape.rate_alone - 1 : 0)) * step;
-  const double waiting = static_cast<double>(pieces(blocks, target.cores * kBlocksAtATime)) * kStepNs;
-  return static_cast<double>(pieces(length, shape.step)) * std::max(busy, waiting);
+  const double waiting = static_cast<double>(ceil_div(blocks, target.cores * kBlocksAtATime)) * kStepNs;
+  return static_cast<double>(ceil_div(length, shape.step)) * std::max(busy, waiting);
 }
 
 }  // namespace
@@ -47,15 +47,15 @@ double whole_sum_ns(const TileShape& tile, const MatmulShape& shape, const Targe
   return tiles_ns(tile, shape, 1, shape.k, target);
 }
 
-SumCut choose_sum_cut(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Target& target) {
-  SumCut best;
+SplitK choose_split_k(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Target& target) {
+  SplitK best;
   double best_ns = whole_sum_ns(whole, shape, target) * kWorthwhile;
   const int64_t bytes = shape.batch * shape.m * shape.n * size_bytes(DType::f32);  // of one part
   const int64_t most_bytes = std::min(kMostBytes, std::max(kSmallBytes, shape.bytes_read * 3 / 4));
   const int64_t most = std::min({kMostParts, shape.k / kShortestPart, most_bytes / std::max<int64_t>(bytes, 1)});
   int64_t last_length = 0;
   for (int64_t wanted = 2; wanted <= most; wanted++) {
-    const int64_t length = pieces(pieces(shape.k, wanted), shape.step) * shape.step, parts = pieces(shape.k, length);
+    const int64_t length = align_up(ceil_div(shape.k, wanted), shape.step), parts = ceil_div(shape.k, length);
     if (length == last_length || parts < 2 || (shape.k % length != 0 && !shape.zeros_past_the_end)) continue;
     if (parts > 16 && parts % 8 != 0) continue;  // they are added up eight at a time
     last_length = length;
@@ -71,7 +71,7 @@ SumCut choose_sum_cut(std::span<const TileShape> tiles, const TileShape& whole, 
   return best;
 }
 
-std::string cut_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64_t multiple) {
+std::string split_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64_t multiple) {
   std::vector<std::pair<int64_t, std::string>> order;  // by the distance of neighbours in memory
   for (const Access& access : accesses_of(std::get<Loop>(chooser.find(c.dims[0]->name).node).body)) {
     if (!access.store) continue;
@@ -84,14 +84,14 @@ std::string cut_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64
     for (const auto& [stride, name] : order) names.push_back(name);
     chooser.reorder(names);
   }
-  const std::string sum = c.sums[0]->name;
+  const std::string sum = c.k_dims[0]->name;
   std::vector<Argument> arguments{Chooser::arg(c.accumulator), Chooser::arg(parts)};
   if (multiple > 0) arguments.push_back({"multiple", multiple});
   chooser.add("split_reduce", std::move(arguments));
   return sum + "_0";
 }
 
-void choose_cuda_sum_of_parts(Chooser& chooser, const std::string& first_dim) {
+void schedule_sum_of_parts(Chooser& chooser, const std::string& first_dim) {
   std::vector<std::string> dims = chooser.fuse_all(first_dim);
   const Loop& nest = std::get<Loop>(chooser.find(dims.back()).node);
   const Reduce* reduce = nullptr;
@@ -101,7 +101,7 @@ void choose_cuda_sum_of_parts(Chooser& chooser, const std::string& first_dim) {
   if (!reduce) internal_error("a nest that adds up parts without a reduce");
   const std::string sum = reduce->states[0].result->name, part = reduce->dims[0].var->name;
   const int64_t parts = reduce->dims[0].var->extent, results = iterations(nest.dims);
-  int64_t v = vector_width(accesses_of(nest.body), nest.dims.back(), true);
+  int64_t v = vector_width(chooser, accesses_of(nest.body), nest.dims.back(), true);
   while (v > 1 && results / v < chooser.target().cores * kFewThreads) v /= 2;
   const std::string vector = dims.back() + "_1";
   if (v > 1) {
@@ -109,7 +109,7 @@ void choose_cuda_sum_of_parts(Chooser& chooser, const std::string& first_dim) {
     dims.back() += "_0";
   }
   if (parts > 16) chooser.split(part, 8);
-  spread_over_threads(chooser, dims, kThreads, 1);
+  spread_over_threads(chooser, dims, kJoinThreads, 1);
   if (v > 1) {
     chooser.add("tile", {Chooser::arg(sum), Chooser::arg(vector)});
     chooser.vectorize(vector);
@@ -117,4 +117,4 @@ void choose_cuda_sum_of_parts(Chooser& chooser, const std::string& first_dim) {
   chooser.unroll(parts > 16 ? part + "_1" : part);
 }
 
-}  // namespace tcc::schedule
+}  // namespace tcc::schedule::cuda

@@ -1,26 +1,26 @@
 // Transposes on CUDA: a pointwise nest whose results lie along one dim while operands lie along another. A block takes a square of both dims, copies the
-// turned operands to shared memory along their own dim, and reads them there along the dim of the results: warps touch whole sectors of memory on both sides.
+// transposed operands to shared memory along their own dim, and reads them there along the dim of the results: warps touch whole sectors of memory on both sides.
 //
 //   split(i, 64) split(j, 64) reorder(i_0, j_0, i_1, j_1) bind(i_0, block) bind(j_0, block) stage(a0, shared, at=j_0, pad=1) fuse(i_1, j_1) ...
 //
 // Rows of the square are padded by four bytes, so that a column lies in different banks.
-#include "schedule/choose_cuda_transpose.h"
-
 #include <algorithm>
 #include <optional>
 
 #include "loop/primitives/edit.h"
-#include "schedule/choose_cuda.h"
+#include "schedule/cuda/nest.h"
+#include "tcc/support/integer_math.h"
 
-namespace tcc::schedule {
+namespace tcc::schedule::cuda {
 
 using namespace tcc::loop;
 
 namespace {
 
-constexpr int64_t kThreads = 256;
 /// Fewer elements are a matter of latency, not of memory sectors.
 constexpr int64_t kWorthTiles = 1 << 15;
+/// A side of a square that is worth it.
+constexpr int64_t kShortestSide = 8;
 
 class Transpose {
  public:
@@ -30,26 +30,28 @@ class Transpose {
     accesses_ = accesses_of(nest.body);
   }
 
-  bool run() {
-    if (masked_ || dims_.size() < 2 || iterations(dims_) < kWorthTiles) return false;
+  WhyNot run() {
+    if (masked_) return "it is masked";
+    if (dims_.size() < 2 || iterations(dims_) < kWorthTiles) return "it has one dim, or few elements";
     const loop::Dim written = dims_.back();
     for (const Access& access : accesses_) {
-      if (access.store && stride_of(access, written.var.get()) != 1) return false;
+      if (access.store && stride_of(access, written.var.get()) != 1) return "results are not neighbours along the last dim";
     }
     const loop::Dim* read = nullptr;
     for (const Access& access : accesses_) {
-      if (!turned_along(access, written)) continue;
+      if (!transposed_along(access, written)) continue;
       for (const loop::Dim& dim : dims_) {
         if (dim.var != written.var && stride_of(access, dim.var.get()) == 1) read = &dim;
       }
       if (read) break;
     }
-    if (!read || read->var->extent < 8 || written.var->extent < 8) return false;
+    if (!read) return "no operand is contiguous along another dim than the results";
+    if (read->var->extent < kShortestSide || written.var->extent < kShortestSide) return "a side is short";
     const std::vector<Tiled> rows = group(*read), columns = group(written);
-    const std::vector<BufferRef> turned = turned_buffers(*read, written, rows, columns);
-    if (turned.empty()) return false;
-    schedule(rows, columns, turned);
-    return true;
+    const std::vector<BufferRef> transposed = transposed_buffers(*read, written, rows, columns);
+    if (transposed.empty()) return "the operands read along another dim are not plain";
+    schedule(rows, columns, transposed);
+    return std::nullopt;
   }
 
  private:
@@ -59,7 +61,7 @@ class Transpose {
     int64_t factor = 1;
   };
 
-  static bool turned_along(const Access& access, const loop::Dim& written) {
+  static bool transposed_along(const Access& access, const loop::Dim& written) {
     if (access.store || access.guarded || access.buffer->space != Space::global) return false;
     const std::optional<int64_t> stride = stride_of(access, written.var.get());
     return stride && *stride > 1;
@@ -69,8 +71,8 @@ class Transpose {
   std::vector<Tiled> group(const loop::Dim& dim) const {
     const int64_t side = iterations(dims_) / (64 * 64) >= 2 * c_.target().cores ? 64 : 32;
     if (dim.var->extent > side / 2) {  // squares of one size, hardly larger than needed
-      const int64_t squares = (dim.var->extent + side - 1) / side;
-      return {{dim.var, ((dim.var->extent + squares - 1) / squares + 3) / 4 * 4}};
+      const int64_t squares = ceil_div(dim.var->extent, side);
+      return {{dim.var, align_up(ceil_div(dim.var->extent, squares), int64_t{4})}};
     }
     for (size_t i = 1; i < dims_.size(); i++) {
       if (dims_[i].var != dim.var) continue;
@@ -85,13 +87,13 @@ class Transpose {
     return {{dim.var, dim.var->extent}};
   }
 
-  /// Buffers that are only read turned, each dim of the square alone on an axis.
-  std::vector<BufferRef> turned_buffers(const loop::Dim& read, const loop::Dim& written, const std::vector<Tiled>& rows,
-                                        const std::vector<Tiled>& columns) const {
+  /// Buffers that are only read transposed, each dim of the square alone on an axis.
+  std::vector<BufferRef> transposed_buffers(const loop::Dim& read, const loop::Dim& written, const std::vector<Tiled>& rows,
+                                            const std::vector<Tiled>& columns) const {
     std::vector<BufferRef> result;
     for (const Access& access : accesses_) {
       const bool known = std::find(result.begin(), result.end(), access.buffer) != result.end();
-      if (known || !turned_along(access, written) || stride_of(access, read.var.get()) != 1) continue;
+      if (known || !transposed_along(access, written) || stride_of(access, read.var.get()) != 1) continue;
       bool fits = true;
       for (const Access& other : accesses_) fits = fits && (other.buffer != access.buffer || other.indices == access.indices);
       std::vector<Tiled> tiled = rows;
@@ -111,7 +113,7 @@ class Transpose {
     return result;
   }
 
-  void schedule(const std::vector<Tiled>& rows, const std::vector<Tiled>& columns, const std::vector<BufferRef>& turned) {
+  void schedule(const std::vector<Tiled>& rows, const std::vector<Tiled>& columns, const std::vector<BufferRef>& transposed) {
     std::vector<std::string> outer, inner_rows, inner_columns;
     for (const loop::Dim& dim : dims_) {
       const std::string name = dim.var->name;
@@ -141,12 +143,12 @@ class Transpose {
     order.insert(order.end(), inner.begin(), inner.end());
     c_.reorder(order);
     for (const std::string& name : outer) c_.bind(name, "block");
-    for (const BufferRef& buffer : turned) {
+    for (const BufferRef& buffer : transposed) {
       const int64_t pad = std::max<int64_t>(1, 4 / size_bytes(buffer->dtype));
       c_.add("stage", {Chooser::arg(buffer->name), Chooser::arg(std::string("shared")), Chooser::key("at", outer.back()), {"pad", pad}});
     }
     const std::string square = fuse_everything(c_, inner);
-    const int64_t warp = c_.target().warp_threads, threads = std::min(kThreads, (c_.extent(square) + warp - 1) / warp * warp);
+    const int64_t warp = c_.target().warp_threads, threads = std::min(kThreads, align_up(c_.extent(square), warp));
     c_.split(square, threads);
     c_.unroll(square + "_0");
     c_.bind(square + "_1", "thread");
@@ -160,6 +162,6 @@ class Transpose {
 
 }  // namespace
 
-bool choose_cuda_transpose(Chooser& chooser, const std::string& first_dim) { return Transpose(chooser, first_dim).run(); }
+WhyNot transpose(CudaNest& nest) { return Transpose(nest.chooser, nest.first()).run(); }
 
-}  // namespace tcc::schedule
+}  // namespace tcc::schedule::cuda

@@ -1,20 +1,33 @@
-// Convolutions on the host: what an item reads of the image is copied first, so that inner loops read whole vectors without masks.
+// Convolutions on the host: rows shorter than a vector are spread out (im2col); of others what an item reads of the image is copied first, so that inner loops
+// read whole vectors without masks.
 #include <algorithm>
 
 #include "loop/primitives/edit.h"
-#include "schedule/choose_cpu.h"
+#include "schedule/cpu/nest.h"
+#include "tcc/support/integer_math.h"
 
-namespace tcc::schedule {
+namespace tcc::schedule::cpu {
 
 using namespace tcc::loop;
 
-bool CpuNest::spread_window(const Loop& loop) {
-  if (loop.dims.size() < 2 || loop.dims.back().var->extent >= 8 || loop.where) return false;
+namespace {
+
+/// Results of a row that are worth a vector; terms of a sum and results for each element that are worth spreading the input out.
+constexpr int64_t kShortestVector = 8, kShortestSum = 64, kFewestReuses = 8;
+
+}  // namespace
+
+WhyNot CpuNest::im2col() {
+  if (!may_.spread) return "it is what im2col left of a nest";
+  const Loop& loop = std::get<Loop>(c_.find(first_).node);
+  if (loop.dims.size() < 2 || loop.where) return "it is one dim, or masked";
+  if (loop.dims.back().var->extent >= kShortestVector)
+    return "rows of " + std::to_string(loop.dims.back().var->extent) + " results fill a vector";
   const Reduce* reduce = nullptr;
   for (const Stmt& stmt : loop.body) {
     if (const auto* found = std::get_if<Reduce>(&stmt.node)) reduce = found;
   }
-  if (!reduce || reduce->dims.size() < 2 || iterations(reduce->dims) < 64) return false;
+  if (!reduce || reduce->dims.size() < 2 || iterations(reduce->dims) < kShortestSum) return "it is not a long sum over a window";
   const Let* window = nullptr;
   bool contiguous = false;
   int64_t reuse = 1;
@@ -22,9 +35,9 @@ bool CpuNest::spread_window(const Loop& loop) {
     const auto* let = std::get_if<Let>(&stmt.node);
     if (!let || let->value->kind != Expr::Kind::load) continue;
     const Access access = accesses_of(let->value)[0];
-    if (access.flat.uses_scalars()) return false;
+    if (access.flat.uses_scalars()) return "an index comes from data";
     if (access.flat.uses(loop.dims.back().var.get())) {
-      if (window) return false;
+      if (window) return "both operands vary along the results";
       window = let;
       for (const loop::Dim& dim : loop.dims) {
         if (!moves(access, dim.var.get())) reuse *= dim.var->extent;
@@ -38,36 +51,41 @@ bool CpuNest::spread_window(const Loop& loop) {
       }
     }
   }
-  if (!window || !contiguous || reuse < 8) return false;
+  if (!window) return "no operand varies along the results";
+  if (!contiguous) return "the weights are not contiguous along the sum";
+  if (reuse < kFewestReuses) return "the input is read for " + std::to_string(reuse) + " results";
   const std::string name = window->scalar->name, spread = loop.dims[0].var->name;
   std::string copied;
   for (const loop::Dim& dim : loop.dims) {
     if (copied.empty() && accesses_of(window->value)[0].flat.uses(dim.var.get())) copied = dim.var->name + "_at";
   }
   c_.add("compute_at", {Chooser::arg(name), Chooser::arg(std::string("top"))});
-  CpuNest(c_, copied).run();
-  CpuNest(c_, spread).run(false);
-  return true;
+  schedule_nest(c_, copied, {});
+  schedule_nest(c_, spread, {.spread = false});
+  return std::nullopt;
 }
 
-bool CpuNest::staged_tile(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims,
-                          const std::vector<loop::Dim>& reduced, const loop::Dim& vector) {
+WhyNot CpuNest::staged_tile() {
+  const Operands& o = operands_;
+  const std::vector<loop::Dim>&dims = map_, &reduced = reduced_;
+  const loop::Dim& vector = vector_ ? *vector_ : dims.back();
   const bool a_moves = moves(o.a, vector.var.get());
   const Access& moving = a_moves ? o.a : o.b;
   const Access& other = a_moves ? o.b : o.a;
   const std::optional<int64_t> stride = stride_of(moving, vector.var.get());
-  if (moves(other, vector.var.get()) || moving.buffer == other.buffer || !stride || *stride < 1) return false;
+  if (moves(other, vector.var.get()) || moving.buffer == other.buffer || !stride || *stride < 1)
+    return "not one operand alone varies along the vectors";
   const bool odd = vector.var->extent % lanes_ != 0 && reduced.size() > 1;  // part of a vector would load element by element
-  if (!moving.guarded && *stride == 1 && !odd) return false;
+  if (!moving.guarded && *stride == 1 && !odd) return "vectors load whole and without a mask as it is";
   const size_t last = moving.indices.size() - 1;
-  if (moving.indices[last].coefficient_of(vector.var.get()) != *stride) return false;
+  if (moving.indices[last].coefficient_of(vector.var.get()) != *stride) return "the vectors are not along the last axis";
   for (const Index& index : moving.indices) {
     for (const Term& term : index.terms()) {
-      if (term.atom.kind != Atom::Kind::var || term.coefficient < 0) return false;
+      if (term.atom.kind != Atom::Kind::var || term.coefficient < 0) return "an index is not a sum of loops";
     }
   }
   const loop::Dim* rows = rows_dim(dims, moving, other, vector.var.get());
-  if (!rows) return false;
+  if (!rows) return "the input is read for one row of results";
   const std::string v = vector.var->name, u = rows->var->name;
 
   // The dims that an item covers: all but rows and vector, those that walk over the image last.
@@ -84,7 +102,7 @@ bool CpuNest::staged_tile(const std::string& sum, const Operands& o, const std::
     std::erase(outer, walk_dim->var->name);
     outer.push_back(walk_dim->var->name);
   }
-  if (outer.empty()) return false;
+  if (outer.empty()) return "there are no items to copy for";
   // How many steps of the last one fit the copy into the second-level cache's half.
   const TileSize size = best_tile(rows->var->extent, vector.var->extent, lanes_, true);
   const int64_t columns = size.vectors * lanes_;
@@ -97,7 +115,7 @@ bool CpuNest::staged_tile(const std::string& sum, const Operands& o, const std::
         for (const loop::Dim& dim : reduced) {
           if (dim.var == term.atom.var) extent = dim.var->extent;
         }
-        if (term.atom.var == vector.var) extent = (vector.var->extent + columns - 1) / columns * columns;
+        if (term.atom.var == vector.var) extent = align_up(vector.var->extent, columns);
         if (walk_dim && term.atom.var == walk_dim->var) extent = steps;
         length += term.coefficient * (extent - 1);
       }
@@ -107,7 +125,7 @@ bool CpuNest::staged_tile(const std::string& sum, const Operands& o, const std::
   };
   int64_t steps = walk_dim ? walk_dim->var->extent : 1;
   while (steps > 1 && copy_bytes(steps) > c_.target().l2_bytes / 2) steps = (steps + 1) / 2;
-  if (copy_bytes(steps) > c_.target().l2_bytes / 2) return false;
+  if (copy_bytes(steps) > c_.target().l2_bytes / 2) return "a copy is larger than half of the second-level cache";
 
   const Items items = split_items(outer, steps);
   if (columns > vector.var->extent) c_.add("split", {Chooser::arg(v), Chooser::arg(columns), Chooser::key("tail", "pad")});
@@ -123,7 +141,7 @@ bool CpuNest::staged_tile(const std::string& sum, const Operands& o, const std::
   for (const std::string& name : items.parallel) c_.bind(name, "threads");
   if (rows->var->extent % size.rows != 0) c_.peel(u + "_1");
   unroll_steps(reduced);
-  tile_registers(sum, u + "_1", registers, sum_apart(reduced));
+  tile_registers(sum_, u + "_1", registers, sum_apart(reduced));
   std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string("scratch")),
                                   Chooser::key("at", items.parallel.back())};
   if (*stride > 1) arguments.push_back({"phases", *stride});
@@ -135,7 +153,7 @@ bool CpuNest::staged_tile(const std::string& sum, const Operands& o, const std::
     c_.vectorize(copied + "_1");
     c_.peel(copied + "_1");
   }
-  return true;
+  return std::nullopt;
 }
 
-}  // namespace tcc::schedule
+}  // namespace tcc::schedule::cpu

@@ -3,41 +3,44 @@
 //
 //   split_reduce(v0, 256) split(i_part, 4) vectorize(i_part_1) split(j_1_part, 8) unroll(j_1_part_1) ... bind(j_0, block) bind(i_part_0_1, thread)
 //   tile(v0_part, i_part_1)
-#include "schedule/choose_cuda_columns.h"
-
 #include <algorithm>
 
 #include "loop/primitives/edit.h"
-#include "schedule/choose_cuda.h"
+#include "schedule/cuda/nest.h"
+#include "tcc/support/integer_math.h"
 
-namespace tcc::schedule {
+namespace tcc::schedule::cuda {
 
 using namespace tcc::loop;
 
 namespace {
 
-constexpr int64_t kThreads = 128;
+constexpr int64_t kColumnThreads = 128;  ///< of a block
 /// Threads for each multiprocessor that hide the latency of memory when each has several loads of 16 bytes in flight; fewer still use most of the bandwidth.
 constexpr int64_t kEnough = 1024, kFew = 256;
+/// Rows and columns that are worth this.
+constexpr int64_t kFewestRows = 8, kFewestColumns = 8;
 /// A part of the rows must be worth writing and reading its result.
 constexpr int64_t kRowsPerPart = 32;
 
-class ColumnReduction {
+class StridedReduction {
  public:
-  ColumnReduction(Chooser& chooser, std::string first) : c_(chooser), first_(std::move(first)) {}
+  explicit StridedReduction(CudaNest& nest) : c_(nest.chooser), first_(nest.first()) {}
 
-  Columns run(bool few_only) {
-    if (!fits()) return Columns::no;
+  /// `few_only`: only when there are so few results that the sum must be cut.
+  WhyNot run(bool few_only) {
+    if (WhyNot why_not = misfit()) return why_not;
     const std::vector<Access> accesses = accesses_of(Block{Stmt{*reduce_}});
-    int64_t v = reduce_->combine ? 1 : vector_width(accesses, nest_->dims.back(), false);
+    int64_t v = reduce_->combine ? 1 : vector_width(c_, accesses, nest_->dims.back(), false);
     const int64_t columns = iterations(nest_->dims), rows = iterations(reduce_->dims), cores = c_.target().cores;
     std::string sum = reduce_->states[0].result->name, inner = reduce_->dims.front().var->name;
     const bool many = columns >= cores * 2 * kFew;  // with up to 16 loads in flight of each column
-    if (few_only && (many || rows < 4 * kRowsPerPart)) return Columns::no;
+    if (few_only && many) return std::to_string(columns) + " results fill the chip";
+    if (few_only && rows < 4 * kRowsPerPart) return "a sum of " + std::to_string(rows) + " is not worth parts";
     if (many || rows < 2 * kRowsPerPart) {
       while (v > 1 && columns / v < cores * kFew) v /= 2;
       schedule(first_, sum, inner, v);
-      return Columns::whole;
+      return std::nullopt;
     }
     while (v > 1 && columns / v * (rows / kRowsPerPart) < cores * kFew) v /= 2;
     const int64_t parts = std::min(cores * kEnough * v / columns, rows / kRowsPerPart);
@@ -45,9 +48,9 @@ class ColumnReduction {
     const int64_t extent = c_.extent(cut), chunk = chunk_of(extent, std::max<int64_t>(1, extent / std::max<int64_t>(parts, 1)));
     if (chunk >= extent) {
       schedule(first_, sum, cut, v);
-      return Columns::whole;
+      return std::nullopt;
     }
-    c_.add("split_reduce", {Chooser::arg(sum), Chooser::arg((extent + chunk - 1) / chunk)});
+    c_.add("split_reduce", {Chooser::arg(sum), Chooser::arg(ceil_div(extent, chunk))});
     const Loop& partial = std::get<Loop>(c_.find(cut + "_0").node);
     for (const Stmt& stmt : partial.body) {
       const auto* reduce = std::get_if<Reduce>(&stmt.node);
@@ -56,35 +59,39 @@ class ColumnReduction {
       inner = reduce->dims.front().var->name;
     }
     schedule(cut + "_0", sum, inner, v);
-    return Columns::in_parts;
+    schedule_reduces(c_, first_, kShortestJoined);
+    return std::nullopt;
   }
 
  private:
-  /// One reduce of plain loads, which neighbouring columns read from neighbouring elements.
-  bool fits() {
+  /// What it is not: one reduce of plain loads, which neighbouring columns read from neighbouring elements.
+  WhyNot misfit() {
     nest_ = &std::get<Loop>(c_.find(first_).node);
-    if (nest_->where) return false;
+    if (nest_->where) return "its results are masked";
     for (const Stmt& stmt : nest_->body) {
       if (std::holds_alternative<Let>(stmt.node) || std::holds_alternative<Store>(stmt.node)) continue;
       const auto* reduce = std::get_if<Reduce>(&stmt.node);
-      if (!reduce || reduce_ || reduce->where) return false;
+      if (!reduce || reduce_ || reduce->where) return "it is not one plain reduce";
       reduce_ = reduce;
     }
-    if (!reduce_) return false;
+    if (!reduce_) return "it is not one plain reduce";
     bool simple = true;
     walk(reduce_->body, [&](const Stmt& stmt) { simple = simple && std::holds_alternative<Let>(stmt.node); });
-    if (!simple || iterations(reduce_->dims) < 8) return false;
+    if (!simple) return "it is not one plain reduce";
+    if (iterations(reduce_->dims) < kFewestRows) return "a sum of " + std::to_string(iterations(reduce_->dims)) + " is short";
     // Lets before the reduce come along; another result would have to be known to all parts.
     const VarRef across = nest_->dims.back().var;
-    int neighbours = 0;
+    int contiguous = 0;
     for (const Access& access : accesses_of(Block{Stmt{*reduce_}})) {
       const std::optional<int64_t> stride = stride_of(access, across.get());
-      if (!stride || *stride < 0 || *stride > 1 || access.guarded) return false;
+      if (!stride || *stride < 0 || *stride > 1 || access.guarded) return "neighbouring results do not read neighbouring elements";
       const std::optional<int64_t> along = stride_of(access, reduce_->dims.back().var.get());
-      if (*stride == 1) neighbours++;
-      else if (!along || *along != 0) neighbours -= along == 1 && neighbours == 0;
+      if (*stride == 1) contiguous++;
+      else if (!along || *along != 0) contiguous -= along == 1 && contiguous == 0;
     }
-    return neighbours > 0 && across->extent >= 8;
+    if (contiguous <= 0) return "neighbouring results do not read neighbouring elements";
+    if (across->extent < kFewestColumns) return "there are " + std::to_string(across->extent) + " columns";
+    return std::nullopt;
   }
 
   /// `split_reduce` cuts the first dim: that should be the one with the most iterations.
@@ -107,7 +114,7 @@ class ColumnReduction {
     for (int64_t chunk = std::max<int64_t>(wanted / 2, 1); chunk <= std::min(wanted * 2, extent); chunk++) {
       if (extent % chunk == 0 && (best == 0 || worth(chunk) > worth(best))) best = chunk;
     }
-    return best > 0 ? best : (wanted + 7) / 8 * 8;
+    return best > 0 ? best : align_up(wanted, int64_t{8});
   }
 
   /// Threads over the columns (and parts), rows unrolled.
@@ -124,7 +131,7 @@ class ColumnReduction {
     while (unrolled > 4 && extent % unrolled != 0) unrolled--;
     if (extent % unrolled != 0) unrolled = most;
     if (extent > most) c_.split(rows, unrolled);
-    spread_over_threads(c_, outer, kThreads, 1);
+    spread_over_threads(c_, outer, kColumnThreads, 1);
     if (v > 1) {
       c_.add("tile", {Chooser::arg(sum), Chooser::arg(vector)});
       c_.vectorize(vector);
@@ -141,8 +148,11 @@ class ColumnReduction {
 
 }  // namespace
 
-Columns choose_cuda_columns(Chooser& chooser, const std::string& first_dim, bool few_only) {
-  return ColumnReduction(chooser, first_dim).run(few_only);
+WhyNot strided_reduction(CudaNest& nest) {
+  if (is_along_memory(nest.rows)) return "the reduced elements are neighbours in memory";
+  return StridedReduction(nest).run(false);
 }
 
-}  // namespace tcc::schedule
+WhyNot strided_sum_in_parts(CudaNest& nest) { return StridedReduction(nest).run(true); }
+
+}  // namespace tcc::schedule::cuda

@@ -1,29 +1,57 @@
-// The choice of a schedule for one nest on the host: what choose_cpu.cpp, choose_cpu_rows.cpp, choose_cpu_contract.cpp and choose_cpu_window.cpp share.
+// A nest on the host while a schedule is sought for it: the strategies, and what they share.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "schedule/chooser.h"
+#include "schedule/strategy.h"
 
-namespace tcc::schedule {
+namespace tcc::schedule::cpu {
 
 /// What an item of the pool should take, so that handing it out costs little.
 inline constexpr double kItemNs = 6000;
 inline constexpr int64_t kMaxItems = 32;
 
+/// What a nest may be made into; no longer where it is what such a strategy left of another nest.
+struct May {
+  bool spread = true;  ///< im2col
+  bool split = true;   ///< split_reduction
+};
+
 class CpuNest {
  public:
-  CpuNest(Chooser& chooser, std::string first) : c_(chooser), first_(std::move(first)) {}
+  CpuNest(Chooser& chooser, Nest nest, May may) : c_(chooser), kind_(nest.kind), first_(std::move(nest.first)), may_(may) {}
 
-  void run(bool may_spread = true, bool may_share = true);
+  /// Fuses neighbouring dims of the nest and of the loops inside, and measures what all strategies go by; `im2col` comes before.
+  void prepare();
+
+  // The strategies, each for the kinds that the table in strategies.cpp says.
+
+  WhyNot scatter_in_order();  // pointwise.cpp
+  WhyNot vectors();           // pointwise.cpp
+  WhyNot vectors_of_rows();   // rows.cpp
+  WhyNot vectors_along_rows();
+  WhyNot split_reduction();
+  WhyNot vectors_along_sum();
+  WhyNot vectors_of_results();
+  WhyNot vectors_of_scans();
+  WhyNot scans_in_order();
+  /// A convolution whose rows of results are shorter than a vector: its input is spread out, what is left is a product along contiguous memory.
+  WhyNot im2col();  // conv.cpp
+  /// What an item reads of the images is copied first, with its padding, so that the inner loops load whole vectors without a mask.
+  WhyNot staged_tile();   // conv.cpp
+  WhyNot partial_sums();  // contraction.cpp
+  WhyNot register_tile();
 
  private:
   const loop::Loop& nest() const { return std::get<loop::Loop>(c_.find(dims_[0]).node); }
 
   /// Time of the nest on one core, as if it were all vectors.
   double single_core_ns() const;
+  /// Items of the pool that the work is worth.
+  int64_t wanted_items() const;
   int64_t widest_lanes() const;
 
   /// Vector width for a loop of this extent: several registers where the body is short, a divisor where there is one.
@@ -35,45 +63,30 @@ class CpuNest {
 
   /// About extent / pieces, a divisor of the extent when one is near.
   static int64_t nice_chunk(int64_t extent, int64_t pieces);
-  void vectors(const std::string& dim, int64_t w);
 
-  // Pointwise nests.
   bool costly_body() const;
   void for_each_expr(const std::function<void(const loop::ExprPtr&)>& f) const;
   bool scatters() const;
-  void pointwise();
-
-  /// Vectors of a dim that may have a copy for a remainder, which gets its own remainder.
+  /// Vectors of a dim, with code of its own for a remainder.
   void split_vectors(const std::string& dim, int64_t w);
-  void one_item();
+  /// Vectors of neighbouring rows, the last dim of the map.
+  void rows_in_vectors();
 
-  // Rows, reductions, scans: choose_cpu_rows.cpp.
+  // Rows and reductions: rows.cpp.
 
-  /// Loads and stores that are contiguous along the dim, less those that jump.
-  static int contiguity(const std::vector<Access>& accesses, const loop::Var* var);
-  void rows();
-
+  void prepare_rows();
+  void prepare_reduction();
   /// No loops within: what a vector dim may hold.
   static bool is_plain(const loop::Stmt& stmt);
-  void vectors_of_rows();
-
   /// Values that cost much and are computed again in a later loop over the row are kept.
   void keep_costly();
-  static int count_costly(const loop::Unit& unit);
-  void reduction();
-  /// A reduce of which there are too few to keep the pool busy is cut into parts, a nest of their own; both nests are scheduled then. `items`: how many
-  /// there are as it is.
-  bool share_out(const std::string& last_reduced, int64_t items);
-  void ordered();
 
-  // Contractions: choose_cpu_contract.cpp; those that read windows of an image: choose_cpu_window.cpp.
+  // Contractions: contraction.cpp.
 
   struct Operands {
     Access a, b, c;
   };
-
-  /// A convolution whose rows of results are shorter than a vector: its input is spread out (im2col), what is left is a product along contiguous memory.
-  bool spread_window(const loop::Loop& loop);
+  void prepare_contraction();
   const loop::Reduce& reduce() const;
   Operands operands() const;
   static bool moves(const Access& access, const loop::Var* var) { return access.flat.uses(var); }
@@ -89,9 +102,8 @@ class CpuNest {
   TileSize best_tile(int64_t rows, int64_t columns, int64_t lanes, bool padded) const;
 
   /// Several registers of a tile's row: one vector where their elements are a power of two, otherwise unrolled vectors that are, since LLVM takes others
-  /// apart into elements wherever they live longer than a block of code. Gives the names.
+  /// apart into elements wherever they live longer than a block of code. Returns the names.
   std::vector<std::string> split_columns(const std::string& dim, int64_t columns);
-  void contraction();
 
   /// The part of a split of leading dims that goes to the pool, and what stays inside. Remainders are masked.
   struct Items {
@@ -99,17 +111,11 @@ class CpuNest {
   };
   Items split_items(const std::vector<std::string>& outer, int64_t most_inside);
 
-  /// A convolution: what an item reads of the image is copied first, with its padding, so that the inner loops load whole vectors without a mask.
-  bool staged_tile(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const std::vector<loop::Dim>& reduced,
-                   const loop::Dim& vector);
-
   /// Unrolls all steps of a small window, or a few of a long sum.
   void unroll_steps(const std::vector<loop::Dim>& reduced);
 
   /// The dim to unroll: the longest along which the operand that moves with `vector` stands still.
   static const loop::Dim* rows_dim(const std::vector<loop::Dim>& dims, const Access& moving, const Access& other, const loop::Var* vector);
-  void register_tile(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const std::vector<loop::Dim>& reduced,
-                     const loop::Dim& vector);
 
   /// The register tile of the sum: rows (none: one), unrolled registers of a row, elements of a register.
   /// `apart`: what the dims of the sum inside this one give is summed apart; empty: none.
@@ -117,15 +123,31 @@ class CpuNest {
                       const std::string& apart = "");
   /// For sums over several dims, such as those of convolutions: the dim inside of which they are summed apart, split for it where need be.
   std::string sum_apart(const std::vector<loop::Dim>& reduced);
-  void partial_sums(const std::string& sum, const Operands& o, const std::vector<loop::Dim>& dims, const loop::Dim& reduced);
 
   Chooser& c_;
-  std::string first_;
-  std::vector<std::string> dims_;
-  bool may_share_ = true;
+  const NestKind kind_;
+  const std::string first_;
+  const May may_;
+  std::vector<std::string> dims_;  ///< of the map, fused
   double work_ns_ = 0;
   int64_t lanes_ = 8;
   bool costly_ = false;
+
+  // Rows and reductions.
+  std::vector<std::string> loops_;   ///< a dim of each loop over a row, of each reduce: the last one that is left
+  int along_ = 0, across_ = 0;       ///< contiguity along rows, and from row to row
+  int64_t longest_ = 1, terms_ = 1;  ///< of a loop's last dim; of a reduce
+  int64_t across_extent_ = 1;        ///< of the last dim of the map
+
+  // Contractions.
+  std::string sum_;
+  Operands operands_;
+  std::vector<loop::Dim> map_, reduced_;  ///< dims after fusion
+  const loop::Dim* vector_ =
+      nullptr;  ///< of `map_`: contiguous in the result and an operand, constant or contiguous in the other; null: none
 };
 
-}  // namespace tcc::schedule
+/// Schedules the nest whose first dim has this name.
+void schedule_nest(Chooser& chooser, const std::string& first_dim, May may);
+
+}  // namespace tcc::schedule::cpu

@@ -4,14 +4,13 @@
 //
 // For each r and s that is a matmul of channels by channels whose sum has several dims. A block holds a tile of results and takes the sum a row of the image at
 // a time (a whole image of 7 x 7, a part of a long row): boxes [channels, row] of both factors are copied to shared memory, zeros where they are outside of the
-// image. There are few results and long sums, so images are cut into parts as in choose_cuda_cut.cpp.
+// image. There are few results and long sums, so images are cut into parts as in split_k.cpp.
 #include <algorithm>
 
-#include "schedule/choose_cuda_cut.h"
-#include "schedule/choose_cuda_tiles.h"
+#include "schedule/cuda/thread_tiles.h"
 #include "tcc/support/diagnostics.h"
 
-namespace tcc::schedule {
+namespace tcc::schedule::cuda {
 
 using namespace tcc::loop;
 
@@ -33,7 +32,7 @@ constexpr int64_t kMostCopies = 96;
 struct Step {
   bool image = false;  ///< rows and columns; else columns alone
   int64_t columns = 0;
-  int64_t length(const Contraction& c) const { return columns * (image ? c.sums[c.sums.size() - 2]->extent : 1); }
+  int64_t length(const Contraction& c) const { return columns * (image ? c.k_dims[c.k_dims.size() - 2]->extent : 1); }
 };
 
 /// Extent of the box that the factor reads along an axis in a step.
@@ -41,8 +40,8 @@ int64_t box_along(const Factor& factor, int axis, const Contraction& c, const St
   int64_t extent = 1;
   for (const Term& term : factor.indices[static_cast<size_t>(axis)].terms()) {
     if (term.atom.kind != Atom::Kind::var) continue;
-    if (term.atom.var == c.sums.back()) extent += std::abs(term.coefficient) * (step.columns - 1);
-    if (step.image && term.atom.var == c.sums[c.sums.size() - 2]) extent += std::abs(term.coefficient) * (term.atom.var->extent - 1);
+    if (term.atom.var == c.k_dims.back()) extent += std::abs(term.coefficient) * (step.columns - 1);
+    if (step.image && term.atom.var == c.k_dims[c.k_dims.size() - 2]) extent += std::abs(term.coefficient) * (term.atom.var->extent - 1);
   }
   return extent;
 }
@@ -79,15 +78,16 @@ bool reads_images(const Factor& factor, const VarRef& channel, const Contraction
     }
   }
   bool inside = false;
-  const int64_t along = factor.indices[static_cast<size_t>(last)].coefficient_of(c.sums.back().get(), &inside);
-  for (const VarRef& sum : c.sums) {
+  const int64_t along = factor.indices[static_cast<size_t>(last)].coefficient_of(c.k_dims.back().get(), &inside);
+  for (const VarRef& sum : c.k_dims) {
     if (sum->extent > 1 && !factor.uses(sum.get())) return false;
   }
   return along == 1 || along == 2;
 }
 
-std::optional<Matmul> as_image_sum(const Contraction& c) {
-  if (c.sums.size() < 2 || c.sums.back()->extent < kNarrowestImage || c.a.buffer == c.b.buffer) return std::nullopt;
+std::optional<Matmul> as_conv_wgrad(const Contraction& c) {
+  if (c.k_dims.size() < 2 || c.k_dims.back()->extent < kNarrowestImage || c.a.buffer == c.b.buffer) return std::nullopt;
+  if (c.a.dilated || c.b.dilated) return std::nullopt;
   Matmul mm;
   const auto longest = [&](const std::vector<VarRef>& vars, const Factor& factor) {
     VarRef best;
@@ -96,8 +96,8 @@ std::optional<Matmul> as_image_sum(const Contraction& c) {
     }
     return best;
   };
-  mm.m = longest(c.only_a, c.a);
-  mm.n = longest(c.only_b, c.b);
+  mm.m = longest(c.m_dims, c.a);
+  mm.n = longest(c.n_dims, c.b);
   if (!mm.m || !mm.n) return std::nullopt;
   for (const VarRef& var : c.dims) {
     if (var != mm.m && var != mm.n) mm.batch.push_back(var);
@@ -114,9 +114,9 @@ int64_t copies_of(const Factor& factor, int64_t channels, const Contraction& c, 
 
 /// The longest step whose copies for the tile leave room for others.
 std::optional<Step> step_for(const Contraction& c, const ThreadTile& tile) {
-  const int64_t width = c.sums.back()->extent, height = c.sums[c.sums.size() - 2]->extent;
+  const int64_t width = c.k_dims.back()->extent, height = c.k_dims[c.k_dims.size() - 2]->extent;
   std::vector<Step> steps;
-  if (c.sums.size() > 2 && width * height <= kMostAtOnce) steps.push_back({true, width});
+  if (c.k_dims.size() > 2 && width * height <= kMostAtOnce) steps.push_back({true, width});
   for (int64_t columns = std::min(width, kMostOfARow); columns >= kNarrowestImage; columns--) {
     if (width % columns == 0 && (columns % 4 == 0 || columns == width || width % 4 != 0)) steps.push_back({false, columns});
   }
@@ -130,13 +130,13 @@ std::optional<Step> step_for(const Contraction& c, const ThreadTile& tile) {
   return std::nullopt;
 }
 
-void schedule_image_sum(Chooser& chooser, const Contraction& c, const Matmul& mm, const ThreadTile& tile, const Step& step) {
+void schedule_conv_wgrad(Chooser& chooser, const Contraction& c, const Matmul& mm, const ThreadTile& tile, const Step& step) {
   const int64_t access = access_of(step);
-  const std::vector<std::string> held = spread_tiles(chooser, mm, tile, false, false);
-  std::string columns = c.sums.back()->name;
+  const std::vector<std::string> per_thread = spread_tiles(chooser, mm, tile, false, false);
+  std::string columns = c.k_dims.back()->name;
   std::vector<std::string> outer;
-  for (size_t i = 0; i + (step.image ? 2 : 1) < c.sums.size(); i++) outer.push_back(c.sums[i]->name);
-  if (step.columns < c.sums.back()->extent) {
+  for (size_t i = 0; i + (step.image ? 2 : 1) < c.k_dims.size(); i++) outer.push_back(c.k_dims[i]->name);
+  if (step.columns < c.k_dims.back()->extent) {
     chooser.split(columns, step.columns);
     outer.push_back(columns + "_0");
     columns += "_1";
@@ -152,20 +152,26 @@ void schedule_image_sum(Chooser& chooser, const Contraction& c, const Matmul& mm
     columns += "_1";
   }
   chooser.unroll(columns);
-  hold_tile(chooser, c, held);
+  tile_per_thread(chooser, c, per_thread);
   stage_factor(chooser, c.b, steps, 0, *pad_of(c.b, c, step));
   stage_factor(chooser, c.a, steps, 0, *pad_of(c.a, c, step));
   const auto bytes = [&](const Factor& factor) {
     return copy_bytes(factor, box_along(factor, static_cast<int>(factor.indices.size()) - 1, c, step));
   };
-  if (std::min(bytes(c.a), bytes(c.b)) >= 4) chooser.add("pipeline", {Chooser::arg(steps), Chooser::arg(int64_t{kStages})});
+  if (std::min(bytes(c.a), bytes(c.b)) >= kFewestCopiedAhead)
+    chooser.add("pipeline", {Chooser::arg(steps), Chooser::arg(int64_t{kStages})});
 }
 
 }  // namespace
 
-bool choose_cuda_image_sums(Chooser& chooser, const Contraction& c) {
-  const std::optional<Matmul> mm = as_image_sum(c);
-  if (!mm || c.length() < kShortestSum || !c.neighbour) return false;
+WhyNot conv_wgrad(CudaNest& nest) {
+  if (!nest.nest.contraction) return nest.nest.not_contraction;
+  Chooser& chooser = nest.chooser;
+  const Contraction& c = *nest.nest.contraction;
+  const std::optional<Matmul> mm = as_conv_wgrad(c);
+  if (!mm) return "it is not summed over images that both factors read along memory";
+  if (c.length() < kShortestSum) return "a sum of " + std::to_string(c.length()) + " is short";
+  if (!c.contiguous) return "results are not neighbours along a dim";
   const Target& target = chooser.target();
   std::vector<TileShape> shapes;
   std::vector<ThreadTile> tiles;
@@ -174,30 +180,27 @@ bool choose_cuda_image_sums(Chooser& chooser, const Contraction& c) {
     tiles.push_back(tile);
     shapes.push_back({tile.m, tile.n, tile.efficiency});
   }
-  if (tiles.empty()) return false;
-  MatmulShape shape{
-      count_batch(*mm), mm->m->extent, mm->n->extent, c.length(), 0, target.flops_per_ns * kExactRate / target.cores, 0, false};
-  shape.rate_alone = kExactRateAlone;
-  shape.step = c.length() / c.sums[0]->extent;  // parts are whole images
-  shape.bytes_read = bytes_of(*c.a.buffer) + bytes_of(*c.b.buffer);
+  if (tiles.empty()) return "no tile fits " + std::to_string(mm->m->extent) + " x " + std::to_string(mm->n->extent) + " channels";
+  // Parts are whole images.
+  const int64_t image = c.length() / c.k_dims[0]->extent;
+  const MatmulShape shape = shape_of(c, *mm, image, target.flops_per_ns * kExactRate, kExactRateAlone, target);
   size_t whole = 0;
   for (size_t i = 1; i < tiles.size(); i++) {
     if (whole_sum_ns(shapes[i], shape, target) < whole_sum_ns(shapes[whole], shape, target)) whole = i;
   }
-  const SumCut cut = choose_sum_cut(shapes, shapes[whole], shape, target);
+  const SplitK cut = choose_split_k(shapes, shapes[whole], shape, target);
   if (cut.parts == 1) {
-    schedule_image_sum(chooser, c, *mm, tiles[whole], *step_for(c, tiles[whole]));
-    return true;
+    schedule_conv_wgrad(chooser, c, *mm, tiles[whole], *step_for(c, tiles[whole]));
+    return std::nullopt;
   }
-  const std::string first = c.dims[0]->name;
-  const std::optional<Contraction> part = as_contraction(chooser.find(cut_sum(chooser, c, cut.parts, 0)));
-  const std::optional<Matmul> matmul = part ? as_image_sum(*part) : std::nullopt;
+  const std::optional<Contraction> part = as_contraction(chooser.find(split_sum(chooser, c, cut.parts, 0)));
+  const std::optional<Matmul> matmul = part ? as_conv_wgrad(*part) : std::nullopt;
   if (!matmul) internal_error("a part of the sum `" + c.accumulator + "` over images is none");
   const std::optional<Step> step = step_for(*part, tiles[cut.tile]);
   if (!step) internal_error("a part of the sum `" + c.accumulator + "` has no step");
-  schedule_image_sum(chooser, *part, *matmul, tiles[cut.tile], *step);
-  choose_cuda_sum_of_parts(chooser, first);
-  return true;
+  schedule_conv_wgrad(chooser, *part, *matmul, tiles[cut.tile], *step);
+  schedule_sum_of_parts(chooser, nest.first());
+  return std::nullopt;
 }
 
-}  // namespace tcc::schedule
+}  // namespace tcc::schedule::cuda

@@ -1,36 +1,27 @@
-// Schedules for the host: vectors along contiguous memory, register tiles for contractions, items of a few microseconds for the pool.
-//
-//   pointwise     dims fused while indices stay sums; the last one in vectors; chunks to the pool
-//   rows          rows to the pool; loops over a row in vectors, or, where rows lie side by side in memory, vectors of rows
-//   reduction     vectors along the reduced dim where that is contiguous, otherwise along the last dim of the map
-//   contraction   a register tile: rows of one operand (unrolled) x vectors of the other; where both operands are contiguous along the reduced dim, vectors
-//                 of partial sums along that
-//   ordered       vectors of scans where they lie side by side, otherwise one after the other
+// Pointwise nests on the host: dims fused while indices stay sums, the last one in vectors, chunks to the pool. And what all nests there need: how much work
+// they are, and how they are shared out.
 #include <algorithm>
 
 #include "loop/primitives/edit.h"
-#include "schedule/choose_cpu.h"
 #include "schedule/cost.h"
+#include "schedule/cpu/nest.h"
+#include "tcc/support/integer_math.h"
 
-namespace tcc::schedule {
+namespace tcc::schedule::cpu {
 
 using namespace tcc::loop;
 
-void CpuNest::run(bool may_spread, bool may_share) {
-  may_share_ = may_share;
-  const Loop& loop = std::get<Loop>(c_.find(first_).node);
-  const NestKind kind = kind_of(loop);
-  if (kind == NestKind::contraction && may_spread && spread_window(loop)) return;
+void CpuNest::prepare() {
   work_ns_ = single_core_ns();
   dims_ = c_.fuse_all(first_);
   lanes_ = widest_lanes();
   costly_ = costly_body();
-  switch (kind) {
-    case NestKind::pointwise: pointwise(); break;
-    case NestKind::rows: rows(); break;
-    case NestKind::reduction: reduction(); break;
-    case NestKind::contraction: contraction(); break;
-    case NestKind::ordered: ordered(); break;
+  switch (kind_) {
+    case NestKind::rows: prepare_rows(); break;
+    case NestKind::reduction: prepare_reduction(); break;
+    case NestKind::dot_product:
+    case NestKind::contraction: prepare_contraction(); break;
+    default: break;
   }
 }
 
@@ -40,6 +31,8 @@ double CpuNest::single_core_ns() const {
   const double per_core = target.flops_per_ns / 2 / target.cores;  // multiply-adds; loads and addresses take half of the time
   return work.ops / (per_core / 2) + work.load_bytes / target.mixed_load_bytes_per_ns;
 }
+
+int64_t CpuNest::wanted_items() const { return std::clamp<int64_t>(static_cast<int64_t>(work_ns_ / kItemNs), 1, kMaxItems); }
 
 int64_t CpuNest::widest_lanes() const {
   int64_t widest = 4;
@@ -58,10 +51,10 @@ int64_t CpuNest::width(int64_t extent, int64_t lanes, bool costly) {
 }
 
 void CpuNest::parallelize(const std::vector<std::string>& outer) {
-  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work_ns_ / kItemNs), 1, kMaxItems);
+  const int64_t wanted = wanted_items();
   int64_t items = 1;
   for (size_t i = 0; i < outer.size(); i++) {
-    const int64_t extent = c_.extent(outer[i]), need = (wanted + items - 1) / items;
+    const int64_t extent = c_.extent(outer[i]), need = ceil_div(wanted, items);
     if (need == 1 && i > 0) return;
     if (extent <= need * 3 / 2 || extent == 1) {
       c_.bind(outer[i], "threads");
@@ -77,7 +70,7 @@ void CpuNest::parallelize(const std::vector<std::string>& outer) {
 }
 
 int64_t CpuNest::nice_chunk(int64_t extent, int64_t pieces) {
-  const int64_t ideal = (extent + pieces - 1) / pieces;
+  const int64_t ideal = ceil_div(extent, pieces);
   if (pieces <= 1) return extent;
   constexpr int64_t kTried = 1 << 20;  // a long prime extent has none
   for (int64_t chunk = ideal; chunk <= ideal * 2 && chunk <= extent / 2 && chunk - ideal < kTried; chunk++) {
@@ -87,14 +80,6 @@ int64_t CpuNest::nice_chunk(int64_t extent, int64_t pieces) {
     if (extent % chunk == 0) return chunk;
   }
   return ideal;
-}
-
-void CpuNest::vectors(const std::string& dim, int64_t w) {
-  const int64_t extent = c_.extent(dim);
-  if (extent == 1) return;
-  c_.split(dim, w);
-  c_.vectorize(dim + "_1");
-  if (extent % w != 0) c_.peel(dim + "_1");
 }
 
 bool CpuNest::costly_body() const {
@@ -119,26 +104,29 @@ bool CpuNest::scatters() const {
   return found;
 }
 
-void CpuNest::pointwise() {
+WhyNot CpuNest::scatter_in_order() {
+  if (!scatters()) return "nothing is scattered";
+  // Iterations may collide: one after the other, but for loops whose offset does not depend on data.
+  c_.split(dims_[0], c_.extent(dims_[0]));
+  c_.bind(dims_[0] + "_0", "threads");
+  return std::nullopt;
+}
+
+WhyNot CpuNest::vectors() {
   const std::string last = dims_.back();
-  const int64_t extent = c_.extent(last);
-  if (scatters()) {  // iterations may collide: one after the other, but for loops whose offset does not depend on data
-    one_item();
-    return;
-  }
-  const int64_t w = width(extent, lanes_, costly_);
+  const int64_t extent = c_.extent(last), w = width(extent, lanes_, costly_);
   if (dims_.size() == 1) {
-    const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work_ns_ / kItemNs), 1, kMaxItems);
-    const int64_t chunk = wanted == 1 ? extent : (extent / wanted + w - 1) / w * w;
+    const int64_t wanted = wanted_items();
+    const int64_t chunk = wanted == 1 ? extent : align_up(extent / wanted, w);
     c_.split(last, chunk);
     c_.bind(last + "_0", "threads");
     if (extent % chunk != 0) c_.peel(last + "_1");
     split_vectors(last + "_1", w);
-    return;
+    return std::nullopt;
   }
-  std::vector<std::string> outer(dims_.begin(), dims_.end() - 1);
-  parallelize(outer);
+  parallelize({dims_.begin(), dims_.end() - 1});
   split_vectors(last, w);
+  return std::nullopt;
 }
 
 void CpuNest::split_vectors(const std::string& dim, int64_t w) {
@@ -149,11 +137,4 @@ void CpuNest::split_vectors(const std::string& dim, int64_t w) {
   c_.peel(dim + "_1");
 }
 
-void CpuNest::one_item() {
-  c_.split(dims_[0], c_.extent(dims_[0]));
-  c_.bind(dims_[0] + "_0", "threads");
-}
-
-void choose_cpu_nest(Chooser& chooser, const std::string& first_dim) { CpuNest(chooser, first_dim).run(); }
-
-}  // namespace tcc::schedule
+}  // namespace tcc::schedule::cpu

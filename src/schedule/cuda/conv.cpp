@@ -8,15 +8,14 @@
 // the kernel unrolled it loads each pixel once for all of them. Neighbouring threads take neighbouring channels, so a warp loads weights of 8 channels, which lie
 // in different banks, and four pieces of rows.
 //
-// Where images and channels are few (7 x 7 for a small batch) the channels of the sum are cut into parts, as in choose_cuda_cut.cpp.
+// Where images and channels are few (7 x 7 for a small batch) the channels of the sum are cut into parts, as in split_k.cpp.
 #include <algorithm>
 #include <numeric>
 
-#include "schedule/choose_cuda_cut.h"
-#include "schedule/choose_cuda_tiles.h"
+#include "schedule/cuda/matmul.h"
 #include "tcc/support/diagnostics.h"
 
-namespace tcc::schedule {
+namespace tcc::schedule::cuda {
 
 using namespace tcc::loop;
 
@@ -39,7 +38,7 @@ constexpr double kStepNs = 400;
 constexpr int64_t kRegistersBeside = 72;
 /// Instructions for each element, or access of several, that a thread copies.
 constexpr double kCopyInstructions = 12;
-/// Share of the peak rate that choose_cuda_direct.cpp reaches, and what a step takes that nothing hides.
+/// Share of the peak rate that direct.cpp reaches, and what a step takes that nothing hides.
 constexpr double kDirectRate = 0.1, kDirectStepNs = 30;
 /// Cutting the sum must save that much of the time.
 constexpr double kWorthwhile = 0.85;
@@ -48,84 +47,21 @@ constexpr int64_t kMostParts = 16;
 /// Accesses of the epilogue for each result, above which a thread holds half as many.
 constexpr size_t kLongEpilogue = 8;
 
-/// The roles of the dims. `images` and `rows` may be null.
-struct Conv {
-  VarRef channels, images, rows, columns, sum;
-  std::vector<VarRef> batch;   ///< dims with blocks of their own
-  std::vector<VarRef> window;  ///< summed positions of the kernel
-  int64_t positions = 1;
-  int64_t spread = 1;  ///< the images' elements are that far apart, zeros between them
+/// A convolution, and what its epilogue leaves to a thread.
+struct Conv : Convolution {
   bool long_epilogue = false;
 };
 
-bool is_plain(const Factor& factor, const VarRef& var) {
-  const int axis = factor.axis_of(var.get());
-  return axis >= 0 && factor.indices[static_cast<size_t>(axis)] == Index(var);
-}
-
-std::optional<Conv> as_conv(const Contraction& c) {
-  if (!c.neighbour || c.a.buffer == c.b.buffer || !c.a.buffer->strides.empty() || !c.b.buffer->strides.empty()) return std::nullopt;
-  Conv conv;
-  if (c.a.spread) return std::nullopt;
-  for (const Factor* factor : {&c.a, &c.b}) {
-    for (const Index& index : factor->indices) {
-      for (const Term& term : index.terms()) {
-        if (term.atom.kind == Atom::Kind::var) continue;
-        if (term.atom.kind != Atom::Kind::floor_div || !factor->spread || index.terms().size() != 1 || term.coefficient != 1)
-          return std::nullopt;
-        if (conv.spread != 1 && conv.spread != term.atom.divisor) return std::nullopt;
-        conv.spread = term.atom.divisor;
-        for (const Term& inner : term.atom.operand->terms()) {
-          if (inner.atom.kind != Atom::Kind::var) return std::nullopt;
-        }
-      }
-    }
-  }
-  if (c.b.spread != (conv.spread > 1)) return std::nullopt;
-  const int last = static_cast<int>(c.b.indices.size()) - 1;
-  if (last < 2) return std::nullopt;
-  conv.columns = c.neighbour;
-  conv.sum = c.sums[0];
-  if (c.a.axis_of(conv.sum.get()) < 0 || c.b.axis_of(conv.sum.get()) < 0 || c.b.axis_of(conv.sum.get()) >= last) return std::nullopt;
-  for (size_t i = 1; i < c.sums.size(); i++) {
-    if (!c.a.uses(c.sums[i].get()) || !c.b.uses(c.sums[i].get())) return std::nullopt;
-    conv.window.push_back(c.sums[i]);
-    conv.positions *= c.sums[i]->extent;
-  }
-  for (const VarRef& var : c.only_a) {
-    if (is_plain(c.a, var) && (!conv.channels || var->extent > conv.channels->extent)) conv.channels = var;
-  }
-  if (!conv.channels) return std::nullopt;
-  const auto uses = [&](int axis, const VarRef& var) {
-    for (int other = 0; other <= last; other++) {
-      if (c.b.indices[static_cast<size_t>(other)].uses(var.get()) != (other == axis)) return false;
-    }
-    return true;
-  };
-  bool has_columns = false;
-  for (const VarRef& var : c.only_b) {
-    if (var == conv.columns) has_columns = uses(last, var);
-    else if (uses(last - 1, var) && !conv.rows) conv.rows = var;
-    else if (is_plain(c.b, var) && (!conv.images || var->extent > conv.images->extent)) conv.images = var;
-  }
-  // Without a window and with one dim of pixels it is a matmul.
-  if (!has_columns || (conv.window.empty() && !conv.rows) || conv.positions > kMostPositions) return std::nullopt;
-  for (const VarRef& var : c.dims) {
-    if (var != conv.channels && var != conv.columns && var != conv.rows && var != conv.images) conv.batch.push_back(var);
-  }
-  return conv;
-}
-
-/// How a block's tile is made up. Held: by one thread, neighbours along rows and columns.
+/// How a block's tile is made up. Those per thread are neighbours along rows and columns.
 struct ConvTile {
-  int64_t held_channels = 8, held_rows = 1, held_columns = 8;
+  int64_t channels_per_thread = 8, rows_per_thread = 1, columns_per_thread = 8;
   int64_t image_threads = 1, row_threads = 1, column_threads = 1;
   int64_t step = 1;  ///< of the summed channels
   int64_t threads() const { return kChannelThreads * image_threads * row_threads * column_threads; }
-  int64_t channels() const { return kChannelThreads * held_channels; }
-  int64_t rows() const { return held_rows * row_threads; }
-  int64_t columns() const { return held_columns * column_threads; }
-  int64_t held() const { return held_channels * held_rows * held_columns; }
+  int64_t channels() const { return kChannelThreads * channels_per_thread; }
+  int64_t rows() const { return rows_per_thread * row_threads; }
+  int64_t columns() const { return columns_per_thread * column_threads; }
+  int64_t results_per_thread() const { return channels_per_thread * rows_per_thread * columns_per_thread; }
 };
 
 /// Extents of the box of a factor that a step of the tile reads.
@@ -136,11 +72,11 @@ std::vector<int64_t> box_of(const Factor& factor, const Conv& conv, const ConvTi
     for (const Term& term : index.terms()) {
       const VarRef& var = term.atom.var;
       int64_t along = 1;
-      if (var == conv.channels) along = tile.channels();
+      if (var == conv.out_channels) along = tile.channels();
       else if (var == conv.images) along = tile.image_threads;
       else if (var == conv.rows) along = tile.rows();
       else if (var == conv.columns) along = tile.columns();
-      else if (var == conv.sum) along = tile.step;
+      else if (var == conv.in_channels) along = tile.step;
       else if (std::find(conv.window.begin(), conv.window.end(), var) != conv.window.end()) along = var->extent;
       extent += std::abs(term.coefficient) * (std::min(along, var->extent) - 1);
     }
@@ -172,18 +108,18 @@ int64_t padded_bytes(const Factor& factor, const std::vector<int64_t>& box, int6
 /// Rows of the images' copy start where four pixels are one access.
 int64_t pad_of_images(const Conv& conv, const ConvTile& tile, const Factor& factor) {
   const std::vector<int64_t> box = box_of(factor, conv, tile);
-  return tile.held_columns % 4 == 0 && box.back() > 1 ? (4 - box.back() % 4) % 4 : 0;
+  return tile.columns_per_thread % 4 == 0 && box.back() > 1 ? (4 - box.back() % 4) % 4 : 0;
 }
 
 /// Whether the weights of an output channel are neighbours in memory.
 bool sums_along_weights(const Factor& weights, const Conv& conv) {
-  return weights.axis_of(conv.sum.get()) > weights.axis_of(conv.channels.get());
+  return weights.axis_of(conv.in_channels.get()) > weights.axis_of(conv.out_channels.get());
 }
 
 /// Weights of neighbouring channels are in different banks.
 int64_t pad_of_weights(const Conv& conv, const ConvTile& tile, const Factor& factor) {
   const std::vector<int64_t> box = box_of(factor, conv, tile);
-  const size_t channels = static_cast<size_t>(factor.axis_of(conv.channels.get()));
+  const size_t channels = static_cast<size_t>(factor.axis_of(conv.out_channels.get()));
   size_t row = box.size();
   while (row > 1 && box[row - 1] == 1) row--;
   if (channels + 1 >= row) return 0;
@@ -201,7 +137,7 @@ int64_t pad_of_weights(const Conv& conv, const ConvTile& tile, const Factor& fac
 bool unrolls_step(const Contraction& c, const Conv& conv, const ConvTile& tile) {
   const int64_t positions = tile.step * conv.positions;
   return conv.positions > 1 && conv.positions <= kMostUnrolled && positions % 4 == 0 && sums_along_weights(c.a, conv) &&
-         positions * tile.held() <= kMostProducts;
+         positions * tile.results_per_thread() <= kMostProducts;
 }
 
 int64_t stage_bytes(const Contraction& c, const Conv& conv, const ConvTile& tile) {
@@ -217,7 +153,7 @@ int64_t copies_of(const Contraction& c, const Conv& conv, const ConvTile& tile) 
     for (const int64_t extent : box) elements *= extent;
     int64_t together = std::max<int64_t>(1, copy_bytes(factor, box.back()) / size_bytes(factor.buffer->dtype));
     if (pad > 0) together = std::gcd(together, pad);
-    return pieces(pieces(elements, together), tile.threads());
+    return ceil_div(ceil_div(elements, together), tile.threads());
   };
   return accesses(c.a, pad_of_weights(conv, tile, c.a)) + accesses(c.b, pad_of_images(conv, tile, c.b));
 }
@@ -227,7 +163,7 @@ int64_t step_for(const Contraction& c, const Conv& conv, ConvTile tile) {
   const int64_t most = conv.positions == 1 ? 16 : conv.positions <= 4 ? 8 : conv.positions <= kMostUnrolled ? 4 : 2;
   for (int64_t step = most; step > 0; step--) {
     tile.step = step;
-    if (conv.sum->extent % step == 0 && stage_bytes(c, conv, tile) <= kMostStageBytes && copies_of(c, conv, tile) <= kMostCopies)
+    if (conv.in_channels->extent % step == 0 && stage_bytes(c, conv, tile) <= kMostStageBytes && copies_of(c, conv, tile) <= kMostCopies)
       return step;
   }
   return 0;
@@ -240,37 +176,37 @@ struct Choice {
 };
 
 double time_of(const Contraction& c, const Conv& conv, const ConvTile& tile, int64_t parts, const Target& target) {
-  int64_t blocks = parts * pieces(conv.channels->extent, tile.channels()) * pieces(conv.columns->extent, tile.columns());
-  if (conv.rows) blocks *= pieces(conv.rows->extent, tile.rows());
+  int64_t blocks = parts * ceil_div(conv.out_channels->extent, tile.channels()) * ceil_div(conv.columns->extent, tile.columns());
+  if (conv.rows) blocks *= ceil_div(conv.rows->extent, tile.rows());
   if (conv.images) blocks *= conv.images->extent / tile.image_threads;
   for (const VarRef& var : conv.batch) blocks *= var->extent;
   // Instructions of a thread for the products of one position: loads of weights and pixels (four at a time where rows are aligned), its share of the copies.
-  double weights = static_cast<double>(tile.held_channels);
+  double weights = static_cast<double>(tile.channels_per_thread);
   if (sums_along_weights(c.a, conv)) weights *= conv.positions == 1 || unrolls_step(c, conv, tile) ? 0.3 : 1;
   else if (!conv.window.empty() && conv.window.back()->extent == 3) weights *= 0.7;
   const double row = static_cast<double>(box_of(c.b, conv, tile).back()) / static_cast<double>(tile.column_threads);
   const double across = conv.window.empty() ? 1 : static_cast<double>(conv.window.back()->extent);
-  const double pixels = static_cast<double>(tile.held_rows) / static_cast<double>(conv.spread) * (row + across - 1) / across *
-                        (tile.held_columns % 4 == 0 ? 0.4 : 1);
+  const double pixels = static_cast<double>(tile.rows_per_thread) / static_cast<double>(conv.base_dilation) * (row + across - 1) / across *
+                        (tile.columns_per_thread % 4 == 0 ? 0.4 : 1);
   const double copies = kCopyInstructions * static_cast<double>(copies_of(c, conv, tile)) / static_cast<double>(tile.step * conv.positions);
   const double loads = weights + pixels;
-  const double products = static_cast<double>(tile.held()) / static_cast<double>(conv.spread * conv.spread);
+  const double products = static_cast<double>(tile.results_per_thread()) / static_cast<double>(conv.base_dilation * conv.base_dilation);
   // Shared memory gives a warp one load a cycle, in which each scheduler computes.
   const double efficiency = 0.85 * std::min(products / (products + loads + copies), products / (target.schedulers * loads));
   // The fullest multiprocessor runs its blocks a few at a time; its schedulers take a warp each, and few warps leave latency unhidden.
-  const int64_t warps = pieces(tile.threads(), target.warp_threads);
-  const int64_t at_a_time =
-      std::clamp<int64_t>(target.multiprocessor_registers / ((kRegistersBeside + tile.held() * 3 / 2) * target.warp_threads * warps), 1, 4);
+  const int64_t warps = ceil_div(tile.threads(), target.warp_threads);
+  const int64_t at_a_time = std::clamp<int64_t>(
+      target.multiprocessor_registers / ((kRegistersBeside + tile.results_per_thread() * 3 / 2) * target.warp_threads * warps), 1, 4);
   const double step = 2.0 * target.fma_lanes * products * static_cast<double>(tile.step * conv.positions) /
                       (target.flops_per_ns / target.cores * efficiency);
   const auto together_ns = [&](int64_t count) {
     const double hidden = std::min(1.0, 0.4 + 0.05 * static_cast<double>(count * warps));
-    return std::max(kStepNs, static_cast<double>(pieces(count * warps, target.schedulers)) * step / hidden);
+    return std::max(kStepNs, static_cast<double>(ceil_div(count * warps, target.schedulers)) * step / hidden);
   };
-  const int64_t fullest = pieces(blocks, target.cores);
+  const int64_t fullest = ceil_div(blocks, target.cores);
   double of_step = static_cast<double>(fullest / at_a_time) * together_ns(at_a_time);
   if (fullest % at_a_time != 0) of_step += together_ns(fullest % at_a_time);
-  double ns = static_cast<double>(conv.sum->extent / parts / tile.step + 1) * of_step;
+  double ns = static_cast<double>(conv.in_channels->extent / parts / tile.step + 1) * of_step;
   if (parts > 1) ns += target.second_kernel_ns + 2.0 * static_cast<double>(parts * c.results() * 4) / target.bytes_per_ns;
   return ns;
 }
@@ -278,20 +214,21 @@ double time_of(const Contraction& c, const Conv& conv, const ConvTile& tile, int
 std::vector<ConvTile> tiles_for(const Contraction& c, const Conv& conv) {
   std::vector<ConvTile> tiles;
   const int64_t width = conv.columns->extent, height = conv.rows ? conv.rows->extent : 1, images = conv.images ? conv.images->extent : 1;
-  for (const int64_t held_channels : {8, 4}) {
-    if (kChannelThreads * held_channels >= 2 * conv.channels->extent || (held_channels > 4 && conv.long_epilogue)) continue;
-    for (const auto& [held_rows, held_columns] : {std::pair<int64_t, int64_t>{1, 8}, {1, 7}, {2, 4}, {1, 4}, {4, 4}}) {
+  for (const int64_t channels_per_thread : {8, 4}) {
+    if (kChannelThreads * channels_per_thread >= 2 * conv.out_channels->extent || (channels_per_thread > 4 && conv.long_epilogue)) continue;
+    for (const auto& [rows_per_thread, columns_per_thread] : {std::pair<int64_t, int64_t>{1, 8}, {1, 7}, {2, 4}, {1, 4}, {4, 4}}) {
       // Which products are with zeros is the same for all threads.
-      if (held_rows % conv.spread != 0 || held_columns % conv.spread != 0 || (held_rows == 4 && (conv.spread == 1 || held_channels > 4)))
+      if (rows_per_thread % conv.base_dilation != 0 || columns_per_thread % conv.base_dilation != 0 ||
+          (rows_per_thread == 4 && (conv.base_dilation == 1 || channels_per_thread > 4)))
         continue;
-      if (held_columns > width || held_rows > height) continue;
-      const int64_t across = pieces(width, held_columns), down = pieces(height, held_rows);
-      const int64_t columns = pieces(across, pieces(across, kMostPixelThreads));
+      if (columns_per_thread > width || rows_per_thread > height) continue;
+      const int64_t across = ceil_div(width, columns_per_thread), down = ceil_div(height, rows_per_thread);
+      const int64_t columns = ceil_div(across, ceil_div(across, kMostPixelThreads));
       for (int64_t rows = 1; rows <= std::min(down, kMostPixelThreads / columns); rows++) {
         // Masks must be about what a thread holds: other dims are divided evenly.
-        if (height % (rows * held_rows) != 0 && held_rows == 1) continue;
+        if (height % (rows * rows_per_thread) != 0 && rows_per_thread == 1) continue;
         for (int64_t few = 1; few <= kMostPixelThreads / columns / rows && images % few == 0; few *= 2) {
-          ConvTile tile{held_channels, held_rows, held_columns, few, rows, columns};
+          ConvTile tile{channels_per_thread, rows_per_thread, columns_per_thread, few, rows, columns};
           if (tile.threads() < 64 || tile.threads() % 32 != 0) continue;  // all threads take part in copies
           tile.step = step_for(c, conv, tile);
           if (tile.step > 0) tiles.push_back(tile);
@@ -311,7 +248,7 @@ std::optional<Choice> best_choice(const Contraction& c, const Conv& conv, const 
   if (!whole) return std::nullopt;
   for (const ConvTile& tile : tiles_for(c, conv)) {
     for (int64_t parts = 2; parts <= kMostParts; parts++) {
-      if (conv.sum->extent % (parts * tile.step) != 0 || conv.sum->extent / parts * conv.positions < 128) continue;
+      if (conv.in_channels->extent % (parts * tile.step) != 0 || conv.in_channels->extent / parts * conv.positions < 128) continue;
       const double ns = time_of(c, conv, tile, parts, target);
       if (ns < (cut ? cut->ns : whole->ns * kWorthwhile)) cut = Choice{tile, parts, ns};
     }
@@ -327,7 +264,7 @@ double direct_ns(const Contraction& c, const Target& target) {
 }
 
 void schedule_conv(Chooser& chooser, const Contraction& c, const Conv& conv, const ConvTile& tile) {
-  std::vector<std::string> blocks, threads, held;
+  std::vector<std::string> blocks, threads, per_thread;
   for (const VarRef& var : conv.batch) blocks.push_back(var->name);
   if (conv.images) {
     const std::string& images = conv.images->name;
@@ -335,31 +272,31 @@ void schedule_conv(Chooser& chooser, const Contraction& c, const Conv& conv, con
     blocks.push_back(images + "_0");
     threads.push_back(images + "_1");
   }
-  const auto along = [&](const VarRef& var, int64_t thread_count, int64_t held_count) {
+  const auto along = [&](const VarRef& var, int64_t thread_count, int64_t per_thread_count) {
     const std::string& name = var->name;
-    chooser.split(name, thread_count * held_count);
-    chooser.split(name + "_1", held_count);
+    chooser.split(name, thread_count * per_thread_count);
+    chooser.split(name + "_1", per_thread_count);
     blocks.push_back(name + "_0");
     threads.push_back(name + "_1_0");
-    held.push_back(name + "_1_1");
+    per_thread.push_back(name + "_1_1");
   };
-  if (conv.rows) along(conv.rows, tile.row_threads, tile.held_rows);
-  along(conv.columns, tile.column_threads, tile.held_columns);
-  const std::string& channels = conv.channels->name;
+  if (conv.rows) along(conv.rows, tile.row_threads, tile.rows_per_thread);
+  along(conv.columns, tile.column_threads, tile.columns_per_thread);
+  const std::string& channels = conv.out_channels->name;
   chooser.split(channels, tile.channels());
   chooser.split(channels + "_1", kChannelThreads);
   blocks.push_back(channels + "_0");
   threads.push_back(channels + "_1_1");
-  held.insert(held.begin(), channels + "_1_0");
+  per_thread.insert(per_thread.begin(), channels + "_1_0");
   std::vector<std::string> order = blocks;
   order.insert(order.end(), threads.begin(), threads.end());
-  order.insert(order.end(), held.begin(), held.end());
+  order.insert(order.end(), per_thread.begin(), per_thread.end());
   chooser.reorder(order);
   for (const std::string& dim : blocks) chooser.bind(dim, "block");
   for (const std::string& dim : threads) chooser.bind(dim, "thread");
-  for (const std::string& dim : held) chooser.unroll(dim);
+  for (const std::string& dim : per_thread) chooser.unroll(dim);
 
-  const std::string& sum = conv.sum->name;
+  const std::string& sum = conv.in_channels->name;
   chooser.split(sum, tile.step);
   int64_t unrolled = 1;
   for (size_t i = conv.window.size(); i-- > 0;) {
@@ -372,36 +309,40 @@ void schedule_conv(Chooser& chooser, const Contraction& c, const Conv& conv, con
     if (tile.step > 4) chooser.split(sum + "_1", 4);
     chooser.unroll(tile.step > 4 ? sum + "_1_1" : sum + "_1");
   }
-  hold_tile(chooser, c, held);
-  if (conv.spread > 1) chooser.add("skip_zeros", {Chooser::arg(c.accumulator)});
+  tile_per_thread(chooser, c, per_thread);
+  if (conv.base_dilation > 1) chooser.add("skip_zeros", {Chooser::arg(c.accumulator)});
   stage_factor(chooser, c.b, sum + "_0", 0, pad_of_images(conv, tile, c.b));
   stage_factor(chooser, c.a, sum + "_0", 0, pad_of_weights(conv, tile, c.a));
   const int64_t stages = std::min(kMostStages, kMostBytes / stage_bytes(c, conv, tile));
   const int64_t bytes = std::min(size_bytes(c.a.buffer->dtype), size_bytes(c.b.buffer->dtype));
-  if (bytes >= 4 && stages >= 2 && conv.sum->extent > tile.step) chooser.add("pipeline", {Chooser::arg(sum + "_0"), Chooser::arg(stages)});
+  if (bytes >= 4 && stages >= 2 && conv.in_channels->extent > tile.step)
+    chooser.add("pipeline", {Chooser::arg(sum + "_0"), Chooser::arg(stages)});
 }
 
 }  // namespace
 
-bool choose_cuda_conv(Chooser& chooser, const Contraction& c) {
-  std::optional<Conv> conv = as_conv(c);
-  if (!conv) return false;
-  conv->long_epilogue = accesses_of(std::get<Loop>(chooser.find(c.dims[0]->name).node).body).size() > kLongEpilogue + 2;
-  const Target& target = chooser.target();
-  const std::optional<Choice> choice = best_choice(c, *conv, target);
-  if (!choice) return false;
-  if (choice->ns > direct_ns(c, target)) return false;
-  if (choice->parts == 1) {
-    schedule_conv(chooser, c, *conv, choice->tile);
-    return true;
+WhyNot conv(CudaNest& nest) {
+  if (!nest.nest.convolution) return nest.nest.not_convolution;
+  if (nest.nest.convolution->positions > kMostPositions) {
+    return "the window has " + std::to_string(nest.nest.convolution->positions) + " positions";
   }
-  const std::string first = c.dims[0]->name;
-  const std::optional<Contraction> part = as_contraction(chooser.find(cut_sum(chooser, c, choice->parts, 0)), true);
-  const std::optional<Conv> conv_part = part ? as_conv(*part) : std::nullopt;
+  Chooser& chooser = nest.chooser;
+  const Contraction& c = *nest.nest.contraction;
+  const Conv conv{*nest.nest.convolution, accesses_of(nest.loop().body).size() > kLongEpilogue + 2};
+  const Target& target = chooser.target();
+  const std::optional<Choice> choice = best_choice(c, conv, target);
+  if (!choice) return "no tile fits channels, rows and columns";
+  if (choice->ns > direct_ns(c, target)) return "a thread for each result is faster than the best tile";
+  if (choice->parts == 1) {
+    schedule_conv(chooser, c, conv, choice->tile);
+    return std::nullopt;
+  }
+  const std::optional<Contraction> part = as_contraction(chooser.find(split_sum(chooser, c, choice->parts, 0)));
+  const std::optional<Convolution> conv_part = part ? as_convolution(*part) : std::nullopt;
   if (!conv_part) internal_error("a part of the convolution `" + c.accumulator + "` is none");
-  schedule_conv(chooser, *part, *conv_part, choice->tile);
-  choose_cuda_sum_of_parts(chooser, first);
-  return true;
+  schedule_conv(chooser, *part, {*conv_part}, choice->tile);
+  schedule_sum_of_parts(chooser, nest.first());
+  return std::nullopt;
 }
 
-}  // namespace tcc::schedule
+}  // namespace tcc::schedule::cuda

@@ -1,0 +1,98 @@
+// The table of strategies for CUDA, in order of preference for each kind of nest.
+#include <algorithm>
+
+#include "loop/primitives/edit.h"
+#include "schedule/cuda/nest.h"
+
+namespace tcc::schedule::cuda {
+
+using namespace tcc::loop;
+
+namespace {
+
+using K = NestKind;
+
+/// On the nest as it is, with the dims of the model.
+constexpr Strategy<CudaNest> kBeforeFusion[] = {
+    {"transpose", {K::pointwise}, transpose},
+};
+
+/// Where it matters, neighbouring dims are one: of pointwise nests, rows and scans.
+constexpr Strategy<CudaNest> kStrategies[] = {
+    {"vectors_per_thread", {K::pointwise}, vectors_per_thread},
+    {"element_per_thread", {K::pointwise, K::scan}, element_per_thread},
+
+    {"row_per_thread", {K::rows}, row_per_thread},
+    {"row_per_warp", {K::rows}, row_per_warp},
+    {"row_per_block", {K::rows}, row_per_block},
+
+    {"tensor_cores", {K::contraction}, tensor_cores},
+    {"conv", {K::contraction}, conv},
+    {"shared_tiles", {K::contraction}, shared_tiles},
+    {"conv_wgrad", {K::contraction}, conv_wgrad},
+    {"result_per_warp", {K::contraction}, result_per_warp},
+    {"strided_sum_in_parts", {K::contraction}, strided_sum_in_parts},
+    {"direct", {K::contraction}, direct},
+
+    {"strided_reduction", {K::reduction, K::dot_product}, strided_reduction},
+    {"split_reduction", {K::reduction, K::dot_product}, split_reduction},
+    {"contiguous_reduction", {K::reduction, K::dot_product}, contiguous_reduction},
+    {"result_per_thread", {K::reduction, K::dot_product}, result_per_thread},
+};
+
+/// The loops over a row: everything with dims, before those of the map become fewer.
+Rows loops_over_rows(const Loop& loop) {
+  Rows rows;
+  for (const Stmt& stmt : loop.body) {
+    const auto* dims = dims_of(stmt);
+    if (!dims || dims->empty()) continue;
+    rows.loops.push_back(dims->front().var->name);
+    rows.along += contiguity(accesses_of({stmt}), dims->back().var.get());
+    rows.longest = std::max(rows.longest, iterations(*dims));
+    for (const Block* block : blocks_of(stmt)) walk(*block, [&](const Stmt& s) { rows.plain = rows.plain && dims_of(s) == nullptr; });
+  }
+  return rows;
+}
+
+/// The reduces of a result.
+Rows reduces_of(const Loop& loop) {
+  Rows rows;
+  for (const Stmt& stmt : loop.body) {
+    const auto* reduce = std::get_if<Reduce>(&stmt.node);
+    if (!reduce) continue;
+    rows.sums.push_back(reduce->states[0].result->name);
+    rows.loops.push_back(reduce->dims.front().var->name);
+    rows.along += contiguity(accesses_of({stmt}), reduce->dims.back().var.get());
+    rows.longest = std::max(rows.longest, iterations(reduce->dims));
+    rows.masked = rows.masked || reduce->where != nullptr;
+    walk(reduce->body, [&](const Stmt& s) { rows.plain = rows.plain && dims_of(s) == nullptr; });
+  }
+  walk(loop.body, [&](const Stmt& stmt) { rows.scatters = rows.scatters || std::holds_alternative<Scatter>(stmt.node); });
+  return rows;
+}
+
+/// Fuses the dims of nests whose strategies all begin with that, and measures rows.
+void prepare(CudaNest& nest) {
+  const NestKind kind = nest.nest.kind;
+  if (kind == K::contraction) return;
+  const bool reduces = kind == K::reduction || kind == K::dot_product;
+  if (reduces) nest.rows = reduces_of(nest.loop());
+  else if (kind == K::rows) nest.rows = loops_over_rows(nest.loop());
+  if (!reduces) nest.rows.dims = nest.chooser.fuse_all(nest.first());
+  if (!reduces && kind != K::rows) return;
+  const Loop& loop = std::get<Loop>(nest.chooser.find(reduces ? nest.first() : nest.rows.dims.back()).node);
+  nest.rows.across = contiguity(accesses_of(loop.body), loop.dims.back().var.get());
+  nest.rows.count = iterations(loop.dims);
+}
+
+}  // namespace
+
+void schedule_nest(Chooser& chooser, const std::string& first_dim) {
+  CudaNest nest{chooser, recognise(chooser.find(first_dim))};
+  Attempts<CudaNest> attempts(chooser, nest.nest.kind);
+  if (attempts.take_first(kBeforeFusion, nest)) return;
+  prepare(nest);
+  if (!attempts.take_first(kStrategies, nest)) internal_error("no strategy schedules the nest of `" + first_dim + "`");
+}
+
+}  // namespace tcc::schedule::cuda
