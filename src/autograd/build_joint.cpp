@@ -16,8 +16,8 @@
 #include "autograd/losses.h"
 #include "autograd/statistics.h"
 #include "autograd/vjp.h"
-#include "graph/where.h"
 #include "tcc/autograd/autograd.h"
+#include "tcc/graph/location.h"
 #include "tcc/graph/passes.h"
 
 namespace tcc {

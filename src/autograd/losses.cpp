@@ -11,7 +11,7 @@
 #include "autograd/losses.h"
 
 #include "autograd/option_text.h"
-#include "prims/rules_common.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 namespace autograd {

@@ -6,7 +6,7 @@
 
 #include "autograd/node_placer.h"
 #include "autograd/update_rules.h"
-#include "prims/rules_common.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc::autograd {
 

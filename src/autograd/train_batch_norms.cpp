@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "prims/rules_common.h"
 #include "tcc/autograd/optimizer.h"
 #include "tcc/graph/builder.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 

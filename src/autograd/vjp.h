@@ -7,9 +7,9 @@
 
 #include <vector>
 
-#include "prims/rules_common.h"
 #include "tcc/graph/builder.h"
 #include "tcc/graph/graph.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc::autograd {
 

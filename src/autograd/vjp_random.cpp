@@ -1,7 +1,7 @@
 // vjp rules of random ops: the backward pass makes the mask again, from the seed.
 
 #include "autograd/vjp.h"
-#include "prims/random.h"
+#include "tcc/prims/random.h"
 
 namespace tcc::autograd {
 

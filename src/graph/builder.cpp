@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "infer.h"
-#include "op_schema.h"
+#include "tcc/graph/op_schema.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

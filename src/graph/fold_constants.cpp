@@ -12,8 +12,8 @@
 #include "check_indices.h"
 #include "evaluate.h"
 #include "known_values.h"
+#include "tcc/graph/location.h"
 #include "tcc/graph/passes.h"
-#include "where.h"
 
 namespace tcc {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "op_schema.h"
 #include "tcc/graph/limits.h"
+#include "tcc/graph/op_schema.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

@@ -3,8 +3,8 @@
 #include <array>
 #include <unordered_map>
 
-#include "op_schema.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/op_schema.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

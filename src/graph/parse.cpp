@@ -2,8 +2,8 @@
 
 #include <unordered_map>
 
-#include "op_schema.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/op_schema.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/text.h"
 

@@ -21,10 +21,10 @@
 #include "infer.h"
 #include "known_values.h"
 #include "tcc/graph/limits.h"
+#include "tcc/graph/location.h"
 #include "tcc/graph/passes.h"
 #include "tcc/graph/resolve_sweep.h"
 #include "tcc/support/diagnostics.h"
-#include "where.h"
 
 namespace tcc {
 

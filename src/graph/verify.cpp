@@ -2,9 +2,9 @@
 
 #include <unordered_set>
 
-#include "op_schema.h"
 #include "tcc/graph/graph.h"
 #include "tcc/graph/limits.h"
+#include "tcc/graph/op_schema.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

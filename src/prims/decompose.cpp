@@ -15,9 +15,9 @@
 #include <unordered_set>
 #include <utility>
 
-#include "graph/where.h"
-#include "prims/rules_common.h"
+#include "tcc/graph/location.h"
 #include "tcc/graph/passes.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "prims/rules_common.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 

@@ -1,7 +1,7 @@
 // conv as conv_general, the bias added along the channels.
 
-#include "prims/rules_common.h"
 #include "prims/window.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 

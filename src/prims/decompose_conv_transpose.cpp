@@ -9,9 +9,9 @@
 // Otherwise as the gradient of a convolution: the input spread by the strides (lhs_dilation), correlated with the reversed weight. Either way the
 // channel axes of the weight change places within each group. Weights are constants mostly, so that all rearranging of them folds away.
 
-#include "prims/rules_common.h"
 #include "prims/window.h"
 #include "tcc/graph/limits.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 namespace {

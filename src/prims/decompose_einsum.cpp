@@ -9,7 +9,7 @@
 #include <cctype>
 #include <map>
 
-#include "prims/rules_common.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 namespace {

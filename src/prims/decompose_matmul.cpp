@@ -3,7 +3,7 @@
 // A batch axis that the right operand does not have (or has with extent 1 throughout) needs no batch: the left operand's batch axes are
 // free axes of one larger product, [B, S, K] x [K, N] -> [B, S, N], which reads the weight once. Otherwise both are broadcast to the common batch.
 
-#include "prims/rules_common.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 

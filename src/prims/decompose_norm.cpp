@@ -3,7 +3,7 @@
 // The variance is taken from the centered values: E[x^2] - E[x]^2 cancels. 16-bit floats are computed in f32 and rounded once at the end.
 // batch_norm in evaluation form is y = x * s + t, with s and t per channel computed from the weights alone, which constant folding makes weights.
 
-#include "prims/rules_common.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <limits>
 
-#include "prims/rules_common.h"
 #include "prims/window.h"
 #include "tcc/graph/limits.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 namespace {

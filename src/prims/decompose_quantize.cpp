@@ -1,8 +1,8 @@
 // Quantisation: y = saturate(round(x / scale) + zero_point), x = (y - zero_point) * scale. Scale and zero point are a scalar, one value per
 // index of `axis`, or one per block of neighbouring indices (then they have x's rank). Saturation is the rule of the float-to-integer cast.
 
-#include "prims/rules_common.h"
 #include "tcc/graph/limits.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 namespace {

@@ -15,7 +15,7 @@
 
 #include <cmath>
 
-#include "prims/random.h"
+#include "tcc/prims/random.h"
 
 namespace tcc {
 

@@ -1,7 +1,7 @@
 // ONNX's reductions as prims. 16-bit floats are widened where a step before or after the sum would round or overflow; log_sum_exp subtracts the
 // maximum first (unless that is infinite or NaN, where it would make NaN of an infinity).
 
-#include "prims/rules_common.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 namespace {

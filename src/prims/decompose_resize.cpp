@@ -8,8 +8,8 @@
 
 #include <cmath>
 
-#include "prims/rules_common.h"
 #include "tcc/graph/limits.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 namespace {

@@ -4,7 +4,7 @@
 //   hardmax(x)      1 at the first maximum, 0 elsewhere
 // Both reductions run over the same axis and read the same rows, so that grouping makes one unit of them.
 
-#include "prims/rules_common.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 

@@ -1,7 +1,7 @@
 // Ops that move or mask data: views where possible, iota and compare for masks, a constant index map for the pads that repeat the input.
 
-#include "prims/rules_common.h"
 #include "tcc/graph/limits.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc {
 namespace {

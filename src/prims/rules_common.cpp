@@ -1,6 +1,6 @@
 // Small idioms that the decompositions share; see rules_common.h.
 
-#include "prims/rules_common.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc::prims {
 

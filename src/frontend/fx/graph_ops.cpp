@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "frontend/fx/arguments.h"
-#include "graph/op_schema.h"
+#include "tcc/graph/op_schema.h"
 
 namespace tcc::fx {
 

@@ -1,7 +1,7 @@
 // Random numbers as prims of integers.
 #pragma once
 
-#include "prims/rules_common.h"
+#include "tcc/prims/rules_common.h"
 
 namespace tcc::prims {
 

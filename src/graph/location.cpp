@@ -1,6 +1,6 @@
 // Where a node comes from, and faults of nodes as diagnostics.
 
-#include "where.h"
+#include "tcc/graph/location.h"
 
 namespace tcc {
 
