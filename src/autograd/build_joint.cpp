@@ -182,7 +182,7 @@ class Differentiator {
   void replace(Node& node) {
     Region emitted;
     Builder builder(graph_, emitted, node.loc);
-    builder.set_name_hint(node.result()->name);
+    builder.name_as_parts_of(node.result()->name);
     std::vector<Value*> results;
     try {
       results = decompose_node(builder, node);
@@ -216,6 +216,7 @@ class Differentiator {
       return;
     }
     Builder builder(graph_, graph_.body, grad_location(reader));
+    builder.name_as_parts_of(value->name + ".grad");
     if (adds_to_zeros(cotangent)) sum = add_into(builder, *cotangent->producer, sum);
     else if (adds_to_zeros(sum)) sum = add_into(builder, *sum->producer, cotangent);
     else sum = builder.add(sum, cotangent);
@@ -244,6 +245,7 @@ class Differentiator {
     std::vector<char> wanted;
     for (const Value* operand : node.operands) wanted.push_back(operand != nullptr && varies_[id(operand)]);
     Builder builder(graph_, graph_.body, grad_location(&node));
+    builder.name_as_parts_of(node.result()->name + ".grad");
     Vjp vjp(builder, node, std::move(results), std::move(cotangents), wanted);
     try {
       const VjpEntry entry = find_vjp(node);
@@ -349,7 +351,7 @@ std::vector<std::pair<Value*, Value*>> seed(Graph& graph, const LossOptions& opt
     graph.add_output(loss, name);
   } else {
     Builder builder(graph, graph.body, {graph.file, "loss", ""});
-    builder.set_name_hint("loss");
+    builder.name_as_parts_of("loss");
     loss = autograd::append_loss(builder, output, options);
     graph.add_output(loss, "loss");
   }

@@ -34,7 +34,7 @@ void train_batch_norms(Graph& graph, double momentum) {
       continue;
     }
     Builder b(graph, graph.body, node->loc);
-    b.set_name_hint(node->result()->name);
+    b.name_as_parts_of(node->result()->name);
     Node* trained =
         b.emit_node(Op::batch_norm_train_, node->operands, {{"epsilon", node->attrs.get_float("epsilon")}, {"momentum", 1 - momentum}}, 3);
     std::swap(trained->result()->name, node->result()->name);

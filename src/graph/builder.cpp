@@ -39,7 +39,8 @@ Node* Builder::emit_node(Op op, std::vector<Value*> operands, Attrs attrs, int n
   else if (num_results < 0) num_results = 1;
   const std::vector<const Type*> operand_types = types_of(operands);
   std::vector<Type> types = infer_types({op, operand_types, attrs, num_results});
-  Node* node = graph_.make_node(op, std::move(operands), std::move(attrs), std::move(types), loc_, hint_);
+  const std::string name = whole_.empty() ? name_ : whole_ + "." + std::string(name_of(op));
+  Node* node = graph_.make_node(op, std::move(operands), std::move(attrs), std::move(types), loc_, name);
   region_.nodes.push_back(node);
   return node;
 }

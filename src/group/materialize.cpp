@@ -383,8 +383,14 @@ class Materializer {
       if (Clusters::is_core(*node)) add(node);
     }
     if (names.empty()) add(unit.nodes.back());
-    std::string label;
-    for (const std::string& name : names) label += (label.empty() ? "" : " + ") + name;
+    // Neighbours of one module say its name once: encoder.layer.0/linear + relu.
+    std::string label, module;
+    for (const std::string& name : names) {
+      const size_t end = name.rfind('/') + 1;  // 0: no module
+      const bool same = end > 0 && name.substr(0, end) == module;
+      label += (label.empty() ? "" : " + ") + (same ? name.substr(end) : name);
+      module = name.substr(0, end);
+    }
     return more ? label + " + ..." : label;
   }
 

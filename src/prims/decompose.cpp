@@ -60,7 +60,7 @@ class Decomposer {
   void replace(Node& node, Region& region) {
     Region emitted;
     Builder builder(graph_, emitted, node.loc);
-    builder.set_name_hint(node.result()->name);
+    builder.name_as_parts_of(node.result()->name);
     const std::vector<Value*> results = decompose_node(builder, node);
     check(results.size() == node.results.size(), "a decomposition gives another number of results than the node has");
     std::unordered_set<const Node*> fresh(emitted.nodes.begin(), emitted.nodes.end());
@@ -79,7 +79,7 @@ class Decomposer {
     if (info(node.op).lowering != Lowering::pointwise || node.operands.size() < 2) return;
     const Shape shape = node.result()->type.shape();
     Builder builder(graph_, region, node.loc);
-    builder.set_name_hint(node.result()->name);
+    builder.name_as_parts_of(node.result()->name);
     for (Value*& operand : node.operands) {
       if (operand->type.shape() == shape) continue;
       const Node* producer = operand->producer;

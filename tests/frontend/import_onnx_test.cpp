@@ -68,6 +68,31 @@ TEST_F(ImportOnnx, ValuesHaveTheModelsNames) {
   EXPECT_EQ(graph->output_names, (std::vector<std::string>{"left", "right"}));
 }
 
+TEST_F(ImportOnnx, NodesSayTheirModule) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"['', 'encoder', 'encoder.layer.0', 'linear_3']", "encoder.layer.0/node_Linear_3"},
+      {"['', 'relu']", "node_Linear_3"},  // in the model itself
+      {R"(["", "a'b", "relu"])", "a'b/node_Linear_3"},
+      // No list: the name alone.
+      {"", "node_Linear_3"},
+      {"[]", "node_Linear_3"},
+      {"['', 'a', 'b'", "node_Linear_3"},
+      {"['', 'a\\'', 'b']", "node_Linear_3"},
+      {"['' 'a' 'b']", "node_Linear_3"},
+      {"[', ']", "node_Linear_3"},
+      {"['', a, 'b']", "node_Linear_3"},
+  };
+  for (const auto& [scopes, name] : cases) {
+    ModelBuilder model;
+    model.input("x", kFloat, {2});
+    auto* property = model.node("Relu", {"x"}, {"y"}, {}, "node_Linear_3").add_metadata_props();
+    property->set_key("pkg.torch.onnx.name_scopes");
+    property->set_value(scopes);
+    model.output("y", kFloat);
+    EXPECT_EQ(import(model)->body.nodes[0]->loc.node, name) << scopes;
+  }
+}
+
 TEST_F(ImportOnnx, NodesInAnyOrder) {
   ModelBuilder model;
   model.input("x", kFloat, {2});

@@ -14,7 +14,9 @@ class Builder {
   const Location& loc() const { return loc_; }
   void set_loc(Location loc) { loc_ = std::move(loc); }
   /// Name for results of the next emitted nodes ("" : derived from the op).
-  void set_name_hint(std::string hint) { hint_ = std::move(hint); }
+  void set_name_hint(std::string hint) { name_ = std::move(hint), whole_.clear(); }
+  /// The next emitted nodes compute parts of the value `whole`: their results are named `<whole>.<op>`.
+  void name_as_parts_of(std::string whole) { whole_ = std::move(whole), name_.clear(); }
 
   /// Any op; RuleError when the rule refuses. `num_results` only for ops whose count is the node's.
   Node* emit_node(Op op, std::vector<Value*> operands, Attrs attrs = {}, int num_results = -1);
@@ -58,7 +60,7 @@ class Builder {
   Graph& graph_;
   Region& region_;
   Location loc_;
-  std::string hint_;
+  std::string name_, whole_;
 };
 
 }  // namespace tcc

@@ -5,7 +5,7 @@
 #include "frontend/base/inlining.h"
 #include "frontend/base/names.h"
 #include "frontend/onnx/importer.h"
-#include "frontend/onnx/order.h"
+#include "frontend/onnx/node_names.h"
 
 namespace tcc::onnx {
 

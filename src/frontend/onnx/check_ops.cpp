@@ -2,7 +2,7 @@
 #include <set>
 
 #include "frontend/onnx/importer.h"
-#include "frontend/onnx/order.h"
+#include "frontend/onnx/node_names.h"
 #include "frontend/onnx/unsupported.h"
 
 namespace tcc::onnx {

@@ -1,7 +1,7 @@
 #include "frontend/onnx/functions.h"
 
 #include "frontend/base/inlining.h"
-#include "frontend/onnx/order.h"
+#include "frontend/onnx/node_names.h"
 
 namespace tcc::onnx {
 

@@ -10,6 +10,7 @@
 #include "frontend/base/bind_signature.h"
 #include "frontend/base/names.h"
 #include "frontend/onnx/fault_help.h"
+#include "frontend/onnx/node_names.h"
 #include "frontend/onnx/order.h"
 #include "frontend/onnx/parse.h"
 #include "tcc/support/printable.h"

@@ -6,6 +6,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "frontend/onnx/node_names.h"
 #include "tcc/graph/graph.h"
 
 namespace tcc::onnx {
@@ -32,14 +33,6 @@ void for_each_read(const pb::NodeProto& node, const std::function<void(const std
 }
 
 }  // namespace
-
-std::string name_of_node(const pb::NodeProto& node) {
-  if (!node.name().empty()) return node.name();
-  for (const std::string& output : node.output()) {
-    if (!output.empty()) return node.op_type() + "(" + output + ")";
-  }
-  return node.op_type();
-}
 
 std::vector<const pb::NodeProto*> order_nodes(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes) {
   const int count = nodes.size();

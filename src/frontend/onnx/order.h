@@ -1,15 +1,11 @@
 // The order in which the nodes of a graph can be imported.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "frontend/onnx/proto.h"
 
 namespace tcc::onnx {
-
-/// The node's name, or `Relu(y)` after its op and first output when it has none.
-std::string name_of_node(const pb::NodeProto& node);
 
 /// Nodes with producers first: the order of the file where that holds (ONNX demands it), otherwise the closest one to it.
 /// RuleError "cyclic-graph" that lists the nodes of a cycle; "malformed-file" when two nodes make a value of the same name.
