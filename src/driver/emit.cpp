@@ -181,6 +181,9 @@ std::string Emitter::heading(const Product& product) const {
   return (product.kind == "llvm" ? "; " : "// ") + product.target + "\n";
 }
 
+// Of a text without a file of weights: scales and axes are there, and its large ones alone are lost.
+constexpr int64_t kInlineWeights = 16;
+
 std::string Emitter::weights_path(const Product& product) const {
   const bool is_fx = product.kind == "fx";
   if (!is_graph(product.kind) && !is_fx) return "";
@@ -217,6 +220,8 @@ void Emitter::write_graph(std::string_view kind, std::string_view target, const 
     write_safetensors(outputs_, weights, tensors);
     // Found beside the text; a text on standard output has no place of its own.
     print_options.weights_file = product->path == "-" ? weights : file_name(weights);
+  } else {
+    print_options.small_weights = kInlineWeights;
   }
   put(*product, print(graph, print_options));
 }
