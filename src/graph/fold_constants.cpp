@@ -82,7 +82,7 @@ class Folder {
 
   /// Whether the node leaves the graph.
   bool fold(Node& node) {
-    if (!node.regions.empty() || info(node.op).kind == OpKind::resolved || !indices_fit(node)) return false;
+    if (!node.regions.empty() || info(node.op).kind == OpKind::dynamic || !indices_fit(node)) return false;
     int64_t released = 0, result_bytes = 0, operand_bytes = 0;
     for (const Value* operand : node.operands) {
       if (operand == nullptr) continue;

@@ -15,7 +15,7 @@ InferRule infer_rule(Op op);
   std::vector<Type> infer_rule(const InferInput& input);
 #define TCC_COMPOSITE(name, min_operands, max_operands, results, infer_rule, decompose_rule, attributes) \
   std::vector<Type> infer_rule(const InferInput& input);
-#define TCC_RESOLVED(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) \
+#define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) \
   std::vector<Type> infer_rule(const InferInput& input);
 #include "tcc/graph/ops.def"
 

@@ -90,9 +90,9 @@ std::vector<Type> infer_gradient(const InferInput& input) {
 std::vector<Type> infer_unknown(const InferInput& input) {
   DType dtype = input.operand(0).dtype;
   if (input.op == Op::constant_of_shape_) dtype = input.attrs.get_dtype("dtype");
-  if (input.op == Op::one_hot_by_) dtype = input.operand(2).dtype;
+  if (input.op == Op::dynamic_one_hot_) dtype = input.operand(2).dtype;
   std::vector<Type> types(static_cast<size_t>(input.num_results), Type::unranked(dtype));
-  if (input.op == Op::topk_by_) types.back().dtype = DType::i64;
+  if (input.op == Op::dynamic_topk_) types.back().dtype = DType::i64;
   return types;
 }
 

@@ -157,8 +157,7 @@ struct Expansion {
   std::vector<Value*> inputs, results;  ///< an input is null where the operand is absent
 
   explicit Expansion(const Node& node) {
-    if (info(node.op).kind == OpKind::resolved)
-      internal_error("`" + std::string(name_of(node.op)) + "` is evaluated before it is resolved");
+    if (info(node.op).kind == OpKind::dynamic) internal_error("`" + std::string(name_of(node.op)) + "` is evaluated before it is resolved");
     for (const Value* operand : node.operands) inputs.push_back(operand == nullptr ? nullptr : graph.add_input("x", operand->type));
     Builder builder(graph, graph.body, node.loc);
     if (broadcasts_implicitly(node)) {

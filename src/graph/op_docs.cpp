@@ -26,7 +26,7 @@ static_assert(in_order(), "the rows of op_docs.def are not in the order of ops.d
 constexpr size_t kNumOps = 0
 #define TCC_PRIM(...) +1
 #define TCC_COMPOSITE(...) +1
-#define TCC_RESOLVED(...) +1
+#define TCC_DYNAMIC(...) +1
 #include "tcc/graph/ops.def"
     ;
 static_assert(std::size(kRows) == kNumOps, "op_docs.def has not a row for each op of ops.def");

@@ -15,8 +15,8 @@ constexpr OpInfo kOps[] = {
   {#name, OpKind::prim, min_operands, max_operands, results, Lowering::lowering, attributes},
 #define TCC_COMPOSITE(name, min_operands, max_operands, results, infer_rule, decompose_rule, attributes) \
   {#name, OpKind::composite, min_operands, max_operands, results, Lowering::none, attributes},
-#define TCC_RESOLVED(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) \
-  {#name, OpKind::resolved, min_operands, max_operands, results, Lowering::none, attributes},
+#define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) \
+  {#name, OpKind::dynamic, min_operands, max_operands, results, Lowering::none, attributes},
 #include "tcc/graph/ops.def"
 };
 constexpr int kNumOps = static_cast<int>(std::size(kOps));

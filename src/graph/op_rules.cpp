@@ -10,28 +10,28 @@ namespace {
 constexpr InferRule kInferRules[] = {
 #define TCC_PRIM(name, min_operands, max_operands, results, lowering, infer_rule, eval_rule, attributes) infer_rule,
 #define TCC_COMPOSITE(name, min_operands, max_operands, results, infer_rule, decompose_rule, attributes) infer_rule,
-#define TCC_RESOLVED(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) infer_rule,
+#define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) infer_rule,
 #include "tcc/graph/ops.def"
 };
 
 constexpr EvalRule kEvalRules[] = {
 #define TCC_PRIM(name, min_operands, max_operands, results, lowering, infer_rule, eval_rule, attributes) eval_rule,
 #define TCC_COMPOSITE(...) nullptr,
-#define TCC_RESOLVED(...) nullptr,
+#define TCC_DYNAMIC(...) nullptr,
 #include "tcc/graph/ops.def"
 };
 
 constexpr DecomposeRule kDecomposeRules[] = {
 #define TCC_PRIM(...) nullptr,
 #define TCC_COMPOSITE(name, min_operands, max_operands, results, infer_rule, decompose_rule, attributes) decompose_rule,
-#define TCC_RESOLVED(...) nullptr,
+#define TCC_DYNAMIC(...) nullptr,
 #include "tcc/graph/ops.def"
 };
 
 constexpr ResolveRule kResolveRules[] = {
 #define TCC_PRIM(...) nullptr,
 #define TCC_COMPOSITE(...) nullptr,
-#define TCC_RESOLVED(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) resolve_rule,
+#define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) resolve_rule,
 #include "tcc/graph/ops.def"
 };
 

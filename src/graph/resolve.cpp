@@ -1,8 +1,8 @@
 // resolve: gives every value a static type and replaces the ops whose sizes, axes or starts are operands.
-//   in:   a graph whose inputs have constant extents        out: static types, no op of kind `resolved`; the same values
+//   in:   a graph whose inputs have constant extents        out: static types, no op of kind `dynamic`; the same values
 //     %s: i64[1] = shape_of(%x) {start=0, end=1}
 //     %t: i64[2] = concat(%s, @minus_one) {axis=0}
-//     %y: f32[*] = reshape_to(%x, %t) {allowzero=false}
+//     %y: f32[*] = dynamic_reshape(%x, %t) {allowzero=false}
 //   becomes, for %x: f32[2, 3, 4],
 //     %y: f32[2, 12] = reshape(%x) {shape=[2, 12]}
 // One sweep, in order: when a node is reached, the types and the known values of its operands are final. A node whose operands are all known is
@@ -152,7 +152,7 @@ class Resolver final : public ResolveContext {
     }
     const AttrValue* axis = node.attrs.find("axis");
     const Value* x = node.operand(0);
-    if (axis == nullptr || x == nullptr || !x->type.ranked || node.op == Op::one_hot_by_ || node.op == Op::one_hot_)
+    if (axis == nullptr || x == nullptr || !x->type.ranked || node.op == Op::dynamic_one_hot_ || node.op == Op::one_hot_)
       return;  // theirs is of the result
     if (const int64_t value = std::get<int64_t>(*axis); value < 0 && value >= -x->type.rank())
       node.attrs.set("axis", value + x->type.rank());

@@ -52,7 +52,7 @@ int64_t normalize_axis(int64_t axis, int64_t rank, std::string_view name, const 
 /// Axes likewise, each at most once.
 std::vector<int64_t> normalize_axes(std::vector<int64_t> axes, int64_t rank, std::string_view name, const Type& type);
 
-#define TCC_RESOLVED(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) \
+#define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) \
   std::optional<std::vector<Value*>> resolve_rule(ResolveContext& context, const Node& node);
 #include "tcc/graph/ops.def"
 

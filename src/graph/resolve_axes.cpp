@@ -15,7 +15,7 @@ using Results = std::optional<std::vector<Value*>>;
 }  // namespace
 
 // No axes mean all, unless the flag says none; even then the op's element-wise part is applied (the square of a sum of squares).
-Results resolve_reduce_by(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_reduce(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   std::vector<int64_t> axes;
   if (node.operand(1) != nullptr) {
@@ -33,7 +33,7 @@ Results resolve_reduce_by(ResolveContext& context, const Node& node) {
   return {{context.builder().emit(Op::reduce_, {x}, {{"op", op}, {"axes", axes}, {"keepdims", node.attrs.get_bool("keepdims")}})}};
 }
 
-Results resolve_cumsum_along(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_cumsum(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   const auto axis = context.scalar(node, 1, "axis");
   if (!axis) return std::nullopt;
@@ -44,14 +44,14 @@ Results resolve_cumsum_along(ResolveContext& context, const Node& node) {
                                    {"exclusive", node.attrs.get_bool("exclusive")}})}};
 }
 
-Results resolve_trilu_by(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_trilu(ResolveContext& context, const Node& node) {
   std::optional<int64_t> k = 0;
   if (node.operand(1) != nullptr) k = context.scalar(node, 1, "k");
   if (!k) return std::nullopt;
   return {{context.builder().emit(Op::trilu_, {node.operand(0)}, {{"upper", node.attrs.get_bool("upper")}, {"k", *k}})}};
 }
 
-Results resolve_one_hot_by(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_one_hot(ResolveContext& context, const Node& node) {
   Value* indices = node.operand(0);
   const auto depth = context.scalar(node, 1, "depth");
   if (!depth) return std::nullopt;
@@ -62,7 +62,7 @@ Results resolve_one_hot_by(ResolveContext& context, const Node& node) {
   return {{context.builder().emit(Op::one_hot_, {indices, node.operand(2)}, {{"axis", axis}, {"depth", *depth}})}};
 }
 
-Results resolve_topk_by(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_topk(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   const auto k = context.scalar(node, 1, "k");
   if (!k) return std::nullopt;

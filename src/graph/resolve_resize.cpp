@@ -17,7 +17,7 @@ bool given(const Node& node, int operand) { return node.operand(operand) != null
 
 }  // namespace
 
-std::optional<std::vector<Value*>> resolve_resize_by(ResolveContext& context, const Node& node) {
+std::optional<std::vector<Value*>> resolve_dynamic_resize(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   const Shape shape = x->type.shape();
   const size_t rank = shape.size();
@@ -84,7 +84,7 @@ std::optional<std::vector<Value*>> resolve_resize_by(ResolveContext& context, co
                       "`keep_aspect_ratio_policy` is \"" + policy + "\", expected stretch, not_larger or not_smaller"};
     }
   } else {
-    type_error("`resize_by` has neither scales nor sizes");
+    type_error("`dynamic_resize` has neither scales nor sizes");
   }
 
   Attrs attrs{{"sizes", sizes}, {"scales", scales}, {"roi", crops ? roi : std::vector<double>()}};

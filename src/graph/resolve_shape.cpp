@@ -55,7 +55,7 @@ Results resolve_size_of(ResolveContext& context, const Node& node) {
   return {{context.constant(Tensor::from_ints({node.operand(0)->type.count()}).reshaped({}))}};
 }
 
-Results resolve_reshape_to(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_reshape(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   const auto wanted = context.ints(node, 1, "shape");
   if (!wanted) return std::nullopt;
@@ -89,7 +89,7 @@ Results resolve_reshape_to(ResolveContext& context, const Node& node) {
   return {{context.builder().reshape(x, shape)}};
 }
 
-Results resolve_expand_to(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_expand(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   const auto wanted = context.ints(node, 1, "shape");
   if (!wanted) return std::nullopt;
@@ -98,7 +98,7 @@ Results resolve_expand_to(ResolveContext& context, const Node& node) {
   return {{context.builder().broadcast_to(x, broadcast_types(x->type.dtype, both).shape())}};
 }
 
-Results resolve_squeeze_at(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_squeeze(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   const Shape shape = x->type.shape();
   std::vector<char> dropped(shape.size(), 0);
@@ -122,7 +122,7 @@ Results resolve_squeeze_at(ResolveContext& context, const Node& node) {
   return {{context.builder().reshape(x, result)}};
 }
 
-Results resolve_unsqueeze_at(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_unsqueeze(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   const auto axes = context.ints(node, 1, "axes");
   if (!axes) return std::nullopt;

@@ -81,7 +81,7 @@ std::vector<int64_t> even_extents(int64_t extent, int64_t count) {
 
 }  // namespace
 
-Results resolve_slice_by(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_slice(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   const Shape shape = x->type.shape();
   const auto starts = context.ints(node, 1, "starts");
@@ -111,7 +111,7 @@ Results resolve_slice_by(ResolveContext& context, const Node& node) {
   return {{context.builder().slice(source, low, high, stride)}};
 }
 
-Results resolve_split_by(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_split(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   const int64_t axis = normalize_axis(node.attrs.get_int("axis"), x->type.rank(), "axis", x->type);
   const int64_t count = static_cast<int64_t>(node.results.size());
@@ -131,7 +131,7 @@ Results resolve_split_by(ResolveContext& context, const Node& node) {
   return cut(context.builder(), x, axis, *extents);
 }
 
-Results resolve_pad_by(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_pad(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   Builder& builder = context.builder();
   const Shape shape = x->type.shape();
@@ -172,7 +172,7 @@ Results resolve_pad_by(ResolveContext& context, const Node& node) {
 }
 
 // Repeating an axis is a new axis in front of it, broadcast, and both merged.
-Results resolve_tile_by(ResolveContext& context, const Node& node) {
+Results resolve_dynamic_tile(ResolveContext& context, const Node& node) {
   Value* x = node.operand(0);
   const Shape shape = x->type.shape();
   const auto repeats = context.ints(node, 1, "repeats");

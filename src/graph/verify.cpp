@@ -110,7 +110,7 @@ class Verifier {
     const std::string attrs = attribute_fault(node.op, node.attrs);
     if (!attrs.empty()) fault(attrs, &node);
     const OpKind kind = info(node.op).kind;
-    if (stage_ == GraphStage::resolved && kind == OpKind::resolved) fault("`" + std::string(name_of(node.op)) + "` is not resolved", &node);
+    if (stage_ == GraphStage::resolved && kind == OpKind::dynamic) fault("`" + std::string(name_of(node.op)) + "` is not resolved", &node);
     if (stage_ == GraphStage::prims && kind != OpKind::prim) fault("`" + std::string(name_of(node.op)) + "` is no prim", &node);
     for (const auto& inner : node.regions) {
       for (const Value* arg : inner->args) define(*arg, &node);

@@ -6,7 +6,7 @@
 //   (%i * 4 + %r) mod 8            ->  %i mod 2 * 4 + %r     %r < 4
 //   %x / 4 * 4 + %x mod 4          ->  %x
 //
-// How a / d and a mod d are taken apart (split_by): a = d * quotient + rest, where the rest keeps what d does not divide; both functions use the same
+// How a / d and a mod d are taken apart (dynamic_split): a = d * quotient + rest, where the rest keeps what d does not divide; both functions use the same
 // rest, so that a sum of the two parts finds back together (recombine). Then the rest is scaled down by a common factor g of d where what g does not
 // divide stays within one multiple of g. What is left becomes an atom.
 //
@@ -123,7 +123,7 @@ struct Parts {
 
 /// A rest whose range shows that it never leaves one multiple of d is moved into [0, d) whole. Otherwise it keeps the given coefficients where it is never
 /// negative, else it has those of the smallest magnitude (d / 2 stays positive); its constant is in [0, d).
-Parts split_by(const Index& a, int64_t d) {
+Parts dynamic_split(const Index& a, int64_t d) {
   auto settle = [d](Parts& parts) {
     const auto range = range_of(parts.rest);
     if (!range || floor_of(range->low, d) != floor_of(range->high, d)) return false;
@@ -200,7 +200,7 @@ Index mod_of(const Index& a, int64_t d);
 
 Index div_of(const Index& a, int64_t d) {
   if (d == 1) return a;
-  const Parts parts = split_by(a, d);
+  const Parts parts = dynamic_split(a, d);
   const Index& rest = parts.rest;
   if (rest.is_constant() || within(rest, d)) return parts.quotient;
   if (const Factored f = factor_out(rest, d); f.g > 1) return parts.quotient + div_of(f.multiple, d / f.g);
@@ -221,7 +221,7 @@ Index div_of(const Index& a, int64_t d) {
 
 Index mod_of(const Index& a, int64_t d) {
   if (d == 1) return {};
-  const Parts parts = split_by(a, d);
+  const Parts parts = dynamic_split(a, d);
   const Index& rest = parts.rest;
   if (rest.is_constant() || within(rest, d)) return rest;
   if (const Factored f = factor_out(rest, d); f.g > 1) return mod_of(f.multiple, d / f.g) * f.g + f.remainder;

@@ -48,7 +48,7 @@ class Decomposer {
           region.nodes.push_back(&node);
           return;
         case OpKind::composite: return replace(node, region);
-        case OpKind::resolved:
+        case OpKind::dynamic:
           throw RuleError{"unsupported-op", "`" + std::string(name_of(node.op)) + "` is still there, its sizes are not known"};
       }
     } catch (const RuleError& fault) {

@@ -19,9 +19,9 @@ class Growing {
   Value* ints(std::vector<int64_t> values) { return graph.add_weight("ints", Tensor::from_ints(std::move(values)), false); }
   Value* shape(Value* x) { return emit(Op::shape_of_, {x}, {{"start", int64_t{0}}}); }
   /// Element `i` of a list, as a list.
-  Value* element(Value* list, int64_t i) { return emit(Op::slice_by_, {list, ints({i}), ints({i + 1})}); }
+  Value* element(Value* list, int64_t i) { return emit(Op::dynamic_slice_, {list, ints({i}), ints({i + 1})}); }
   Value* join(Value* a, Value* b) { return emit(Op::concat_, {a, b}, {{"axis", int64_t{0}}}); }
-  Value* reshape(Value* x, Value* sizes) { return emit(Op::reshape_to_, {x, sizes}, {{"allowzero", false}}); }
+  Value* reshape(Value* x, Value* sizes) { return emit(Op::dynamic_reshape_, {x, sizes}, {{"allowzero", false}}); }
 
   Graph graph;
   ShapeArithmetic arithmetic{graph};
@@ -151,7 +151,8 @@ class RandomArithmetic {
       case 6: lists_.push_back(g.emit(Op::max_, {any(lists_), any(lists_)})); break;
       case 7: lists_.push_back(g.element(g.join(any(lists_), any(lists_)), below(3))); break;  // may lie behind the end: empty
       case 8: lists_.push_back(g.emit(Op::select_, {g.emit(Op::lt_, {any(lists_), any(lists_)}), any(lists_), any(lists_)})); break;
-      default: lists_.push_back(g.emit(Op::shape_of_, {g.emit(Op::expand_to_, {any(tensors_), any(lists_)})}, {{"start", int64_t{-1}}}));
+      default:
+        lists_.push_back(g.emit(Op::shape_of_, {g.emit(Op::dynamic_expand_, {any(tensors_), any(lists_)})}, {{"start", int64_t{-1}}}));
     }
   }
 

@@ -476,7 +476,7 @@ TEST(FxJson, GraphsReadBack) {
   weight @w: f32[2] buffer state = [1.5, -0]
   weight @x: i64[2] = [3, 4]
   weight @e: f32[0, 3] made = []
-  %r: f32[*] = reshape_to(%x, @x) {allowzero=true}    loc("a/b")
+  %r: f32[*] = dynamic_reshape(%x, @x) {allowzero=true}    loc("a/b")
   %f: f32[2] = full() {dtype=f32, shape=[2], value=nan}    loc("") grad
   %i: i64[2] = full() {dtype=i64, shape=[2], value=-9223372036854775808}
   %s: f32[] = full() {dtype=f32, shape=[], value=0.1}

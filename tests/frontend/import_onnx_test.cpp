@@ -129,8 +129,8 @@ TEST_F(ImportOnnx, Opset6Broadcast) {
   model.output("y", kFloat);
   EXPECT_EQ(text(model),
             "graph @g(%x: f32[2, 3, 4]) -> (%y: f32[*]) {\n"
-            "  %unsqueeze_at: f32[*] = unsqueeze_at(@c, @add.axes)\n"
-            "  %y: f32[*] = add(%x, %unsqueeze_at)\n"
+            "  %dynamic_unsqueeze: f32[*] = dynamic_unsqueeze(@c, @add.axes)\n"
+            "  %y: f32[*] = add(%x, %dynamic_unsqueeze)\n"
             "}\n");
 }
 
@@ -146,7 +146,7 @@ TEST_F(ImportOnnx, SoftmaxFlattensBeforeOpset13) {
             "  %flatten: f32[2, 12] = flatten(%x) {axis=1}\n"
             "  %softmax: f32[2, 12] = softmax(%flatten) {axis=1}\n"
             "  %shape_of: i64[3] = shape_of(%x) {start=0}\n"
-            "  %y: f32[*] = reshape_to(%softmax, %shape_of) {allowzero=true}\n"
+            "  %y: f32[*] = dynamic_reshape(%softmax, %shape_of) {allowzero=true}\n"
             "  %z: f32[2, 3, 4] = softmax(%x) {axis=-1}\n"
             "}\n");
 }

@@ -95,28 +95,29 @@ const char* const kGraphs[] = {
     "coordinate_transformation_mode=\"half_pixel\", nearest_mode=\"floor\", cubic_coeff_a=-0.75, exclude_outside=false, "
     "extrapolation_value=0.0, roi=[], antialias=false} return %y }",
     "(%x: i8[4, 6], %s: f32[4, 2]) -> (%y: f32[*]) { %y: f32[*] = dequantize_linear(%x, %s) {axis=1, block_size=3} return %y }",
-    "(%x: f32[4, 6]) -> (%y: f32[*]) { weight @s: i64[2] = [8, 3] %y: f32[*] = reshape_to(%x, @s) {allowzero=false} return %y }",
-    "(%x: f32[1, 6]) -> (%y: f32[*]) { weight @s: i64[2] = [8, 6] %y: f32[*] = expand_to(%x, @s) return %y }",
-    "(%x: f32[2, 6]) -> (%y: f32[*]) { weight @s: i64[2] = [3, 2] %y: f32[*] = tile_by(%x, @s) return %y }",
+    "(%x: f32[4, 6]) -> (%y: f32[*]) { weight @s: i64[2] = [8, 3] %y: f32[*] = dynamic_reshape(%x, @s) {allowzero=false} return %y }",
+    "(%x: f32[1, 6]) -> (%y: f32[*]) { weight @s: i64[2] = [8, 6] %y: f32[*] = dynamic_expand(%x, @s) return %y }",
+    "(%x: f32[2, 6]) -> (%y: f32[*]) { weight @s: i64[2] = [3, 2] %y: f32[*] = dynamic_tile(%x, @s) return %y }",
     "() -> (%y: i64[*]) { weight @a: i64[] = [ 2] weight @b: i64[] = [ 9] weight @c: i64[] = [ 3] %y: i64[*] = range(@a, @b, @c) return %y "
     "}",
     "() -> (%y: f32[*]) { weight @a: f32[] = [ 2] weight @b: f32[] = [ 9] weight @c: f32[] = [ 3] %y: f32[*] = range(@a, @b, @c) return %y "
     "}",
     "() -> (%y: f32[*]) { weight @s: i64[2] = [3, 2] %y: f32[*] = constant_of_shape(@s) {dtype=f32, value=1} return %y }",
     "(%x: f32[9, 6]) -> (%y: f32[*]) { weight @s: i64[1] = [ 1] weight @e: i64[1] = [ 8] weight @a: i64[1] = [ 0] weight @t: i64[1] = [ 2] "
-    "%y: f32[*] = slice_by(%x, @s, @e, @a, @t) return %y }",
-    "(%x: f32[3, 4]) -> (%y: f32[*]) { weight @p: i64[4] = [1, 0, 2, 3] %y: f32[*] = pad_by(%x, @p) {mode=\"constant\"} return %y }",
-    "(%x: f32[3, 4]) -> (%y: f32[*]) { weight @p: i64[4] = [1, 0, 2, 3] %y: f32[*] = pad_by(%x, @p) {mode=\"wrap\"} return %y }",
-    "(%x: f32[6]) -> (%y: f32[*], %z: f32[*]) { weight @p: i64[2] = [2, 4] %y: f32[*], %z: f32[*] = split_by(%x, @p) {axis=0} return %y, "
+    "%y: f32[*] = dynamic_slice(%x, @s, @e, @a, @t) return %y }",
+    "(%x: f32[3, 4]) -> (%y: f32[*]) { weight @p: i64[4] = [1, 0, 2, 3] %y: f32[*] = dynamic_pad(%x, @p) {mode=\"constant\"} return %y }",
+    "(%x: f32[3, 4]) -> (%y: f32[*]) { weight @p: i64[4] = [1, 0, 2, 3] %y: f32[*] = dynamic_pad(%x, @p) {mode=\"wrap\"} return %y }",
+    "(%x: f32[6]) -> (%y: f32[*], %z: f32[*]) { weight @p: i64[2] = [2, 4] %y: f32[*], %z: f32[*] = dynamic_split(%x, @p) {axis=0} return "
+    "%y, "
     "%z }",
-    "(%x: f32[6]) -> (%y: f32[*], %z: f32[*]) { %y: f32[*], %z: f32[*] = split_by(%x) {axis=0, num_outputs=2} return %y, %z }",
+    "(%x: f32[6]) -> (%y: f32[*], %z: f32[*]) { %y: f32[*], %z: f32[*] = dynamic_split(%x) {axis=0, num_outputs=2} return %y, %z }",
     "(%x: f32[6]) -> (%y: f32[*]) { weight @p: i64[] = [ 2] weight @i: i64[] = [ 1] %s: f32[*] = split_to_sequence(%x, @p) {axis=0, "
     "keepdims=true} %y: f32[*] = sequence_at(%s, @i) return %y }",
-    "(%x: i64[3], %v: f32[2]) -> (%y: f32[*]) { weight @d: i64[] = [ 5] %y: f32[*] = one_hot_by(%x, @d, %v) {axis=1} return %y }",
-    "(%x: f32[3, 5]) -> (%y: f32[*]) { weight @s: i64[2] = [6, 7] %y: f32[*] = resize_by(%x, none, none, @s) {mode=\"cubic\", "
+    "(%x: i64[3], %v: f32[2]) -> (%y: f32[*]) { weight @d: i64[] = [ 5] %y: f32[*] = dynamic_one_hot(%x, @d, %v) {axis=1} return %y }",
+    "(%x: f32[3, 5]) -> (%y: f32[*]) { weight @s: i64[2] = [6, 7] %y: f32[*] = dynamic_resize(%x, none, none, @s) {mode=\"cubic\", "
     "coordinate_transformation_mode=\"half_pixel\", nearest_mode=\"floor\", cubic_coeff_a=-0.75, exclude_outside=false, "
     "extrapolation_value=0.0, antialias=true, axes=[], keep_aspect_ratio_policy=\"stretch\"} return %y }",
-    "(%x: f32[3, 5]) -> (%y: f32[*]) { weight @s: f32[2] = [2, 3] %y: f32[*] = resize_by(%x, none, @s) {mode=\"nearest\", "
+    "(%x: f32[3, 5]) -> (%y: f32[*]) { weight @s: f32[2] = [2, 3] %y: f32[*] = dynamic_resize(%x, none, @s) {mode=\"nearest\", "
     "coordinate_transformation_mode=\"half_pixel\", nearest_mode=\"floor\", cubic_coeff_a=-0.75, exclude_outside=false, "
     "extrapolation_value=0.0, antialias=false, axes=[], keep_aspect_ratio_policy=\"stretch\"} return %y }",
 };

@@ -52,7 +52,7 @@ TEST(GraphVerifier, NumbersOfResults) {
        {"%y: f32[1, 2, 4, 4] = layer_norm(%x, %s) {axis=3, epsilon=0.1}",
         "%y: f32[1, 2, 3, 3] = max_pool(%x) {kernel=[2, 2], strides=[1, 1], dilations=[1, 1], pads=[0, 0, 0, 0], ceil_mode=false, "
         "auto_pad=\"NOTSET\", storage_order=0}",
-        "%y: f32[*] = split_by(%x) {axis=1, num_outputs=1}", "%y: f32[1, 2, 4, 4] = gradient(%x, %x)"}) {
+        "%y: f32[*] = dynamic_split(%x) {axis=1, num_outputs=1}", "%y: f32[1, 2, 4, 4] = gradient(%x, %x)"}) {
     SCOPED_TRACE(node);
     const auto graph = parse_graph("graph @g(%x: f32[1, 2, 4, 4], %s: f32[4]) -> (%x: f32[1, 2, 4, 4]) {\n  " + node + "\n}", "", {});
     EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>());
@@ -60,7 +60,7 @@ TEST(GraphVerifier, NumbersOfResults) {
     const Value first = *results[0];
     results.clear();
     EXPECT_TRUE(has_fault(*graph, GraphStage::imported, "has no results"));
-    if (node.find("split_by") != std::string::npos) continue;  // its pieces are counted when it is resolved
+    if (node.find("dynamic_split") != std::string::npos) continue;  // its pieces are counted when it is resolved
     for (int i = 0; i < 4; ++i) results.push_back(graph->make_value(Value::Kind::result, first.type, "z" + std::to_string(i)));
     EXPECT_TRUE(has_fault(*graph, GraphStage::imported, " has 4 results"));
   }
@@ -94,12 +94,12 @@ TEST(GraphVerifier, Stages) {
   const auto graph = parse_graph(R"(graph @g(%x: f32[2, 3], %b: f32[3], %n: f32[n]) -> (%y: f32[2, 3]) {
     weight @s: i64[1] = [-1]
     %a: f32[2, 3] = add(%x, %b)
-    %r: f32[*] = reshape_to(%a, @s) {allowzero=false}
+    %r: f32[*] = dynamic_reshape(%a, @s) {allowzero=false}
     %y: f32[2, 3] = relu(%a)
   })",
                                  "", {});
   EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>());
-  EXPECT_TRUE(has_fault(*graph, GraphStage::resolved, "`reshape_to` is not resolved"));
+  EXPECT_TRUE(has_fault(*graph, GraphStage::resolved, "`dynamic_reshape` is not resolved"));
   EXPECT_TRUE(has_fault(*graph, GraphStage::resolved, "%n is f32[n], expected constant extents"));
   EXPECT_TRUE(has_fault(*graph, GraphStage::prims, "`relu` is no prim"));
   EXPECT_TRUE(has_fault(*graph, GraphStage::prims, "operand %b is f32[3], expected the shape of the result: prims do not broadcast"));

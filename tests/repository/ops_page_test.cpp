@@ -9,6 +9,7 @@
 
 #include "tcc/graph/op_docs.h"
 #include "tcc/graph/op_schema.h"
+#include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
 
 namespace tcc {
@@ -19,7 +20,7 @@ const std::map<std::string, std::string>& shape_rules() {
   static const std::map<std::string, std::string> rules = {
 #define TCC_PRIM(name, min_operands, max_operands, results, lowering, infer_rule, eval_rule, attributes) {#name, #infer_rule},
 #define TCC_COMPOSITE(name, min_operands, max_operands, results, infer_rule, decompose_rule, attributes) {#name, #infer_rule},
-#define TCC_RESOLVED(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) {#name, #infer_rule},
+#define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) {#name, #infer_rule},
 #include "tcc/graph/ops.def"
   };
   return rules;
@@ -50,8 +51,8 @@ const std::map<std::string, std::string> kTypes = {
 enum class Gradient { rule, some, zero };
 const std::map<std::string, Gradient>& gradients() {
   static const std::map<std::string, Gradient> rows = {
-#define TCC_VJP(op, rule) {#op, Gradient::rule},
-#define TCC_VJP_WHEN(op, predicate, rule) {#op, Gradient::some},
+#define TCC_VJP(op, function) {#op, Gradient::rule},
+#define TCC_VJP_WHEN(op, predicate, function) {#op, Gradient::some},
 #define TCC_VJP_ZERO(op) {#op, Gradient::zero},
 #include "autograd/vjp.def"
   };
@@ -63,7 +64,7 @@ std::string gradient_of(Op op) {
   const bool decomposes = info(op).kind == OpKind::composite;
   if (row == gradients().end()) {
     if (op == Op::gradient_) return "gradients of gradients";
-    if (info(op).kind == OpKind::resolved) return "of the ops that it becomes";
+    if (info(op).kind == OpKind::dynamic) return "of the ops that it becomes";
     return decomposes ? "of its decomposition" : "none: a model that needs it is refused";
   }
   if (row->second == Gradient::zero) return "zero";
@@ -87,7 +88,8 @@ Example example_of(Op op) {
   std::string inputs, plain;
   for (size_t at = 0; at < operands.size();) {
     size_t end = at;
-    for (int depth = 0; end < operands.size() && (operands[end] != ',' || depth > 0); ++end) depth += (operands[end] == '[') - (operands[end] == ']');
+    for (int depth = 0; end < operands.size() && (operands[end] != ',' || depth > 0); ++end)
+      depth += (operands[end] == '[') - (operands[end] == ']');
     const std::string operand = operands.substr(at, end - at);
     if (operand != "none") inputs += (inputs.empty() ? "" : ", ") + operand;
     plain += (plain.empty() ? "" : ", ") + operand.substr(0, operand.find(':'));
@@ -119,13 +121,17 @@ void add_op(std::ostream& out, Op op) {
 std::string page() {
   std::ostringstream out;
   out << "# Ops\n\n"
-         "What the nodes of a graph may be. A test makes this page of `include/tcc/graph/ops.def`, `src/graph/op_docs.def` and `src/autograd/vjp.def`\n"
-         "(`TCC_UPDATE=1 build/dev/tests/test_ops_page`), reads every example, and fails when the page is not current. In the examples operands carry their\n"
+         "What the nodes of a graph may be. A test makes this page of `include/tcc/graph/ops.def`, `src/graph/op_docs.def` and "
+         "`src/autograd/vjp.def`\n"
+         "(`TCC_UPDATE=1 build/dev/tests/test_ops_page`), reads every example, and fails when the page is not current. In the examples "
+         "operands carry their\n"
          "types; in graph text only their names stand there ([ir.md](ir.md)). `?` marks what may be absent.\n\n";
   const std::tuple<OpKind, const char*, const char*> kinds[] = {
-      {OpKind::prim, "Prims", "What is lowered and evaluated. Pointwise prims take operands of one shape; conversion and broadcast are explicit."},
+      {OpKind::prim, "Prims",
+       "What is lowered and evaluated. Pointwise prims take operands of one shape; conversion and broadcast are explicit."},
       {OpKind::composite, "Composites", "What `decompose` turns into prims. Floats of 16 bits are computed in f32 and rounded once."},
-      {OpKind::resolved, "Ops whose sizes are operands", "What `resolve` turns into the above as soon as those operands are known. Their meaning is ONNX's."},
+      {OpKind::dynamic, "Ops whose sizes are operands",
+       "What `resolve` turns into the above as soon as those operands are known. Their meaning is ONNX's."},
   };
   for (const auto& [kind, title, about] : kinds) {
     out << "## " << title << "\n\n" << about << "\n\n";
@@ -161,8 +167,9 @@ TEST(OpsPage, NamesAsManyOperandsAsThereAre) {
     for (const char c : operands) named += c == ',', optional += c == '?';
     const bool any = operands.ends_with("...");
     EXPECT_EQ(any, info(op).max_operands < 0) << name_of(op);
-    if (!any) EXPECT_EQ(named, info(op).max_operands) << name_of(op);
-    if (!any) EXPECT_EQ(named - optional, info(op).min_operands) << name_of(op);
+    if (any) continue;
+    EXPECT_EQ(named, info(op).max_operands) << name_of(op);
+    EXPECT_EQ(named - optional, info(op).min_operands) << name_of(op);
   }
 }
 

@@ -36,14 +36,14 @@ namespace tcc {
 enum class Op : uint16_t {
 #define TCC_PRIM(name, ...) name##_,
 #define TCC_COMPOSITE(name, ...) name##_,
-#define TCC_RESOLVED(name, ...) name##_,
+#define TCC_DYNAMIC(name, ...) name##_,
 #include "tcc/graph/ops.def"
   // Enumerators carry a trailing underscore because `and`, `or`, `not` and `xor` are C++ words.
 };
 
-enum class OpKind : uint8_t { prim, composite, resolved };
+enum class OpKind : uint8_t { prim, composite, dynamic };
 
-/// How grouping and loop lowering treat a prim; composites and resolved ops have `none`.
+/// How grouping and loop lowering treat a prim; composites and dynamic ops have `none`.
 enum class Lowering : uint8_t { none, pointwise, create, view, concat, reduce, scan, window, contract, indexed, scatter, sort };
 
 struct OpInfo {
@@ -290,7 +290,7 @@ bool equal(const Graph& a, const Graph& b, std::string* why = nullptr);
 
 enum class GraphStage { imported, resolved, prims };
 /// Checks order, types (recomputed by the rules), operand counts, attributes, unique names, outputs; stage `resolved`: static shapes and no
-/// resolved op; `prims`: prims only, no implicit broadcast. Returns every fault, with the node printed; empty when well formed.
+/// dynamic op; `prims`: prims only, no implicit broadcast. Returns every fault, with the node printed; empty when well formed.
 std::vector<std::string> verify(const Graph& graph, GraphStage stage);
 
 // ------------------------------------------------------------------------------------------------------- interpreter

@@ -23,7 +23,7 @@ struct Bindings {
 /// disagreement with a declared size: Error model.
 void bind_shapes(Graph& graph, const Bindings& bindings);
 /// resolve: one forward sweep that infers types, evaluates constant nodes (small or shape-like ones; large ones are left to fold-constants)
-/// and replaces resolved ops by prims and composites. Afterwards every type is static. Unbound sizes are one error that lists them all;
+/// and replaces dynamic ops by prims and composites. Afterwards every type is static. Unbound sizes are one error that lists them all;
 /// an op whose sizes depend on data is an error naming the operand. Linear in nodes.
 void resolve(Graph& graph, Diagnostics& diagnostics);
 /// fold-constants: evaluates nodes whose operands are all weights, when the result is not larger than what it replaces (or is small).

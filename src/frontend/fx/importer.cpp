@@ -120,7 +120,7 @@ void Importer::import_graph_op(const ProgramGraph& graph, const ProgramNode& nod
     operands.push_back(slot == nullptr ? nullptr : slot->tensor->read(builder));
   }
   const Op op = graph_op_of(node);
-  if (info(op).kind == OpKind::resolved) throw RuleError{"unsupported-op", "`" + node.op + "` among operators of torch"};
+  if (info(op).kind == OpKind::dynamic) throw RuleError{"unsupported-op", "`" + node.op + "` among operators of torch"};
   const Node* made = builder.emit_node(op, std::move(operands), attributes_of(node), static_cast<int>(node.results.size()));
   if (node.results.size() != made->results.size()) {
     throw RuleError{"malformed-file", "the node has " + std::to_string(node.results.size()) + " results, " + node.op + " has " +

@@ -21,7 +21,7 @@ void import_prelu(NodeContext& node) {
   if (node.opset() < 7 && node.rank(1) == 1 && node.rank(0) > 2 && !(node.type_of(slope).dims[0] == Dim(1))) {
     std::vector<int64_t> axes;
     for (int64_t axis = 1; axis < node.rank(0) - 1; ++axis) axes.push_back(axis);
-    slope = node.emit(Op::unsqueeze_at_, {slope, node.ints(axes, "axes")});
+    slope = node.emit(Op::dynamic_unsqueeze_, {slope, node.ints(axes, "axes")});
   }
   node.result(Op::prelu_, {node.in(0), slope});
 }

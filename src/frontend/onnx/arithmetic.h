@@ -23,7 +23,7 @@ class Arithmetic {
   Value* size(Value* x, int64_t axis) { return node_.emit(Op::shape_of_, {x}, {{"start", axis}, {"end", axis + 1}}); }
   Value* shape(Value* x) { return node_.emit(Op::shape_of_, {x}, {{"start", int64_t{0}}}); }
   /// A one-element value as rank 0.
-  Value* scalar(Value* x) { return node_.emit(Op::squeeze_at_, {x, node_.ints({0}, "first_axis")}); }
+  Value* scalar(Value* x) { return node_.emit(Op::dynamic_squeeze_, {x, node_.ints({0}, "first_axis")}); }
   Value* join(std::vector<Value*> values, int64_t axis) { return node_.emit(Op::concat_, std::move(values), {{"axis", axis}}); }
   /// 0, 1, ... below a rank-0 integer.
   Value* count_to(Value* end) {
@@ -33,9 +33,9 @@ class Arithmetic {
   Value* unsqueeze(Value* x, std::vector<int64_t> axes) {
     std::string name = "axes";
     for (const int64_t axis : axes) name += "_" + std::to_string(axis);
-    return node_.emit(Op::unsqueeze_at_, {x, node_.ints(std::move(axes), name)});
+    return node_.emit(Op::dynamic_unsqueeze_, {x, node_.ints(std::move(axes), name)});
   }
-  Value* reshape(Value* x, Value* shape) { return node_.emit(Op::reshape_to_, {x, shape}, {{"allowzero", false}}); }
+  Value* reshape(Value* x, Value* shape) { return node_.emit(Op::dynamic_reshape_, {x, shape}, {{"allowzero", false}}); }
   Value* transpose(Value* x, std::vector<int64_t> permutation) {
     return node_.emit(Op::transpose_, {x}, {{"permutation", std::move(permutation)}});
   }

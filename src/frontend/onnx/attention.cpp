@@ -28,7 +28,7 @@ Value* repeat_heads(NodeContext& node, Arithmetic& m, Value* x, Value* q) {
   Value* heads = m.size(q, 1);
   Value* one = node.ints({1}, "one");
   Value* repeats = m.join({one, one, m.div(heads, m.size(x, 1)), one, one}, 0);
-  Value* repeated = node.emit(Op::expand_to_, {m.unsqueeze(x, {2}), repeats});
+  Value* repeated = node.emit(Op::dynamic_expand_, {m.unsqueeze(x, {2}), repeats});
   return m.reshape(repeated, m.join({m.size(x, 0), heads, m.size(x, 2), m.size(x, 3)}, 0));
 }
 
@@ -53,7 +53,7 @@ Value* pad_mask(NodeContext& node, Arithmetic& m, Value* mask, Value* k) {
   Value* length = node.emit(Op::gather_, {m.shape(mask), last}, {{"axis", int64_t{0}}});
   Value* pads = m.join({node.ints({0}, "zero"), m.sub(m.size(k, 2), length)}, 0);
   Value* value = is_bool ? node.build().full_int(DType::boolean, {}, 0) : m.number(mask->type.dtype, -kInf);
-  return node.emit(Op::pad_by_, {mask, pads, value, last}, {{"mode", std::string("constant")}});
+  return node.emit(Op::dynamic_pad_, {mask, pads, value, last}, {{"mode", std::string("constant")}});
 }
 
 void import_attention(NodeContext& node) {
@@ -123,7 +123,7 @@ void import_attention(NodeContext& node) {
   Value* weights = node.emit(Op::softmax_, {m.cast(scores, softmax_dtype)}, {{"axis", int64_t{-1}}});
   if (bias != nullptr) {
     // A row of -inf has no softmax (NaN); its largest score tells it apart.
-    Value* largest = node.emit(Op::reduce_by_, {scores, node.ints({-1}, "last")},
+    Value* largest = node.emit(Op::dynamic_reduce_, {scores, node.ints({-1}, "last")},
                                {{"op", std::string("max")}, {"keepdims", true}, {"noop_with_empty_axes", false}});
     Value* nothing = node.emit(Op::eq_, {largest, m.number(dtype, -kInf)});
     weights = m.select(nothing, m.number(softmax_dtype, 0), weights);
@@ -132,14 +132,14 @@ void import_attention(NodeContext& node) {
   if (output_mode == 3) node.set(3, weights);
   if (!packed) return node.result(Op::matmul_, {weights, v});
   Value* y = m.transpose(node.emit(Op::matmul_, {weights, v}), {0, 2, 1, 3});
-  node.result(Op::reshape_to_, {y, node.ints({0, 0, -1}, "merged")}, {{"allowzero", false}});
+  node.result(Op::dynamic_reshape_, {y, node.ints({0, 0, -1}, "merged")}, {{"allowzero", false}});
 }
 
 /// The elements of the last axis from `start` on, `step` apart, below `end`.
 Value* slice_last(NodeContext& node, Value* x, int64_t start, int64_t end, int64_t step) {
   const std::string name = "slice_" + std::to_string(start);
-  return node.emit(Op::slice_by_, {x, node.ints({start}, name + "_start"), node.ints({end}, name + "_end"), node.ints({-1}, "last"),
-                                   node.ints({step}, name + "_step")});
+  return node.emit(Op::dynamic_slice_, {x, node.ints({start}, name + "_start"), node.ints({end}, name + "_end"), node.ints({-1}, "last"),
+                                        node.ints({step}, name + "_step")});
 }
 
 /// Pairs (x1, x2) of the last axis are turned by an angle per position: halves of it, or neighbours when `interleaved`.
@@ -164,7 +164,7 @@ void import_rotary(NodeContext& node) {
     x1 = slice_last(node, turned, 0, kEnd, 2);
     x2 = slice_last(node, turned, 1, kEnd, 2);
   } else {
-    Node* halves = node.build().emit_node(Op::split_by_, {turned}, {{"axis", int64_t{3}}, {"num_outputs", int64_t{2}}}, 2);
+    Node* halves = node.build().emit_node(Op::dynamic_split_, {turned}, {{"axis", int64_t{3}}, {"num_outputs", int64_t{2}}}, 2);
     x1 = halves->result(0);
     x2 = halves->result(1);
   }
@@ -174,7 +174,7 @@ void import_rotary(NodeContext& node) {
                          : m.join({real, imaginary}, 3);
   if (size != 0) y = m.join({y, slice_last(node, x, size, kEnd, 1)}, 3);
   if (!packed) return node.result(Op::identity_, {y});
-  node.result(Op::reshape_to_, {m.transpose(y, {0, 2, 1, 3}), m.shape(node.in(0))}, {{"allowzero", false}});
+  node.result(Op::dynamic_reshape_, {m.transpose(y, {0, 2, 1, 3}), m.shape(node.in(0))}, {{"allowzero", false}});
 }
 
 constexpr auto kHandlers = std::to_array<Handler>({

@@ -38,7 +38,7 @@ void import_scatter_nd(NodeContext& node) {
 }
 
 void import_one_hot(NodeContext& node) {
-  node.result(Op::one_hot_by_, {index_operand(node, 0), node.in(1), node.in(2)}, {{"axis", node.integer("axis", -1)}});
+  node.result(Op::dynamic_one_hot_, {index_operand(node, 0), node.in(1), node.in(2)}, {{"axis", node.integer("axis", -1)}});
 }
 
 void import_topk(NodeContext& node) {
@@ -48,11 +48,11 @@ void import_topk(NodeContext& node) {
     attrs.set("sorted", node.flag("sorted", true));
   }
   Value* k = node.opset() >= 10 ? node.in(1) : node.ints({node.integer("k")}, "k");
-  node.result(Op::topk_by_, {node.in(0), k}, std::move(attrs));
+  node.result(Op::dynamic_topk_, {node.in(0), k}, std::move(attrs));
 }
 
 template <bool product> void import_cumulative(NodeContext& node) {
-  node.result(Op::cumsum_along_, {node.in(0), node.in(1)},
+  node.result(Op::dynamic_cumsum_, {node.in(0), node.in(1)},
               {{"op", std::string(product ? "prod" : "sum")},
                {"exclusive", node.flag("exclusive", false)},
                {"reverse", node.flag("reverse", false)}});
@@ -68,7 +68,7 @@ void import_compress(NodeContext& node) {
   Value* x = node.in(0);
   const bool has_axis = node.has_attribute("axis");
   const int64_t axis = has_axis ? node.axis("axis") : 0;
-  if (!has_axis) x = node.emit(Op::reshape_to_, {x, node.ints({-1}, "flat")}, {{"allowzero", false}});
+  if (!has_axis) x = node.emit(Op::dynamic_reshape_, {x, node.ints({-1}, "flat")}, {{"allowzero", false}});
   node.result(Op::gather_, {x, node.ints(chosen, "chosen")}, {{"axis", axis}});
 }
 

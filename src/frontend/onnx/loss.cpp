@@ -24,9 +24,9 @@ void negative_log_likelihood(NodeContext& node, Value* log_probability, Value* t
     target = node.emit(Op::select_, {counted, target, b.full_int(target->type.dtype, {}, 0)});  // any class: its loss is dropped below
   }
   Value* class_axis = node.ints({1}, "class_axis");
-  Value* column = node.emit(Op::unsqueeze_at_, {target, class_axis});
+  Value* column = node.emit(Op::dynamic_unsqueeze_, {target, class_axis});
   Value* picked =
-      node.emit(Op::squeeze_at_, {node.emit(Op::gather_elements_, {log_probability, column}, {{"axis", int64_t{1}}}), class_axis});
+      node.emit(Op::dynamic_squeeze_, {node.emit(Op::gather_elements_, {log_probability, column}, {{"axis", int64_t{1}}}), class_axis});
   Value* loss = node.emit(Op::check_classes_, {node.emit(Op::neg_, {picked}), target, log_probability}, {{"axis", int64_t{1}}});
 
   Value* weights = nullptr;  // nullptr: ones
@@ -41,7 +41,7 @@ void negative_log_likelihood(NodeContext& node, Value* log_probability, Value* t
   if (weights != nullptr) loss = node.emit(Op::mul_, {loss, weights});
 
   auto reduced = [&](const char* op, Value* x) {
-    return node.emit(Op::reduce_by_, {x}, {{"op", std::string(op)}, {"keepdims", false}, {"noop_with_empty_axes", false}});
+    return node.emit(Op::dynamic_reduce_, {x}, {{"op", std::string(op)}, {"keepdims", false}, {"noop_with_empty_axes", false}});
   };
   if (reduction == "none") node.result(Op::identity_, {loss});
   else if (reduction == "sum") node.result(Op::identity_, {reduced("sum", loss)});

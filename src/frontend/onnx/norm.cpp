@@ -86,7 +86,7 @@ template <Op op> void import_softmax(NodeContext& node) {
   }
   Value* rows = node.emit(op, {node.emit(Op::flatten_, {x}, {{"axis", axis}})}, {{"axis", int64_t{1}}});
   Value* shape = node.emit(Op::shape_of_, {x}, {{"start", int64_t{0}}});
-  node.result(Op::reshape_to_, {rows, shape}, {{"allowzero", true}});
+  node.result(Op::dynamic_reshape_, {rows, shape}, {{"allowzero", true}});
 }
 
 constexpr auto kHandlers = std::to_array<Handler>({

@@ -30,7 +30,7 @@ Value* legacy_right(NodeContext& node) {
   if (trailing == 0) return right;
   std::vector<int64_t> axes;
   for (int64_t i = 0; i < trailing; ++i) axes.push_back(right_rank + i);
-  return node.emit(Op::unsqueeze_at_, {right, node.ints(axes, "axes")});
+  return node.emit(Op::dynamic_unsqueeze_, {right, node.ints(axes, "axes")});
 }
 
 template <Op op> void import_binary(NodeContext& node) { node.result(op, {node.in(0), legacy_right(node)}); }

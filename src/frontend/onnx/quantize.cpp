@@ -105,7 +105,7 @@ Value* centred(NodeContext& node, Value* x, Value* zero_point, bool per_channel)
     if (!filter.ranked) node.refuse("unknown-value", "the rank of the filter is not known while importing");
     std::vector<int64_t> axes;
     for (int64_t axis = 1; axis < filter.rank(); ++axis) axes.push_back(axis);
-    offset = node.emit(Op::unsqueeze_at_, {offset, node.ints(axes, "axes")});
+    offset = node.emit(Op::dynamic_unsqueeze_, {offset, node.ints(axes, "axes")});
   }
   return node.emit(Op::sub_, {wide, offset});
 }

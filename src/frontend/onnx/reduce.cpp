@@ -11,7 +11,7 @@ void import_reduce(NodeContext& node, const char* op, int64_t operand_since) {
   std::vector<Value*> operands{node.in(0)};
   if (axes != nullptr) operands.push_back(axes);
   const bool noop = node.opset() >= operand_since && node.flag("noop_with_empty_axes", false);
-  node.result(Op::reduce_by_, std::move(operands),
+  node.result(Op::dynamic_reduce_, std::move(operands),
               {{"op", std::string(op)}, {"keepdims", node.flag("keepdims", true)}, {"noop_with_empty_axes", noop}});
 }
 

@@ -37,12 +37,12 @@ void import_upsample(NodeContext& node) {
     for (size_t i = 0; i < factors.size(); ++i) tensor.set_double(static_cast<int64_t>(i), factors[i]);
     scales = node.build().constant(tensor, node.build().loc().node + ".scales");
   }
-  node.result(Op::resize_by_, {node.in(0), nullptr, scales, nullptr}, resize_attributes(mode));
+  node.result(Op::dynamic_resize_, {node.in(0), nullptr, scales, nullptr}, resize_attributes(mode));
 }
 
 void import_resize(NodeContext& node) {
   Attrs attrs = resize_attributes(node.text("mode", "nearest"));
-  if (node.opset() < 11) return node.result(Op::resize_by_, {node.in(0), nullptr, node.in(1), nullptr}, std::move(attrs));
+  if (node.opset() < 11) return node.result(Op::dynamic_resize_, {node.in(0), nullptr, node.in(1), nullptr}, std::move(attrs));
   attrs.set("coordinate_transformation_mode", node.text("coordinate_transformation_mode", "half_pixel"));
   attrs.set("nearest_mode", node.text("nearest_mode", "round_prefer_floor"));
   attrs.set("cubic_coeff_a", node.number("cubic_coeff_a", -0.75));
@@ -53,7 +53,7 @@ void import_resize(NodeContext& node) {
     attrs.set("axes", node.integers("axes"));
     attrs.set("keep_aspect_ratio_policy", node.text("keep_aspect_ratio_policy", "stretch"));
   }
-  node.result(Op::resize_by_, {node.in(0), unless_empty(node, 1), unless_empty(node, 2), unless_empty(node, 3)}, std::move(attrs));
+  node.result(Op::dynamic_resize_, {node.in(0), unless_empty(node, 1), unless_empty(node, 2), unless_empty(node, 3)}, std::move(attrs));
 }
 
 constexpr auto kHandlers = std::to_array<Handler>({

@@ -16,25 +16,25 @@ void import_shape(NodeContext& node) {
 void import_size(NodeContext& node) { node.result(Op::size_of_, {node.in(0)}); }
 
 void import_reshape(NodeContext& node) {
-  node.result(Op::reshape_to_, {node.in(0), node.in(1)}, {{"allowzero", node.flag("allowzero", false)}});
+  node.result(Op::dynamic_reshape_, {node.in(0), node.in(1)}, {{"allowzero", node.flag("allowzero", false)}});
 }
 
 void import_flatten(NodeContext& node) { node.result(Op::flatten_, {node.in(0)}, {{"axis", node.axis("axis", 1)}}); }
 
 void import_squeeze(NodeContext& node) {
   Value* axes = node.operand_or_ints(1, "axes", 13);
-  node.result(Op::squeeze_at_, axes == nullptr ? std::vector{node.in(0)} : std::vector{node.in(0), axes});
+  node.result(Op::dynamic_squeeze_, axes == nullptr ? std::vector{node.in(0)} : std::vector{node.in(0), axes});
 }
 
 void import_unsqueeze(NodeContext& node) {
   Value* axes = node.operand_or_ints(1, "axes", 13);
   if (axes == nullptr) node.refuse("malformed-file", "`axes` is missing");
-  node.result(Op::unsqueeze_at_, {node.in(0), axes});
+  node.result(Op::dynamic_unsqueeze_, {node.in(0), axes});
 }
 
-void import_expand(NodeContext& node) { node.result(Op::expand_to_, {node.in(0), node.in(1)}); }
+void import_expand(NodeContext& node) { node.result(Op::dynamic_expand_, {node.in(0), node.in(1)}); }
 
-void import_tile(NodeContext& node) { node.result(Op::tile_by_, {node.in(0), node.in(1)}); }
+void import_tile(NodeContext& node) { node.result(Op::dynamic_tile_, {node.in(0), node.in(1)}); }
 
 void import_constant_of_shape(NodeContext& node) {
   Attrs attrs{{"value", 0.0}, {"dtype", DType::f32}};

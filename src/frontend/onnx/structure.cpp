@@ -23,7 +23,7 @@ void import_split(NodeContext& node) {
   std::vector<Value*> operands{node.in(0)};
   if (sizes != nullptr) operands.push_back(sizes);
   else attrs.set("num_outputs", parts);
-  node.result(Op::split_by_, std::move(operands), std::move(attrs), static_cast<int>(parts));
+  node.result(Op::dynamic_split_, std::move(operands), std::move(attrs), static_cast<int>(parts));
 }
 
 void import_slice(NodeContext& node) {
@@ -35,12 +35,12 @@ void import_slice(NodeContext& node) {
     if (axes.empty()) {
       for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
     }
-    return node.result(Op::slice_by_, {node.in(0), node.ints(starts, "starts"), node.ints(ends, "ends"), node.ints(axes, "axes")});
+    return node.result(Op::dynamic_slice_, {node.in(0), node.ints(starts, "starts"), node.ints(ends, "ends"), node.ints(axes, "axes")});
   }
   std::vector<Value*> operands{node.in(0), node.in(1), node.in(2)};
   if (node.has(3) || node.has(4)) operands.push_back(node.maybe(3));
   if (node.has(4)) operands.push_back(node.maybe(4));
-  node.result(Op::slice_by_, std::move(operands));
+  node.result(Op::dynamic_slice_, std::move(operands));
 }
 
 void import_pad(NodeContext& node) {
@@ -52,12 +52,12 @@ void import_pad(NodeContext& node) {
     std::vector<Value*> operands{node.in(0), node.ints(node.integers("pads"), "pads")};
     const double value = node.number("value", 0);
     if (value != 0) operands.push_back(node.scalar(node.dtype(), value));
-    return node.result(Op::pad_by_, std::move(operands), attrs);
+    return node.result(Op::dynamic_pad_, std::move(operands), attrs);
   }
   std::vector<Value*> operands{node.in(0), node.in(1)};
   if (node.has(2) || node.has(3)) operands.push_back(node.maybe(2));
   if (node.has(3)) operands.push_back(node.in(3));
-  node.result(Op::pad_by_, std::move(operands), attrs);
+  node.result(Op::dynamic_pad_, std::move(operands), attrs);
 }
 
 void import_depth_to_space(NodeContext& node) {
@@ -76,7 +76,7 @@ void import_space_to_depth(NodeContext& node) {
 void import_trilu(NodeContext& node) {
   std::vector<Value*> operands{node.in(0)};
   if (node.has(1)) operands.push_back(node.in(1));
-  node.result(Op::trilu_by_, std::move(operands), {{"upper", node.flag("upper", true)}});
+  node.result(Op::dynamic_trilu_, std::move(operands), {{"upper", node.flag("upper", true)}});
 }
 
 /// Along each batch the first `sequence_lens` elements change places: element t comes from length - 1 - t.
@@ -94,7 +94,7 @@ void import_reverse_sequence(NodeContext& node) {
   std::vector<int64_t> others;
   for (int64_t axis = 2; axis < node.rank(0); ++axis) others.push_back(axis);
   if (!others.empty()) from = m.unsqueeze(from, others);
-  node.result(Op::gather_elements_, {x, node.emit(Op::expand_to_, {from, m.shape(x)})}, {{"axis", time}});
+  node.result(Op::gather_elements_, {x, node.emit(Op::dynamic_expand_, {from, m.shape(x)})}, {{"axis", time}});
 }
 
 constexpr auto kHandlers = std::to_array<Handler>({
