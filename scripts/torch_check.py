@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Checks and times torch.compile(backend="tcc") on models of torchvision, timm and transformers, beside eager mode and inductor.
 
-    scripts/torch_check.py [--device cuda] [--parts forward,training] [--only WORD,...] [--small] [--workers N]
+    scripts/torch_check.py [--device cuda] [--dtype bfloat16] [--parts forward,training] [--only WORD,...] [--small] [--workers N]
 
-Weights and inputs are random. The reference is the same model in f64. A row is right when tcc's error is within twice that of inductor (or of eager
-mode, the larger of the two), both as ||result - reference|| / ||reference|| over all results; for `training` these are the loss and the gradients of
-all parameters. Times are medians in milliseconds of one forward pass, or of one forward and backward pass. Graphs that fell back to eager mode are
-counted, with what tcc lacks. Needs torch, torchvision, timm, transformers. The exit code is 1 when a row is wrong.
+Weights and inputs are random. The reference is the same model in f64, with the weights and inputs as --dtype rounds them. A row is right when tcc's
+error is within twice that of inductor (or of eager mode, the larger of the two), both as ||result - reference|| / ||reference|| over all results; for
+`training` these are the loss and the gradients of all parameters. Times are medians in milliseconds of one forward pass, or of one forward and
+backward pass. Graphs that fell back to eager mode are counted, with what tcc lacks. Needs torch, torchvision, timm, transformers. The exit code is 1 when a row is wrong.
 """
 import argparse
 import copy
@@ -147,8 +147,9 @@ class Row:
         torch.manual_seed(7)
         model, inputs = FORWARD[name](options.small)
         run = forward if part == "forward" else training
-        model = without_dropout(without_zeros(model).train(part == "training")).to(device)
-        inputs = tuple(x.to(device) for x in inputs)
+        dtype = getattr(torch, options.dtype)
+        model = without_dropout(without_zeros(model).train(part == "training")).to(device, dtype)
+        inputs = tuple(x.to(device, dtype if x.is_floating_point() else x.dtype) for x in inputs)
         exact_inputs = tuple(x.double() if x.is_floating_point() else x for x in inputs)
         reference = [r.detach().double() for r in run(copy.deepcopy(model).double(), exact_inputs)]
         self.errors, self.times, self.runs, self.fallbacks = {}, {}, {}, []
@@ -227,6 +228,7 @@ def main():
     parser.add_argument("--only", default="", help="only models whose name contains one of these words")
     parser.add_argument("--small", action="store_true", help="small batches and pictures, for a machine without a GPU")
     parser.add_argument("--compilers", default="eager,inductor,tcc")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"], help="of weights and inputs")
     parser.add_argument("--workers", type=int, default=1, help="processes that compile")
     parser.add_argument("--share", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=0.5, help="of timing, each")
