@@ -1,7 +1,7 @@
 # Headers of the C++ library that are parsed once for all files: half the time that most files take to compile.
 #
-#   tcc_precompiled         for libraries and programs
-#   tcc_precompiled_tests   the same with GoogleTest's
+#   tcc_precompiled            for libraries
+#   tcc_precompiled_programs   for the programs of tests, which are compiled with -fPIE; with GoogleTest's
 #
 # A file still includes what it uses: -DTCC_PRECOMPILE=OFF builds without these. ccache keeps the objects of both ways; the
 # settings it needs for that stand with the launcher in settings.cmake.
@@ -37,6 +37,9 @@ if(TCC_PRECOMPILE)
   find_package(Threads REQUIRED)
   tcc_add_precompiled(tcc_precompiled)
   if(TCC_TESTS)
-    tcc_add_precompiled(tcc_precompiled_tests HEADERS <gtest/gtest.h> DEPS GTest::gtest)
+    tcc_add_precompiled(tcc_precompiled_programs HEADERS <gtest/gtest.h> DEPS GTest::gtest)
+    # GCC takes a header only with the settings it was made with.
+    set_target_properties(tcc_precompiled_programs PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(tcc_precompiled_programs PRIVATE -fPIE)
   endif()
 endif()

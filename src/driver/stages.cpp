@@ -71,7 +71,8 @@ void to_groupable(Session& session, PassState& state, bool has_flat_gradients) {
 LoweredGraph to_loops(Session& session, const Graph& prims) {
   LoweredGraph lowered;
   const auto input = [&](const char* product) {
-    return StageInput{.arguments = std::string("--from=prims --target=cpu --emit=") + product, .graph = &prims};
+    std::string arguments = "--from=prims --target=cpu --emit=";
+    return StageInput{.arguments = arguments.append(product), .graph = &prims};
   };
   lowered.groups = run(session, "form-groups", "", input("groups"), [&] { return group::form_groups(prims); });
   lowered.units = run(session, "lower-units", "", input("loop"), [&] { return group::lower_units(lowered.groups); });

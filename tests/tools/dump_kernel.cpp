@@ -25,12 +25,13 @@ int dump(const std::string& path, const char* given, bool tf32, bool llvm) {
   target.allow_tf32 = tf32;
   const schedule::Schedule schedule = given ? schedule::parse_schedule(given, "schedule") : schedule::choose(unit, target);
   std::printf("// schedule\n%s\n", print(schedule).c_str());
-  const std::vector<loop::Kernel> kernels = split_kernels(apply(unit, schedule, target), target, nullptr);
+  const std::vector<loop::Kernel> kernels = schedule::split_kernels(schedule::apply(unit, schedule, target), target, nullptr);
   int status = 0;
   std::vector<codegen::NamedKernel> named;
   for (size_t i = 0; i < kernels.size(); i++) {
     named.push_back({"k" + std::to_string(i), &kernels[i]});
-    std::printf("// kernel, estimated %.0f ns\n%s\n", estimate_ns(kernels[i], target), loop::print(kernels[i], named.back().name).c_str());
+    std::printf("// kernel, estimated %.0f ns\n%s\n", schedule::estimate_ns(kernels[i], target),
+                loop::print(kernels[i], named.back().name).c_str());
     for (const std::string& fault : loop::verify_kernel(kernels[i])) {
       std::printf("// fault: %s\n", fault.c_str());
       status = 1;
