@@ -26,7 +26,8 @@ add_compile_options(-Wall -Wextra -ffunction-sections -fdata-sections)
 # A designated initializer that leaves fields at their defaults is the normal way to fill an options struct here.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>)
 if(TCC_WERROR)
-  add_compile_options(-Werror)
+  # GCC 12 takes the storage of short strings that are joined for too small, here and there; it stays a warning.
+  add_compile_options(-Werror -Wno-error=array-bounds)
 endif()
 if(TCC_SANITIZE)
   # vptr is left out: it takes objects that LLVM's libraries made for damaged ones.
