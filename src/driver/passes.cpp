@@ -149,7 +149,8 @@ void require_stage(Session& session, PassState& state, const Pass& pass) {
     }
     state.stage = stage;
   }
-  if (!pass.of_joint) return;
+  // A model may have nothing to differentiate by: only a pass that is asked for by name has to find a backward half.
+  if (!pass.of_joint || session.options.passes.empty()) return;
   const auto& nodes = state.graph->body.nodes;
   const bool has_backward = std::any_of(nodes.begin(), nodes.end(), [](const Node* node) { return !node->loc.phase.empty(); });
   if (!has_backward) refuse("with its gradients", "let --pass=build-joint come before --pass=decompose");

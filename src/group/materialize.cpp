@@ -386,8 +386,8 @@ class Materializer {
     // Neighbours of one module say its name once: encoder.layer.0/linear + relu.
     std::string label, module;
     for (const std::string& name : names) {
-      const size_t end = name.rfind('/') + 1;  // 0: no module
-      const bool same = end > 0 && name.substr(0, end) == module;
+      const size_t end = name.rfind('/') + 1;  // 0, or 1 of "/Relu": no module
+      const bool same = end > 1 && name.substr(0, end) == module;
       label += (label.empty() ? "" : " + ") + (same ? name.substr(end) : name);
       module = name.substr(0, end);
     }
