@@ -151,7 +151,8 @@ TEST(Choose, TheStrategyIsTheOneForTheNest) {
   EXPECT_NE(chosen("matmul_bias_relu", cuda).find("//   not tensor_cores: products of f32 must be exact\n"), std::string::npos);
   EXPECT_EQ(strategy_of(chosen("conv_relu", cuda)), "conv");
   EXPECT_EQ(strategy_of(chosen("conv_weight_gradient", cuda)), "conv_wgrad");
-  EXPECT_EQ(strategy_of(chosen("softmax", cuda)), "row_per_warp");
+  EXPECT_EQ(strategy_of(chosen("softmax", cuda)), "row_per_block");
+  EXPECT_EQ(strategy_of(chosen("layernorm_gelu", cuda)), "row_per_warp");
   EXPECT_EQ(strategy_of(chosen("softmax_long_rows", cuda)), "row_per_block");
   EXPECT_EQ(strategy_of(chosen("column_sum", cuda)), "strided_reduction");
   EXPECT_EQ(strategy_of(chosen("transpose_add", cuda)), "transpose");
