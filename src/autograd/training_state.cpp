@@ -16,6 +16,8 @@
 #include "autograd/statistics.h"
 #include "autograd/update_rules.h"
 
+#include "tcc/support/integer_math.h"
+
 namespace tcc::autograd {
 namespace {
 
@@ -91,7 +93,7 @@ void check_names(const Graph& joint, const Graph& forward) {
 
 int64_t padded_count(DType dtype, int64_t count) {
   const int64_t unit = kStateAlignment / size_bytes(dtype);
-  return (count + unit - 1) / unit * unit;
+  return align_up(count, unit);
 }
 
 std::vector<Trained> trained_parameters(const Graph& joint) {

@@ -1,5 +1,6 @@
 #include "driver/generate_code.h"
 
+#include "tcc/support/integer_math.h"
 #include "tcc/support/parallel.h"
 
 namespace tcc::driver {
@@ -39,7 +40,7 @@ void generate_cpu(const plan::Plan& plan, const TargetChoice& choice, int optimi
 void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times,
                    GeneratedCode* code) {
   const size_t count = plan.kernels.size();
-  std::vector<std::string> texts((count + kKernelsPerImage - 1) / kKernelsPerImage);
+  std::vector<std::string> texts(ceil_div(count, kKernelsPerImage));
   {
     const Timed timed(times, "generate-ptx");
     progress.step("generating PTX", static_cast<int64_t>(texts.size()));

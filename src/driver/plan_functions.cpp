@@ -8,6 +8,7 @@
 #include "driver/stages.h"
 #include "link/weights_layout.h"
 #include "tcc/residuals/residuals.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::driver {
 
@@ -28,7 +29,7 @@ int64_t fixed_bytes(const Functions& functions) {
       static_cast<int64_t>(program::state_block_bytes(static_cast<uint64_t>(functions.state.state_bytes), functions.scalars.size()));
   for (size_t i = 0; i < weights.size(); ++i) {
     if (weights[i].size_bytes() == 0 || !counted.insert(layout.offsets[i]).second) continue;
-    bytes += (weights[i].size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+    bytes += align_up(weights[i].size_bytes(), kAlignment);
   }
   return bytes;
 }

@@ -6,13 +6,9 @@
 
 #include "tcc/graph/graph.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc {
-namespace {
-
-int64_t align_up(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
-
-}  // namespace
 
 std::string_view name_of(StateRole role) {
   switch (role) {

@@ -16,6 +16,7 @@
 #include "group/merge.h"
 #include "tcc/graph/builder.h"
 #include "tcc/group/group.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::group {
 namespace {
@@ -113,7 +114,7 @@ std::vector<Value*> few_operands(Graph& graph, const Node& concat) {
   b.set_name_hint(concat.result()->name);
   while (pieces.size() > kSplitOperands) {
     std::vector<Value*> joined;
-    const size_t count = (pieces.size() + kSplitOperands - 1) / kSplitOperands;
+    const size_t count = ceil_div(pieces.size(), kSplitOperands);
     for (size_t i = 0; i < count; ++i) {
       const auto begin = pieces.begin() + static_cast<ptrdiff_t>(pieces.size() * i / count);
       const auto end = pieces.begin() + static_cast<ptrdiff_t>(pieces.size() * (i + 1) / count);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <map>
 
+#include "tcc/support/integer_math.h"
+
 namespace tcc::link {
 namespace {
 
@@ -39,7 +41,7 @@ std::vector<std::span<const std::byte>> ElfObject::pieces() {
   paddings_.reserve(sections_.size());
 
   for (const Section& section : sections_) {
-    const uint64_t aligned = (position + section.alignment - 1) / section.alignment * section.alignment;
+    const uint64_t aligned = align_up(position, section.alignment);
     result.push_back(as_bytes(paddings_.emplace_back(aligned - position, '\0')));
     Elf64_Shdr header = {};
     header.sh_name = add_name(section_names, section.name);
@@ -75,7 +77,7 @@ std::vector<std::span<const std::byte>> ElfObject::pieces() {
   tail_.clear();
   tail_.resize((8 - position % 8) % 8);
   const auto add_section = [&](uint32_t name, uint32_t type, const std::string& contents, uint32_t link, uint32_t info, uint64_t entry) {
-    tail_.resize((tail_.size() + position + 7) / 8 * 8 - position);
+    tail_.resize(align_up(tail_.size() + position, uint64_t{8}) - position);
     Elf64_Shdr header = {};
     header.sh_name = name;
     header.sh_type = type;
@@ -112,7 +114,7 @@ std::vector<std::span<const std::byte>> ElfObject::pieces() {
   add_section(add_name(section_names, ".note.GNU-stack"), SHT_PROGBITS, "", 0, 0, 0);
   const uint32_t own_name = add_name(section_names, ".shstrtab");
   add_section(own_name, SHT_STRTAB, section_names, 0, 0, 0);
-  tail_.resize((tail_.size() + position + 7) / 8 * 8 - position);
+  tail_.resize(align_up(tail_.size() + position, uint64_t{8}) - position);
 
   Elf64_Ehdr file = {};
   std::memcpy(file.e_ident, ELFMAG, SELFMAG);

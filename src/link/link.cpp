@@ -6,6 +6,7 @@
 //   the payload                                 program, images, weights, and the table of pointers that the stub starts from
 //   a library with the names of libc            so that libc.so.6 is recorded as needed, and nothing else can be
 #include "tcc/link/link.h"
+#include "tcc/support/integer_math.h"
 
 #include <elf.h>
 
@@ -72,7 +73,7 @@ void fill_payload(const LinkInput& input, const WeightsLayout& weights, Payload*
     for (const CudaImage& image : input.images) {
       images.pieces.push_back(as_bytes(image.bytes));
       const uint64_t size = image_size_bytes(image);  // the padding holds the NUL of a PTX text
-      const uint64_t padded = (size + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
+      const uint64_t padded = align_up(size, kImageAlignment);
       images.pieces.emplace_back(kZeros, padded - image.bytes.size());
     }
   }

@@ -3,10 +3,12 @@
 
 #include <set>
 
+#include "tcc/support/integer_math.h"
+
 namespace tcc::link {
 namespace {
 
-uint64_t padded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+uint64_t padded(uint64_t bytes) { return align_up(bytes, uint64_t{256}); }
 
 uint64_t device_weights_bytes(const ProgramDesc& program, const WeightsLayout& weights, const TargetDesc& target) {
   std::set<uint64_t> counted;  // offsets: equal weights have one

@@ -6,6 +6,7 @@
 
 #include "link/check_program.h"
 #include "tcc/runtime/checksum.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::link {
 
@@ -101,7 +102,7 @@ class Writer {
       // A PTX text ends with a NUL, which the string has behind its end.
       rows.images.push_back({image.kind, image.arch, image.arch_specific ? 1u : 0u, 0, offset, image_size_bytes(image),
                              checksum(image.bytes.c_str(), image_size_bytes(image))});
-      offset += (image_size_bytes(image) + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
+      offset += align_up(image_size_bytes(image), kImageAlignment);
     }
     for (const link::FunctionCode& code : desc.functions) rows.functions.push_back(function_code(code));
     return rows;
@@ -174,7 +175,7 @@ class Writer {
   }
 
   template <class T> Table table(const std::vector<T>& rows) {
-    bytes_.resize((bytes_.size() + 7) / 8 * 8);
+    bytes_.resize(align_up(bytes_.size(), size_t{8}));
     const Table table = {bytes_.size(), static_cast<uint32_t>(rows.size()), sizeof(T)};
     if (!rows.empty()) bytes_.append(reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(T));
     return table;

@@ -8,6 +8,7 @@
 
 #include "tcc/runtime/checksum.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::link {
 
@@ -185,7 +186,7 @@ class Reader {
         if (buffer.index >= weights_.size()) damaged();
         const program::Tensor& weight = weights_[buffer.index];
         if (weight.size_bytes > 0 && counted.insert(weight.offset).second)
-          bytes += static_cast<int64_t>((weight.size_bytes + 255) / 256 * 256);
+          bytes += static_cast<int64_t>(align_up(weight.size_bytes, uint64_t{256}));
       }
     }
     return bytes;

@@ -5,11 +5,10 @@
 
 #include "tcc/loop/fields.h"
 #include "tcc/loop/rewrite.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::loop {
 namespace {
-
-int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 int64_t buffer_bytes(const Buffer& buffer) {
   int64_t last = 0;
@@ -31,7 +30,7 @@ struct Placer : NoFields {
     if (dims_of(stmt) && loop::together(stmt).team == Team::block) states = std::max(states, defined_by(stmt).size());
   }
   void add(const Buffer& buffer) {
-    offset = round_up(offset, alignment(buffer));
+    offset = align_up(offset, alignment(buffer));
     layout.buffer_offset[buffer.id] = offset;
     offset += buffer_bytes(buffer);
   }
@@ -43,10 +42,10 @@ struct Placer : NoFields {
   void defines(const PipeRef& pipe) {
     int64_t widest = 128;
     for (const BufferRef& buffer : pipe->buffers) widest = std::max(widest, alignment(*buffer));
-    offset = round_up(offset, widest);
+    offset = align_up(offset, widest);
     const int64_t begin = offset;
     for (const BufferRef& buffer : pipe->buffers) add(*buffer);
-    const int64_t stage = round_up(offset - begin, widest);
+    const int64_t stage = align_up(offset - begin, widest);
     layout.pipe_stage_bytes[pipe->id] = stage;
     offset = begin + stage * pipe->stages;
   }
@@ -58,7 +57,7 @@ SharedLayout shared_layout(const Block& body) {
   Placer placer;
   walk(body, [&](const Stmt& stmt) { placer.add(stmt); });
   SharedLayout layout = std::move(placer.layout);
-  layout.reduce_offset = round_up(placer.offset, 128);
+  layout.reduce_offset = align_up(placer.offset, int64_t{128});
   layout.total_bytes = placer.states ? layout.reduce_offset + static_cast<int64_t>(placer.states) * 32 * 8 : placer.offset;
   return layout;
 }

@@ -13,8 +13,6 @@
 namespace tcc::plan {
 namespace {
 
-int64_t aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
-
 int64_t lifetime(const Interval& interval) { return interval.last - interval.first + 1; }
 
 /// Bytes of the arena: [begin, end).

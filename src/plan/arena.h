@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "tcc/support/integer_math.h"
+
 namespace tcc::plan {
 
 inline constexpr int64_t kArenaAlignment = 256;
+constexpr int64_t aligned(int64_t bytes) { return align_up(bytes, kArenaAlignment); }
 
 /// A buffer of the arena: `size_bytes` needed from launch `first` to launch `last`, both included.
 struct Interval {

@@ -28,8 +28,6 @@
 namespace tcc::plan {
 namespace {
 
-int64_t aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
-
 /// Of all buffers of a plan together: sums stay far from what 64 bits hold.
 constexpr int64_t kMaxTotalBytes = int64_t{1} << 60;
 

@@ -21,7 +21,7 @@ class UnitPlanner {
     }
     for (const loop::BufferRef& temporary : unit.temporaries) {
       const int64_t bytes = add(*temporary, Buffer::Kind::arena, 0, plan.arena_bytes);
-      plan.arena_bytes += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+      plan.arena_bytes += aligned(bytes);
       plan.buffers.back().scratch = true;
     }
     plan.total_bytes = plan.arena_bytes;

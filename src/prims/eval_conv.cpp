@@ -9,6 +9,8 @@
 #include "prims/gemm.h"
 #include "prims/working.h"
 
+#include "tcc/support/integer_math.h"
+
 namespace tcc {
 namespace {
 
@@ -109,7 +111,7 @@ std::vector<Tensor> eval_conv_general(const EvalInput& input) {
   Tensor result(dtype, shape);
   // A block of columns stays in the second-level cache.
   const int64_t block = std::clamp<int64_t>(65536 / std::max<int64_t>(depth, 1) / 8 * 8, 64, prims::kGemmColumns);
-  const int64_t blocks = (g.output_size + block - 1) / block;
+  const int64_t blocks = ceil_div(g.output_size, block);
   prims::visit_working(dtype, [&](auto zero) {
     using T = std::conditional_t<std::is_same_v<decltype(zero), int64_t>, uint64_t, decltype(zero)>;
     T* to = result.mutable_data<T>();

@@ -6,6 +6,8 @@
 #include "prims/reducer.h"
 #include "prims/working.h"
 
+#include "tcc/support/integer_math.h"
+
 namespace tcc {
 namespace {
 
@@ -31,7 +33,7 @@ void reduce_middle(const AxisView& view, const From* from, Accumulator* to, Accu
   }
   // Threads share out [outer x blocks of inner].
   constexpr int64_t kBlock = 512;
-  const int64_t blocks = (view.inner + kBlock - 1) / kBlock;
+  const int64_t blocks = ceil_div(view.inner, kBlock);
   prims::for_chunks(view.outer * blocks, view.extent * std::min(kBlock, view.inner), [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t o = item / blocks, first = item % blocks * kBlock;

@@ -4,6 +4,8 @@
 
 #include "prims/working.h"
 
+#include "tcc/support/integer_math.h"
+
 namespace tcc {
 
 std::vector<Tensor> eval_broadcast_in_dim(const EvalInput& input) {
@@ -63,7 +65,7 @@ std::vector<Tensor> eval_pad(const EvalInput& input) {
   Shape kept;
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t step = 1 + interior[i];
-    const int64_t first = low[i] < 0 ? (-low[i] + step - 1) / step : 0;  // the first that lands at 0 or later
+    const int64_t first = low[i] < 0 ? ceil_div(-low[i], step) : 0;  // the first that lands at 0 or later
     const int64_t room = shape[i] - 1 - low[i];
     const int64_t last = room < 0 ? -1 : std::min(x.shape()[i] - 1, room / step);  // the last that lands inside
     kept.push_back(std::max<int64_t>(0, last - first + 1));

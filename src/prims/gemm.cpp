@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "tcc/support/integer_math.h"
+
 namespace tcc::prims {
 namespace {
 
@@ -87,8 +89,6 @@ template <class T> void pack_columns(int64_t n, int64_t depth, const T* b, int64
   }
 }
 
-int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
-
 /// A matrix-vector product and the like: with so few rows packing B would cost more than reading it once.
 template <class T> void few_rows(int64_t m, int64_t n, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc) {
   for (int64_t k = 0; k < depth; ++k) {
@@ -107,8 +107,8 @@ template <class T> void gemm(int64_t m, int64_t n, int64_t depth, const T* a, in
   constexpr int64_t width = Tile<T>::kColumns;
   if (m <= 2) return few_rows(m, n, depth, a, lda, b, ldb, c, ldc);
   const Kernel<T> multiply = kernel<T>();
-  const int64_t row_block = std::min(kGemmRows, round_up(m, kRows));
-  const int64_t column_block = std::min(kGemmColumns, round_up(n, width));
+  const int64_t row_block = std::min(kGemmRows, align_up(m, kRows));
+  const int64_t column_block = std::min(kGemmColumns, align_up(n, width));
   const int64_t depth_block = std::min(kDepth, depth);
   std::vector<T> packed_a(static_cast<size_t>(row_block * depth_block));
   std::vector<T> packed_b(static_cast<size_t>(column_block * depth_block));

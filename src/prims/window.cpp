@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tcc/graph/limits.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::prims {
 
@@ -33,7 +34,7 @@ std::vector<SpatialAxis> spatial_axes(const Attrs& attrs, const std::vector<int6
       throw RuleError{"type-error", "kernel, stride or dilation of spatial axis " + std::to_string(i) + " is below 1"};
     }
     if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
-      axis.output = (axis.input + axis.stride - 1) / axis.stride;
+      axis.output = ceil_div(axis.input, axis.stride);
       const int64_t total = std::max<int64_t>(0, (axis.output - 1) * axis.stride + axis.extent() - axis.input);
       axis.low = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
       axis.pad_end = axis.high = total - axis.low;

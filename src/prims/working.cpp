@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tcc/support/integer_math.h"
+
 namespace tcc::prims {
 
 DType working_dtype(DType dtype, bool f64) {
@@ -77,7 +79,7 @@ template <class Word> void copy_axes(const std::vector<Axis>& axes, Word* to, co
   const bool tiled = contiguous + 1 != axes.size();
   const Axis tile_axis = tiled ? axes[contiguous] : Axis{1, 0, 0};
   constexpr int64_t kTile = 32;
-  const int64_t tiles = (tile_axis.extent + kTile - 1) / kTile;
+  const int64_t tiles = ceil_div(tile_axis.extent, kTile);
   std::vector<Axis> outer;
   int64_t count = 1;
   for (size_t i = 0; i + 1 < axes.size(); ++i) {

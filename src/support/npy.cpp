@@ -12,6 +12,7 @@
 #include "support/npy_header.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc {
 namespace {
@@ -224,7 +225,7 @@ std::string npy_header(const Tensor& tensor, const std::string& where) {
   if (tensor.rank() == 1) shape += ",";
   std::string text = "{'descr': '" + std::string(size_bytes(tensor.dtype()) == 1 ? "|" : "<") + std::string(row->code) +
                      "', 'fortran_order': False, 'shape': (" + shape + "), }";
-  const size_t total = (10 + text.size() + 1 + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment;
+  const size_t total = align_up(10 + text.size() + 1, kHeaderAlignment);
   text.resize(total - 10 - 1, ' ');
   text += '\n';
   check(text.size() <= 0xffff, "a tensor's rank is too large for .npy");

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc {
 namespace {
@@ -157,8 +158,8 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   job->count = count;
   // Four chunks a thread even out chunks of unequal cost. Rounding the number of chunks down keeps each of them (but the last) at the grain.
   const int64_t wanted = std::min<int64_t>(static_cast<int64_t>(threads) * 4, count / grain);
-  job->chunk_size = (count + wanted - 1) / wanted;
-  job->num_chunks = (count + job->chunk_size - 1) / job->chunk_size;
+  job->chunk_size = ceil_div(count, wanted);
+  job->num_chunks = ceil_div(count, job->chunk_size);
   job->chunks_left = job->num_chunks;
   if (job->num_chunks == 1) return body(0, count);
   Pool& pool = Pool::get();

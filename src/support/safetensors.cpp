@@ -13,6 +13,7 @@
 #include "support/bytes.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
+#include "tcc/support/integer_math.h"
 #include "tcc/support/text.h"
 
 namespace tcc {
@@ -215,7 +216,7 @@ void write_safetensors(OutputFiles& outputs, const std::string& path, const std:
   } catch (const json::exception&) {
     throw Error(ExitCode::model, "malformed-name", path, "a tensor's name is not UTF-8 and can't be saved");
   }
-  text.resize((text.size() + 8 + kDataAlignment - 1) / kDataAlignment * kDataAlignment - 8, ' ');
+  text.resize(align_up(text.size() + 8, kDataAlignment) - 8, ' ');
   std::string start;
   append_integer<uint64_t>(start, text.size());
   start += text;

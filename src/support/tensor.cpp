@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/integer_math.h"
 #include "tcc/support/parallel.h"
 
 namespace tcc {
@@ -248,7 +249,7 @@ Tensor Tensor::cast_to(DType dtype) const {
   Tensor result(dtype, shape_);
   const int64_t total = count();
   visit(dtype_, [&](auto source) {
-    parallel_for((total + kChunk - 1) / kChunk, 64, [&](int64_t begin, int64_t end) {
+    parallel_for(ceil_div(total, kChunk), 64, [&](int64_t begin, int64_t end) {
       typename Element<source.value>::Wide values[kChunk];
       for (int64_t chunk = begin; chunk < end; ++chunk) {
         const int64_t first = chunk * kChunk;

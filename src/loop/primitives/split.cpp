@@ -12,6 +12,7 @@
 #include "loop/primitives/edit.h"
 #include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::loop {
 
@@ -34,7 +35,7 @@ Unit split(const Unit& unit, const std::string& dim, int64_t factor, bool pad) {
     found = true;
     const Dim old = (*dims)[at];
     const int64_t extent = old.var->extent, inner_extent = pad ? factor : std::min(factor, std::max<int64_t>(extent, 1));
-    const VarRef outer = make_var(free_name(names, restem(old.var->name, dim, dim + "_0")), (extent + inner_extent - 1) / inner_extent);
+    const VarRef outer = make_var(free_name(names, restem(old.var->name, dim, dim + "_0")), ceil_div(extent, inner_extent));
     const VarRef inner = make_var(free_name(names, restem(old.var->name, dim, dim + "_1")), inner_extent);
     const Index index = Index(outer) * inner_extent + Index(inner);
     const ExprPtr tail = in_range(index, 0, extent);

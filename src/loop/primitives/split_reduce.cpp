@@ -18,6 +18,7 @@
 #include "loop/primitives/edit.h"
 #include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::loop {
 
@@ -93,7 +94,7 @@ class Splitter {
     const std::vector<Dim> kept = loop ? loop->dims : std::vector<Dim>{};
     const VarRef cut = reduce.dims[0].var;
     const int64_t shortest = (cut->extent + parts_ - 1) / parts_, multiple = std::max<int64_t>(multiple_, 1);
-    const int64_t chunk = (shortest + multiple - 1) / multiple * multiple, parts = (cut->extent + chunk - 1) / chunk;
+    const int64_t chunk = align_up(shortest, multiple), parts = ceil_div(cut->extent, chunk);
     const bool past_end = multiple_ > 0 && parts * chunk > cut->extent;
     if (past_end && !adds_zeros_from(reduce, cut))
       unfit("`" + accumulator_ + "` is no sum of products of which both factors end where `" + cut->name + "` does");

@@ -20,6 +20,7 @@
 #include "loop/primitives/fit.h"
 #include "tcc/loop/primitives.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::loop {
 
@@ -124,7 +125,7 @@ class Stager {
     if (phases_ > 1) {
       const int64_t length = prototype.extents.back();
       prototype.extents.back() = phases_;
-      prototype.extents.push_back((length + phases_ - 1) / phases_);
+      prototype.extents.push_back(ceil_div(length, phases_));
     }
     const BufferRef staged = make_buffer(std::move(prototype));
 
