@@ -10,6 +10,8 @@
 #include <limits>
 #include <numeric>
 
+#include "tcc/graph/limits.h"
+
 namespace tcc::plan {
 namespace {
 
@@ -122,6 +124,19 @@ int64_t place_in_order(const std::vector<Interval>& intervals, const std::vector
 }
 
 }  // namespace
+
+int64_t span_bytes(const loop::Buffer& buffer) {
+  if (bounded_product(buffer.extents) < 0) return kMaxTensorBytes + 1;
+  if (buffer.count() == 0) return 0;
+  int64_t last = 0;
+  const std::vector<int64_t> strides = buffer.element_strides();
+  for (size_t i = 0; i < strides.size(); ++i) {
+    int64_t step;
+    const bool fits = !__builtin_mul_overflow(buffer.extents[i] - 1, strides[i], &step) && !__builtin_add_overflow(last, step, &last);
+    if (!fits || last > kMaxTensorBytes) return kMaxTensorBytes + 1;
+  }
+  return std::min(storage_bytes(buffer.dtype, last + 1), kMaxTensorBytes + 1);
+}
 
 int64_t place_intervals(std::vector<Interval>& intervals) {
   const std::vector<std::function<bool(const Interval&, const Interval&)>> orders{

@@ -4,12 +4,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "tcc/loop/loop.h"
 #include "tcc/support/integer_math.h"
 
 namespace tcc::plan {
 
 inline constexpr int64_t kArenaAlignment = 256;
 constexpr int64_t aligned(int64_t bytes) { return align_up(bytes, kArenaAlignment); }
+
+/// What a temporary takes: its strides may leave gaps. kMaxTensorBytes + 1 for more than that.
+int64_t span_bytes(const loop::Buffer& buffer);
 
 /// A buffer of the arena: `size_bytes` needed from launch `first` to launch `last`, both included.
 struct Interval {

@@ -31,19 +31,6 @@ namespace {
 /// Of all buffers of a plan together: sums stay far from what 64 bits hold.
 constexpr int64_t kMaxTotalBytes = int64_t{1} << 60;
 
-/// Of a temporary, which may have strides with gaps; kMaxTensorBytes + 1 for more than that.
-int64_t span_bytes(const loop::Buffer& buffer) {
-  if (bounded_product(buffer.extents) < 0) return kMaxTensorBytes + 1;
-  int64_t last = 0;
-  const std::vector<int64_t> strides = buffer.element_strides();
-  for (size_t i = 0; i < strides.size(); ++i) {
-    int64_t step;
-    const bool fits = !__builtin_mul_overflow(buffer.extents[i] - 1, strides[i], &step) && !__builtin_add_overflow(last, step, &last);
-    if (!fits || last > kMaxTensorBytes) return kMaxTensorBytes + 1;
-  }
-  return std::min(storage_bytes(buffer.dtype, last + 1), kMaxTensorBytes + 1);
-}
-
 /// Of a node: its name in the model, else that of its result.
 std::string name_of(const Node& node) { return node.loc.node.empty() ? node.result()->name : node.loc.node; }
 

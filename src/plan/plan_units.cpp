@@ -66,10 +66,7 @@ class UnitPlanner {
     row.name = buffer.name;
     row.dtype = buffer.dtype;
     row.shape = buffer.extents;
-    int64_t last = 0;  // strides of a temporary may leave gaps
-    const std::vector<int64_t> strides = buffer.element_strides();
-    for (size_t i = 0; i < strides.size(); ++i) last += (buffer.extents[i] - 1) * strides[i];
-    row.size_bytes = storage_bytes(buffer.dtype, buffer.count() == 0 ? 0 : last + 1);
+    row.size_bytes = span_bytes(buffer);
     row.index = index;
     row.offset = offset;
     buffers_[buffer.name] = static_cast<int>(plan_.buffers.size());
