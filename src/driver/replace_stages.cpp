@@ -8,7 +8,6 @@
 #include <map>
 
 #include "tcc/driver/read_ir.h"
-#include "tcc/graph/limits.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
 
@@ -161,9 +160,9 @@ void replace_kernel(const GivenFile& file, std::vector<TargetBuild>& builds) {
   }
   const size_t number = require_kernel(file.name, *build, "--kernel=" + file.name + "=" + file.path);
   require_same_parameters(kernel, build->plans.front().kernels[number], file.name, file.path);
-  if (build->choice.target.is_cuda() && kernel.grid > kMaxGrid)
+  if (const int64_t most = build->choice.target.grid_blocks; build->choice.target.is_cuda() && kernel.grid > most)
     refuse(file.path,
-           "the kernel takes " + std::to_string(kernel.grid) + " blocks, the most that can be launched is " + std::to_string(kMaxGrid), "");
+           "the kernel takes " + std::to_string(kernel.grid) + " blocks, the most that can be launched is " + std::to_string(most), "");
   put_in(kernel, number, *build);
   for (const plan::Plan& plan : build->plans) {
     if (const std::vector<std::string> faults = plan::verify(plan); !faults.empty())

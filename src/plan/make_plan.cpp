@@ -92,8 +92,9 @@ class Planner {
       const schedule::ScheduledUnit& scheduled = *scheduled_[i];
       const std::string unit = "\"" + groups_.units[i].label + "\", which makes " + printed_types(groups_.units[i].outputs);
       for (const loop::Kernel& kernel : scheduled.kernels) {
-        if (plan_.target.is_cuda() && kernel.grid > kMaxGrid)
-          refuse(unit + ", takes " + std::to_string(kernel.grid) + " blocks, the most that can be launched is " + std::to_string(kMaxGrid));
+        if (plan_.target.is_cuda() && kernel.grid > plan_.target.grid_blocks)
+          refuse(unit + ", takes " + std::to_string(kernel.grid) + " blocks, the most that can be launched is " +
+                 std::to_string(plan_.target.grid_blocks));
       }
       for (const loop::BufferRef& temporary : scheduled.temporaries) {
         if (span_bytes(*temporary) > kMaxTensorBytes) refuse(unit + ", takes a temporary of more than " + size_text(kMaxTensorBytes));

@@ -27,8 +27,6 @@ inline constexpr int64_t kMaxFoldedBytes = int64_t{1} << 31, kMaxFoldedWork = in
 inline constexpr int64_t kMaxMadeNodes = 4096;
 /// Pieces of one split whose number the model gives as a number, not as a list.
 inline constexpr int64_t kMaxPieces = int64_t{1} << 16;
-/// Blocks of one launch: what CUDA takes.
-inline constexpr int64_t kMaxGrid = (int64_t{1} << 31) - 1;
 
 /// RuleError{"too-large", message}.
 [[noreturn]] void too_large(const std::string& message);
