@@ -5,29 +5,27 @@
 
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/parallel.h"
-#include "tcc/support/text.h"
 
 namespace tcc::schedule {
 
 struct ScheduleCache::Impl {
+  using Units = std::unordered_map<std::string, std::shared_ptr<const ScheduledUnit>>;  ///< by the keys of their first forms
   std::mutex mutex;
-  std::unordered_map<std::string, std::shared_ptr<const ScheduledUnit>> units;  ///< by key_of
+  std::vector<std::pair<Target, Units>> of_target;
+
+  /// Under the lock.
+  Units& of(const Target& target) {
+    for (auto& [known, units] : of_target) {
+      if (known == target) return units;
+    }
+    return of_target.emplace_back(target, Units()).second;
+  }
 };
 
 ScheduleCache::ScheduleCache() : impl_(std::make_unique<Impl>()) {}
 ScheduleCache::~ScheduleCache() = default;
 
 namespace {
-
-/// All that choosing a schedule looks at: the target and the first form.
-std::string key_of(const Target& target, const loop::FirstForm& form) {
-  std::string key = target.name;
-  for (const int64_t number : {int64_t{target.vector_bytes}, int64_t{target.vector_registers}, int64_t{target.cores}, target.l1_bytes,
-                               target.l2_bytes, target.shared_bytes, int64_t{target.allow_tf32}}) {
-    key += " " + std::to_string(number);
-  }
-  return key + " " + print_float(target.bytes_per_ns) + " " + print_float(target.flops_per_ns) + "\n" + form.key;
-}
 
 ScheduledUnit choose_and_schedule(const loop::FirstForm& form, const Target& target) {
   const Schedule chosen = form.unit->body.empty() ? Schedule() : choose(*form.unit, target);
@@ -54,13 +52,11 @@ ScheduledUnits schedule_units(std::span<const loop::FirstForm> forms, const Targ
   ScheduledUnits result;
   result.target = target;
   result.units.resize(forms.size());
-  std::vector<std::string> keys;
   if (cache) {
-    for (const loop::FirstForm& form : forms) keys.push_back(key_of(target, form));
     const std::lock_guard lock(cache->impl().mutex);
-    const auto& known = cache->impl().units;
+    const ScheduleCache::Impl::Units& known = cache->impl().of(target);
     for (size_t i = 0; i < forms.size(); ++i) {
-      if (const auto at = known.find(keys[i]); at != known.end()) result.units[i] = at->second;
+      if (const auto at = known.find(forms[i].key); at != known.end()) result.units[i] = at->second;
     }
   }
   parallel_for(static_cast<int64_t>(forms.size()), 1, [&](int64_t begin, int64_t end) {
@@ -71,7 +67,8 @@ ScheduledUnits schedule_units(std::span<const loop::FirstForm> forms, const Targ
   });
   if (cache) {
     const std::lock_guard lock(cache->impl().mutex);
-    for (size_t i = 0; i < forms.size(); ++i) result.units[i] = cache->impl().units.emplace(keys[i], result.units[i]).first->second;
+    ScheduleCache::Impl::Units& known = cache->impl().of(target);
+    for (size_t i = 0; i < forms.size(); ++i) result.units[i] = known.emplace(forms[i].key, result.units[i]).first->second;
   }
   return result;
 }

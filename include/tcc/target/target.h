@@ -22,6 +22,7 @@ struct TensorCore {
   std::vector<DType> dtypes;  ///< of A and B, which have the same one
   bool transposed = false;    ///< operands may lie in shared memory with k outside: ldmatrix turns 16-bit elements
   double flops_per_ns;        ///< multiplications and additions that kernels of tcc reach on the whole chip; measured
+  bool operator==(const TensorCore&) const = default;
 };
 
 /// Two kinds of numbers. Limits are properties of `name`: a kernel that breaks one does not run. Rates are those of one chip, `tuned_for`, for all chips that
@@ -88,6 +89,8 @@ struct Target {
       0;  ///< CUDA: ns of a short kernel that waits for another one: its launch and the latency of its loads. Source: measured
 
   bool allow_tf32 = false;  ///< CUDA: f32 products may lose bits on tensor cores; a choice of the user's, not of the chip
+
+  bool operator==(const Target&) const = default;
 
   // ------------------------------------------------------------------------------------------------ rows
 
