@@ -34,6 +34,12 @@ GradOptions gradient_options(const Options& options) {
   return gradients;
 }
 
+void take_half(PassState& state, std::unique_ptr<Graph> residuals::Halves::* half, int residuals::Halves::* first_residual) {
+  residuals::Halves halves = residuals::split_halves(*state.graph);
+  state.graph = std::move(halves.*half);
+  state.first_residual = halves.*first_residual;
+}
+
 constexpr auto kPasses = std::to_array<Pass>({
     {{"bind-shapes", "gives inputs the sizes of --shapes and makes those of --bind constants"},
      [](Session&, PassState& state) { bind_shapes(*state.graph, state.bindings); },
@@ -89,20 +95,12 @@ constexpr auto kPasses = std::to_array<Pass>({
      GraphStage::prims,
      true},
     {{"forward-half", "of a graph with gradients what comes before them; residuals become outputs"},
-     [](Session&, PassState& state) {
-       residuals::Halves halves = residuals::split_halves(*state.graph);
-       state.graph = std::move(halves.forward);
-       state.first_residual = halves.first_residual_output;
-     },
+     [](Session&, PassState& state) { take_half(state, &residuals::Halves::forward, &residuals::Halves::first_residual_output); },
      GraphStage::prims,
      GraphStage::prims,
      true},
     {{"backward-half", "the rest of it; residuals become inputs"},
-     [](Session&, PassState& state) {
-       residuals::Halves halves = residuals::split_halves(*state.graph);
-       state.graph = std::move(halves.backward);
-       state.first_residual = halves.first_residual_input;
-     },
+     [](Session&, PassState& state) { take_half(state, &residuals::Halves::backward, &residuals::Halves::first_residual_input); },
      GraphStage::prims,
      GraphStage::prims,
      true},
