@@ -36,6 +36,8 @@ struct Operand {
   bool is_tensor() const { return value != nullptr; }
 };
 
+inline size_t at(int64_t axis) { return static_cast<size_t>(axis); }
+
 class Call {
  public:
   Call(Importer& importer, Builder& builder, const ProgramNode& node, const Handler& handler);

@@ -10,8 +10,6 @@ namespace tcc::fx {
 
 namespace {
 
-size_t at(int64_t axis) { return static_cast<size_t>(axis); }
-
 int64_t extent(const Value* x, int64_t axis) { return x->type.dims[at(axis)].bound; }
 
 // ---- stacks

@@ -10,8 +10,6 @@ namespace tcc::fx {
 
 namespace {
 
-size_t at(int64_t axis) { return static_cast<size_t>(axis); }
-
 /// x @ weight^T + bias
 void import_linear(Call& call) {
   Value *x = call.in("input"), *weight = call.in("weight"), *bias = call.maybe("bias");

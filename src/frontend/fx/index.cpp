@@ -11,8 +11,6 @@ namespace tcc::fx {
 
 namespace {
 
-size_t at(int64_t axis) { return static_cast<size_t>(axis); }
-
 /// Indices are i32 or i64 in the graph.
 Value* as_index(Builder& b, Value* index) {
   const DType dtype = index->type.dtype;

@@ -8,8 +8,6 @@ namespace tcc::fx {
 
 namespace {
 
-size_t at(int64_t axis) { return static_cast<size_t>(axis); }
-
 Attrs window(Call& call, size_t spatial) {
   const std::vector<int64_t> kernel = call.per_axis("kernel_size", spatial);
   const std::vector<int64_t> strides = call.integers("stride").empty() ? kernel : call.per_axis("stride", spatial);

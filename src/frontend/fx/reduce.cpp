@@ -10,8 +10,6 @@ namespace tcc::fx {
 
 namespace {
 
-size_t at(int64_t axis) { return static_cast<size_t>(axis); }
-
 Value* reduce(Call& call, const char* op, Value* x, const std::vector<int64_t>& axes, bool keep) {
   return call.emit(Op::reduce_, {x}, {{"op", op}, {"axes", axes}, {"keepdims", keep}});
 }

@@ -9,8 +9,6 @@ namespace tcc::fx {
 
 namespace {
 
-size_t at(int64_t axis) { return static_cast<size_t>(axis); }
-
 std::vector<Value*> promoted_list(Call& call, std::string_view name) {
   std::vector<Value*> values = call.tensors(name);
   if (values.empty()) Call::refuse("malformed-file", "an empty list of tensors is joined");

@@ -10,8 +10,6 @@ namespace tcc::fx {
 
 namespace {
 
-size_t at(int64_t axis) { return static_cast<size_t>(axis); }
-
 // A program names each part of a split.
 constexpr int64_t kMostParts = 1 << 20;
 
