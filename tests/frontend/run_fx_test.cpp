@@ -123,16 +123,40 @@ TEST(FxPrograms, GuardsOnElementsAreCheckedByEachRun) {
   }
 }
 
-TEST(FxPrograms, GuardsThatNoElementFulfilsAreRefused) {
+/// The file with one guard, on the elements of `k`, which is of the dtype.
+std::unique_ptr<Graph> prims_under_guard(const char* dtype, const char* value) {
   nlohmann::json file = guarded_file("[]");
-  file["graphs"][0]["guards"] = nlohmann::json::parse(R"json([{"kind": "value", "input": "k", "equals": 2.5}])json");
+  file["graphs"][0]["values"]["k"]["dtype"] = dtype;
+  file["graphs"][0]["guards"] = nlohmann::json::parse(std::string(R"json([{"kind": "value", "input": "k", "equals": )json") + value + "}]");
   const testing::ScratchFolder folder;
   driver::Options options;
   options.model = folder / "guarded.json";
   std::ofstream(options.model) << file.dump();
   Diagnostics diagnostics;
-  const std::string found = testing::error_of(ExitCode::model, [&] { driver::compile_to_prims(options, diagnostics); });
-  EXPECT_NE(found.find("the guard that input `k` is 2.5 fails: it is of i64 [failed-guard]"), std::string::npos) << found;
+  return driver::compile_to_prims(options, diagnostics);
+}
+
+TEST(FxPrograms, GuardsThatNoElementFulfilsAreRefused) {
+  const std::pair<const char*, const char*> cases[] = {{"i64", "2.5"}, {"i64", "1e+300"}, {"i8", "200"}, {"i8", "-129"},
+                                                       {"u8", "256"},  {"u64", "-1"},     {"bool", "2"}, {"i32", "2147483648"}};
+  for (const auto& [dtype, value] : cases) {
+    const std::string found = testing::error_of(ExitCode::model, [&, dtype = dtype, value = value] { prims_under_guard(dtype, value); });
+    const std::string message = std::string("the guard that input `k` is ") + value + " fails: it is of " + dtype + " [failed-guard]";
+    EXPECT_NE(found.find(message), std::string::npos) << found;
+  }
+}
+
+/// Numbers that doubles don't tell apart.
+TEST(FxPrograms, GuardsOnElementsAreExact) {
+  constexpr int64_t wanted = (int64_t{1} << 53) + 1;
+  const plan::Plan plan = plan::plan_graph(*prims_under_guard("i64", std::to_string(wanted).c_str()), schedule::Target::cuda_sm80());
+  for (const int64_t value : {wanted - 1, wanted, wanted + 1}) {
+    Tensor k(DType::i64, {});
+    k.set_int64(0, value);
+    std::vector<int64_t> failed;
+    plan::interpret(plan, {filled(DType::f32, {3}, 1), k, filled(DType::boolean, {}, 1)}, nullptr, &failed);
+    EXPECT_EQ(failed.at(0) == 0, value == wanted) << value;
+  }
 }
 
 }  // namespace

@@ -23,6 +23,18 @@ std::string contradiction(const Guard& guard, const TensorMeta& meta, const std:
   return "";
 }
 
+/// The number as an element of an integer or bool dtype; nothing where the dtype has no such element.
+std::optional<int64_t> as_element(DType dtype, const Number& number) {
+  const auto* fraction = std::get_if<double>(&number);
+  // Both bounds are exact: -2^63 is an integer of 64 bits, 2^63 is the first that is not.
+  if (fraction && !(*fraction == std::trunc(*fraction) && *fraction >= -0x1p63 && *fraction < 0x1p63)) return std::nullopt;
+  const int64_t value = std::visit([](auto given) { return static_cast<int64_t>(given); }, number);
+  Tensor element(dtype, {});
+  element.set_int64(0, value);
+  const bool fits = element.as_int64(0) == value && !(is_unsigned_integer(dtype) && value < 0);
+  return fits ? std::optional(value) : std::nullopt;
+}
+
 }  // namespace
 
 void Importer::check_guards() {
@@ -66,10 +78,10 @@ void Importer::check_elements(const Guard& guard, Alias& tensor) {
   if (is_float(elements->type.dtype)) {
     differ = builder.binary(Op::ne_, elements, to_double(wanted));
   } else {
-    if (to_double(wanted) != std::trunc(to_double(wanted)))
+    const std::optional<int64_t> value = as_element(elements->type.dtype, wanted);
+    if (!value)
       throw RuleError{"failed-guard", "the guard that " + guard.text + " fails: it is of " + std::string(name_of(elements->type.dtype))};
-    Value* value = builder.full_int(DType::i64, {}, static_cast<int64_t>(to_double(wanted)));
-    differ = builder.binary(Op::ne_, builder.cast(elements, DType::i64), value);
+    differ = builder.binary(Op::ne_, builder.cast(elements, DType::i64), builder.full_int(DType::i64, {}, *value));
   }
   std::vector<int64_t> axes(elements->type.dims.size());
   std::iota(axes.begin(), axes.end(), 0);
