@@ -10,6 +10,7 @@
 #include "tcc/driver/read_ir.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
+#include "tcc/support/text.h"
 
 namespace tcc::driver {
 
@@ -42,11 +43,6 @@ struct Line {
   schedule::Schedule schedule;
   std::string where;  ///< "file:line"
 };
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
-}
 
 std::vector<Line> read_lines(const std::string& path, const TargetBuild& build) {
   const std::string text = read_text_file(path);

@@ -386,4 +386,9 @@ std::string print_quoted(std::string_view text) {
   return result + '"';
 }
 
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
+}
+
 }  // namespace tcc

@@ -62,4 +62,7 @@ std::string print_value_name(std::string_view name);
 std::string print_global_name(std::string_view name);
 std::string print_quoted(std::string_view text);
 
+/// Without the blanks, tabs and carriage returns at both ends.
+std::string_view trimmed(std::string_view text);
+
 }  // namespace tcc

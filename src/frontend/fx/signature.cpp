@@ -4,16 +4,11 @@
 #include <limits>
 
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/text.h"
 
 namespace tcc::fx {
 
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
 
 /// The parts between commas that stand in no brackets.
 std::vector<std::string_view> parts_of(std::string_view text) {
