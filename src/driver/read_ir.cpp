@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "driver/stage_results.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
 #include "tcc/support/safetensors.h"
@@ -74,10 +75,8 @@ void refuse(const std::string& where, const std::vector<std::string>& faults, co
   if (faults.empty()) return;
   Diagnostics diagnostics;
   for (const std::string& fault : faults) {
-    const size_t end = std::min(fault.find('\n'), fault.size());  // the node, printed, follows
-    const size_t snippet = std::min(fault.find_first_not_of(" \n", end), fault.size());
-    diagnostics.error("type-error", place_of(fault.substr(snippet), text, where),
-                      "not well-formed " + std::string(form) + ": " + fault.substr(0, end), fault.substr(snippet));
+    const auto [message, node] = parts_of(fault);
+    diagnostics.error("type-error", place_of(node, text, where), "not well-formed " + std::string(form) + ": " + message, node);
   }
   diagnostics.checkpoint();
 }

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <map>
 
+#include "driver/stage_results.h"
 #include "tcc/driver/read_ir.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
@@ -214,10 +215,8 @@ void require_runnable(const std::vector<loop::Kernel>& kernels, const std::strin
   Diagnostics diagnostics;
   for (const loop::Kernel& kernel : kernels) {
     for (const std::string& fault : loop::verify_kernel(kernel)) {
-      const size_t end = std::min(fault.find('\n'), fault.size());  // the statement, printed, follows
-      const size_t snippet = std::min(fault.find_first_not_of(" \n", end), fault.size());
-      diagnostics.error("invalid-schedule", where, "what the schedule makes can't run on " + kernel.target + ": " + fault.substr(0, end),
-                        fault.substr(snippet));
+      const auto [message, statement] = parts_of(fault);
+      diagnostics.error("invalid-schedule", where, "what the schedule makes can't run on " + kernel.target + ": " + message, statement);
     }
   }
   diagnostics.checkpoint(ExitCode::usage);

@@ -1,5 +1,7 @@
 #include "driver/stage_results.h"
 
+#include <algorithm>
+
 #include "driver/generate_code.h"
 
 namespace tcc::driver {
@@ -60,6 +62,11 @@ std::vector<std::string> faults_of(const plan::Plan& plan) {
     for (const std::string& fault : loop::verify_kernel(plan.kernels[k])) faults.push_back("kernel " + kernel_name(k) + ": " + fault);
   }
   return faults;
+}
+
+Fault parts_of(const std::string& fault) {
+  const size_t end = std::min(fault.find('\n'), fault.size());
+  return {fault.substr(0, end), fault.substr(std::min(fault.find_first_not_of(" \n", end), fault.size()))};
 }
 
 }  // namespace tcc::driver

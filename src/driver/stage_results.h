@@ -20,6 +20,12 @@ std::vector<std::string> faults_of(const group::LoweredUnits& lowered);
 std::vector<std::string> faults_of(const schedule::ScheduledUnits& scheduled);
 std::vector<std::string> faults_of(const plan::Plan& plan);
 
+/// A fault as verifiers have it: what is wrong, and behind it the node or statement, printed; it may be absent.
+struct Fault {
+  std::string message, statement;
+};
+Fault parts_of(const std::string& fault);
+
 /// First forms one after the other, as --emit=loop prints and --from=loop reads them.
 std::string print_forms(const std::vector<loop::FirstForm>& forms);
 /// Kernels k0, k1, ..., as --emit=kernel prints and --from=kernel reads them.
