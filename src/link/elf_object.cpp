@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "tcc/support/diagnostics.h"
 #include "tcc/support/integer_math.h"
 
 namespace tcc::link {
@@ -21,7 +22,7 @@ uint32_t add_name(std::string& table, std::string_view name) {
 }
 
 uint64_t size_of(const ElfObject::Section& section) {
-  uint64_t size = 0;
+  uint64_t size = section.reserved_bytes;
   for (const auto& piece : section.pieces) size += piece.size();
   return size;
 }
@@ -41,11 +42,12 @@ std::vector<std::span<const std::byte>> ElfObject::pieces() {
   paddings_.reserve(sections_.size());
 
   for (const Section& section : sections_) {
+    check(section.reserved_bytes == 0 || section.pieces.empty(), "a section has bytes and is room without bytes");
     const uint64_t aligned = align_up(position, section.alignment);
     result.push_back(as_bytes(paddings_.emplace_back(aligned - position, '\0')));
     Elf64_Shdr header = {};
     header.sh_name = add_name(section_names, section.name);
-    header.sh_type = SHT_PROGBITS;
+    header.sh_type = section.reserved_bytes > 0 ? SHT_NOBITS : SHT_PROGBITS;
     header.sh_flags = section.flags;
     header.sh_offset = aligned;
     header.sh_size = size_of(section);
@@ -60,7 +62,7 @@ std::vector<std::span<const std::byte>> ElfObject::pieces() {
     symbols.push_back(symbol);
     headers.push_back(header);
     result.insert(result.end(), section.pieces.begin(), section.pieces.end());
-    position = aligned + header.sh_size;
+    position = aligned + (header.sh_type == SHT_NOBITS ? 0 : header.sh_size);
   }
   for (const Section& section : sections_) {
     for (const Relocation& relocation : section.relocations) {

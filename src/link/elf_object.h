@@ -23,6 +23,7 @@ class ElfObject {
     std::string symbol;                              ///< global, hidden, at the section's start
     std::vector<std::span<const std::byte>> pieces;  ///< not copied: they must live until pieces() is consumed
     std::vector<Relocation> relocations;             ///< R_X86_64_64
+    uint64_t reserved_bytes = 0;                     ///< instead of pieces: room that the file doesn't have (SHT_NOBITS)
   };
 
   void add(Section section) { sections_.push_back(std::move(section)); }

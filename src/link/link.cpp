@@ -3,7 +3,7 @@
 // What goes in has no names on disk (memory_file.h), so neither a path nor a time can get into the result:
 //   the launcher stub, compiled with tcc        src/runtime/stub
 //   the CPU kernels                             one object per call of the code generator
-//   the payload                                 program, images, weights, and the table of pointers that the stub starts from
+//   the payload                                 program, images, room for the weights, and the table of pointers that the stub starts from
 //   a library with the names of libc            so that libc.so.6 is recorded as needed, and nothing else can be
 #include "tcc/link/link.h"
 #include "tcc/support/integer_math.h"
@@ -18,12 +18,12 @@
 #include "lld/Common/Driver.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include "link/assemble_library.h"
 #include "link/check_program.h"
 #include "link/elf_object.h"
 #include "link/memory_file.h"
-#include "link/pipe_to_file.h"
+#include "link/pipe_to_memory.h"
 #include "link/program_writer.h"
-#include "link/seal_library.h"
 #include "link/weights_layout.h"
 #include "runtime/embedded.h"
 #include "tcc/support/output_files.h"
@@ -85,8 +85,9 @@ void fill_payload(const LinkInput& input, const WeightsLayout& weights, Payload*
                          .flags = SHF_ALLOC | kLarge,
                          .alignment = kPageBytes,
                          .symbol = "tcc_payload_weights",
-                         .pieces = weights.pieces,
-                         .relocations = {}});
+                         .pieces = {},
+                         .relocations = {},
+                         .reserved_bytes = weights.size_bytes});
   }
 
   // stub::Payload, then the function table it points to.
@@ -152,7 +153,7 @@ void run_lld(const std::vector<std::string>& arguments, const std::vector<Memory
 
 void link_shared_object(const LinkInput& input, OutputFiles& outputs, const std::string& output_path) {
   check_program(input);
-  PipeToFile output(outputs.stage(output_path, 0777), output_path);
+  PipeToMemory output;
   const std::vector<Tensor> stored = stored_tensors(input);
   const WeightsLayout weights = lay_out_weights(stored);
   Payload payload;
@@ -191,8 +192,8 @@ void link_shared_object(const LinkInput& input, OutputFiles& outputs, const std:
   if (query != "tcc_model_query") arguments.push_back("--defsym=" + query + "=tcc_model_query");
   for (size_t i = 0; i < num_inputs; i++) arguments.push_back(files[i].path());
   run_lld(arguments, files, output_path);
-  output.finish();
-  seal_library(outputs.staged_path(output_path), output_path, input.embed_weights ? weights.size_bytes : 0);
+  const AssembledLibrary library(output.finish(), input.embed_weights ? weights.pieces : std::vector<std::span<const std::byte>>());
+  outputs.write(output_path, library.pieces(), 0777);
 }
 
 void link_shared_object(const LinkInput& input, const std::string& output_path) {

@@ -1,6 +1,7 @@
 // What the linker promises: the same bytes for the same input, faults named, nothing left half-written.
 #include "tcc/link/link.h"
 
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -126,6 +127,81 @@ TEST(Link, EqualWeightsAreStoredOnce) {
   const size_t at = file->text().find(std::string_view(reinterpret_cast<const char*>(big.bytes()), 4096));
   ASSERT_NE(at, std::string_view::npos);
   EXPECT_EQ(at % 64, 0u);
+}
+
+/// The largest resident size of this process since it was last forgotten, in bytes; 0 where the system doesn't tell.
+int64_t peak_memory() {
+  const std::string status = read_text_file("/proc/self/status");
+  const size_t at = status.find("VmHWM:");
+  return at == std::string::npos ? 0 : std::stoll(status.substr(at + 6)) * 1024;
+}
+bool forget_peak_memory() {
+  FILE* file = fopen("/proc/self/clear_refs", "w");
+  if (file == nullptr) return false;
+  const bool written = fputs("5", file) >= 0;
+  return fclose(file) == 0 && written;
+}
+
+// The linker makes a library without its weights; they are written where it left room for them.
+TEST(Link, WeightsStandInTheFileAsTheLoaderMapsThem) {
+  TemporaryFolder folder;
+  for (const int64_t size : {1, 64, 4095, 4096, 1 << 20}) {
+    LinkInput input = toy_model(folder);
+    Tensor big(DType::u8, {size});
+    for (int64_t i = 0; i < size; i++) big.mutable_bytes()[i] = static_cast<std::byte>(i * 7 >> 3);
+    input.program.weights.push_back({"big", DType::u8, {size}});
+    input.weights.push_back(big);
+    link_shared_object(input, folder / "a.so");
+    const auto file = MappedFile::open(folder / "a.so");
+    const std::byte* bytes = file->bytes().data();
+    Elf64_Ehdr header;
+    memcpy(&header, bytes, sizeof header);
+    const auto row = [&]<class Row>(Row* to, uint64_t table, size_t i) { memcpy(to, bytes + table + i * sizeof *to, sizeof *to); };
+    Elf64_Shdr names, section = {};
+    row(&names, header.e_shoff, header.e_shstrndx);
+    for (size_t i = 0; i < header.e_shnum; i++) {
+      Elf64_Shdr found;
+      row(&found, header.e_shoff, i);
+      if (std::string_view(reinterpret_cast<const char*>(bytes) + names.sh_offset + found.sh_name) == ".lrodata") section = found;
+    }
+    ASSERT_EQ(section.sh_type, static_cast<uint32_t>(SHT_PROGBITS)) << size;
+    ASSERT_EQ(section.sh_size % 64, 0u);
+    EXPECT_EQ(section.sh_offset % 4096, 0u);
+    const std::string_view stored(reinterpret_cast<const char*>(bytes) + section.sh_offset, section.sh_size);
+    EXPECT_NE(stored.find(std::string_view(reinterpret_cast<const char*>(big.bytes()), static_cast<size_t>(size))), std::string_view::npos);
+    // Each byte of the file has one meaning, and pages can be mapped.
+    uint64_t end = 0;
+    bool mapped = false;
+    for (size_t i = 0; i < header.e_phnum; i++) {
+      Elf64_Phdr segment;
+      row(&segment, header.e_phoff, i);
+      if (segment.p_type != PT_LOAD) continue;
+      EXPECT_EQ((segment.p_vaddr - segment.p_offset) % segment.p_align, 0u);
+      EXPECT_GE(segment.p_offset, end) << size;
+      end = segment.p_offset + segment.p_filesz;
+      EXPECT_LE(end, file->bytes().size());
+      const uint64_t distance = section.sh_addr - segment.p_vaddr;
+      mapped |= distance < segment.p_filesz && segment.p_offset + distance == section.sh_offset;
+    }
+    EXPECT_TRUE(mapped) << size;
+    runtime::Instance instance(runtime::Library::open(folder / "a.so"));
+    test::expect_toy_outputs(instance.run({test::toy_input(0.5f)}), 0.5f);
+  }
+}
+
+TEST(Link, WeightsAreHeldOnce) {
+  TemporaryFolder folder;
+  LinkInput input = toy_model(folder);
+  constexpr int64_t kBytes = int64_t{128} << 20;
+  Tensor big(DType::u8, {kBytes});
+  for (int64_t i = 0; i < kBytes; i += 64) big.mutable_bytes()[i] = static_cast<std::byte>(i >> 6);
+  input.program.weights.push_back({"big", DType::u8, {kBytes}});
+  input.weights.push_back(big);
+  if (!forget_peak_memory()) GTEST_SKIP() << "the system keeps the peak of memory to itself";
+  const int64_t before = peak_memory();
+  ASSERT_GE(before, kBytes);
+  link_shared_object(input, folder / "a.so");
+  EXPECT_LT(peak_memory() - before, kBytes / 2);
 }
 
 TEST(Link, Manifest) {

@@ -55,10 +55,14 @@ inline uint64_t add_weight(uint64_t hash, uint64_t piece_checksum, uint64_t offs
 
 inline uint64_t seal_checksum(const LibrarySeal& seal) { return checksum(&seal, offsetof(LibrarySeal, seal_checksum)); }
 
-/// Of a library's file; `seal` says where its weights are, which must lie within `file_bytes`.
+/// Of a library's file: of what stands in front of its weights and of what stands behind them.
+inline uint64_t file_checksum(const void* head, uint64_t head_bytes, const void* tail, uint64_t tail_bytes) {
+  return checksum(tail, tail_bytes, checksum(head, head_bytes));
+}
+/// `seal` says where its weights are, which must lie within `file_bytes`.
 inline uint64_t file_checksum(const void* file, const LibrarySeal& seal) {
   const char* bytes = static_cast<const char*>(file);
-  return checksum(bytes + seal.weights_end, seal.file_bytes - seal.weights_end, checksum(bytes, seal.weights_begin));
+  return file_checksum(bytes, seal.weights_begin, bytes + seal.weights_end, seal.file_bytes - seal.weights_end);
 }
 
 }  // namespace tcc::program
