@@ -5,6 +5,7 @@
 #include <llvm/ADT/SmallString.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/OptBisect.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -96,9 +97,26 @@ std::string print_module(const llvm::Module& module) {
   return text;
 }
 
+namespace {
+
+/// Leaves passes out of LLVM's own code generation.
+class PassGate final : public llvm::OptPassGate {
+ public:
+  bool isEnabled() const override { return true; }
+  bool shouldRunPass(llvm::StringRef pass, llvm::StringRef) const override {
+    // Straight-line strength reduction asks of each address whether it may be poison, with a walk over what follows: on unrolled epilogues that was two
+    // thirds of code generation. It shares the arithmetic of addresses at constant distances, which the emitters write that way already.
+    return pass != "slsr";
+  }
+};
+
+}  // namespace
+
 std::string emit_file(llvm::Module& module, llvm::TargetMachine& machine, bool object) {
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream stream(bytes);
+  static PassGate gate;  // the context keeps it
+  module.getContext().setOptPassGate(gate);
   llvm::legacy::PassManager passes;
   if (machine.addPassesToEmitFile(passes, stream, nullptr,
                                   object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile)) {

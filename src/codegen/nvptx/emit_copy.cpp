@@ -6,73 +6,148 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include <optional>
+
 #include "codegen/nvptx/emitter.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::codegen {
 
+namespace {
+
+/// What `first` adds to the digits of a number below `threads`, where extents are those of the digits, the last the fastest. Nothing where a digit of a sum
+/// may carry into the next.
+std::optional<std::vector<int64_t>> digits_added(const std::vector<int64_t>& extents, int64_t threads, int64_t first) {
+  std::vector<int64_t> added(extents.size());
+  int64_t radix = 1;
+  for (size_t axis = extents.size(); axis-- > 0;) {
+    const int64_t rest = first / radix, extent = extents[axis];
+    added[axis] = axis == 0 ? rest : rest % extent;
+    const int64_t most = std::min(extent - 1, (threads - 1) / radix);
+    if (axis > 0 && added[axis] > 0 && most + added[axis] >= extent) return std::nullopt;
+    radix *= extent;
+  }
+  return added;
+}
+
+}  // namespace
+
+NvptxEmitter::CopyShape NvptxEmitter::copy_shape(const loop::Copy& copy) const {
+  const loop::Buffer& source = *copy.source;
+  if (copy.destination->space != loop::Space::shared) fail("a copy to %" + copy.destination->name + ", which is not shared");
+  CopyShape shape;
+  shape.vector = copy.vector_bytes / size_bytes(source.dtype);
+  if (shape.vector < 1 || copy.extents.empty() || copy.extents.back() % shape.vector != 0)
+    fail("a copy of %" + source.name + " whose rows are no whole vectors");
+  // Axes of one element have no digit: the first digit is that of an axis with several, and nothing carries out of it.
+  for (size_t axis = 0; axis < copy.extents.size(); ++axis) {
+    const bool last = axis + 1 == copy.extents.size();
+    const int64_t extent = last ? copy.extents[axis] / shape.vector : copy.extents[axis];
+    if (extent == 1 && !last) continue;
+    shape.axes.push_back(axis);
+    shape.extents.push_back(extent);
+    shape.chunks *= extent;
+  }
+  return shape;
+}
+
+// The elements of a chunk, relative to the box: one coordinate for each of the axes.
+std::vector<llvm::Value*> NvptxEmitter::chunk_coordinates(const CopyShape& shape, llvm::Value* chunk) {
+  std::vector<llvm::Value*> coordinates(shape.axes.size());
+  for (size_t i = shape.axes.size(); i-- > 0;) {
+    llvm::Value* extent = llvm::ConstantInt::getSigned(index_type_, shape.extents[i]);
+    coordinates[i] = i == 0 ? chunk : builder_.CreateURem(chunk, extent);
+    if (i > 0) chunk = builder_.CreateUDiv(chunk, extent);
+  }
+  if (shape.vector > 1)
+    coordinates.back() = builder_.CreateNUWMul(coordinates.back(), llvm::ConstantInt::getSigned(index_type_, shape.vector));
+  return coordinates;
+}
+
+// Threads take chunks that are kernel_.threads apart. Where that is a step along one axis, all have the addresses of the first at constant distances.
 void NvptxEmitter::emit(const loop::Copy& copy) {
+  const CopyShape shape = copy_shape(copy);
+  const std::vector<llvm::Value*> first_coordinates = chunk_coordinates(shape, thread());
+  for (int64_t first = 0; first < shape.chunks; first += kernel_.threads) {
+    std::optional<std::vector<int64_t>> added = digits_added(shape.extents, kernel_.threads, first);
+    const auto move = [&] {
+      if (added) {
+        added->back() *= shape.vector;
+        emit_chunk(copy, shape, first_coordinates, *added);
+      } else {
+        llvm::Value* chunk = builder_.CreateNUWAdd(thread(), llvm::ConstantInt::getSigned(index_type_, first));
+        emit_chunk(copy, shape, chunk_coordinates(shape, chunk), std::vector<int64_t>(shape.axes.size()));
+      }
+    };
+    if (first + kernel_.threads > shape.chunks) {
+      llvm::Value* chunk = builder_.CreateNUWAdd(thread(), llvm::ConstantInt::getSigned(index_type_, first));
+      emit_if(builder_.CreateICmpULT(chunk, llvm::ConstantInt::getSigned(index_type_, shape.chunks)), move, nullptr);
+    } else {
+      move();
+    }
+  }
+}
+
+// The chunk at coordinates + added.
+void NvptxEmitter::emit_chunk(const loop::Copy& copy, const CopyShape& shape, const std::vector<llvm::Value*>& coordinates,
+                              const std::vector<int64_t>& added) {
   const loop::Buffer& source = *copy.source;
   const loop::Buffer& destination = *copy.destination;
-  if (destination.space != loop::Space::shared) fail("a copy to %" + destination.name + ", which is not shared");
-  int64_t element = size_bytes(source.dtype);
-  int64_t vector = copy.vector_bytes / element;
-  if (vector < 1 || copy.extents.empty() || copy.extents.back() % vector != 0)
-    fail("a copy of %" + source.name + " whose rows are no whole vectors");
-  size_t rank = copy.extents.size();
-  size_t source_lead = source.extents.size() - rank, destination_lead = destination.extents.size() - rank;
-  int64_t chunks = 1;
-  for (size_t axis = 0; axis < rank; ++axis) chunks *= axis + 1 == rank ? copy.extents[axis] / vector : copy.extents[axis];
-  std::vector<int64_t> source_strides = source.element_strides(), destination_strides = destination.element_strides();
-  auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
-  llvm::Value* source_base = emit_index(flat_index(source, copy.from));
-  llvm::Value* destination_base = emit_index(flat_index(destination, copy.to));
-  int64_t alignment = copy.vector_bytes;
-  for (int64_t first = 0; first < chunks; first += kernel_.threads) {
-    llvm::Value* chunk = builder_.CreateNUWAdd(thread(), constant(first));
-    auto move = [&] {
-      llvm::Value* rest = chunk;
-      llvm::Value* from = source_base;
-      llvm::Value* to = destination_base;
-      llvm::Value* inside = nullptr;
-      for (size_t axis = rank; axis-- > 0;) {
-        bool last = axis + 1 == rank;
-        int64_t extent = last ? copy.extents[axis] / vector : copy.extents[axis];
-        llvm::Value* digit = axis == 0 ? rest : builder_.CreateURem(rest, constant(extent));
-        if (axis > 0) rest = builder_.CreateUDiv(rest, constant(extent));
-        if (last && vector > 1) digit = builder_.CreateNUWMul(digit, constant(vector));
-        from = builder_.CreateAdd(from, builder_.CreateMul(digit, constant(source_strides[source_lead + axis])));
-        to = builder_.CreateAdd(to, builder_.CreateMul(digit, constant(destination_strides[destination_lead + axis])));
-        const loop::Index& origin = copy.from[source_lead + axis];
-        auto low = origin.min(), high = origin.max();
-        int64_t limit = source.extents[source_lead + axis];
-        if (!low || *low < 0 || !high || *high + copy.extents[axis] > limit) {
-          llvm::Value* ok = builder_.CreateICmpULT(builder_.CreateAdd(emit_index(origin), digit), constant(limit));
-          inside = inside ? builder_.CreateAnd(inside, ok) : ok;
-          if (last && limit % vector != 0) fail("a copy of %" + source.name + " whose last axis ends inside a vector");
-        }
-      }
-      if (inside) from = builder_.CreateSelect(inside, from, constant(0));
-      llvm::Value* target = shared_pointer(destination, to, true);
-      llvm::Value* origin = Emitter::element_pointer(source, from);
-      if (copy.kind == loop::Copy::Kind::async) {
-        llvm::Intrinsic::ID id = copy.vector_bytes == 16  ? llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16_s
-                                 : copy.vector_bytes == 8 ? llvm::Intrinsic::nvvm_cp_async_ca_shared_global_8_s
-                                                          : llvm::Intrinsic::nvvm_cp_async_ca_shared_global_4_s;
-        llvm::Value* size = builder_.getInt32(static_cast<uint32_t>(copy.vector_bytes));
-        if (inside) size = builder_.CreateSelect(inside, size, builder_.getInt32(0));
-        builder_.CreateIntrinsic(builder_.getVoidTy(), id, {target, origin, size});
-        return;
-      }
-      llvm::Type* type = memory_type(source.dtype);
-      if (vector > 1) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(vector));
-      llvm::Value* value = builder_.CreateAlignedLoad(type, origin, llvm::Align(static_cast<uint64_t>(alignment)));
-      if (inside) value = builder_.CreateSelect(inside, value, llvm::Constant::getNullValue(type));
-      builder_.CreateAlignedStore(value, target, llvm::Align(static_cast<uint64_t>(alignment)));
-    };
-    if (first + kernel_.threads > chunks) emit_if(builder_.CreateICmpULT(chunk, constant(chunks)), move, nullptr);
-    else move();
+  const auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
+  const size_t source_lead = source.extents.size() - copy.extents.size(),
+               destination_lead = destination.extents.size() - copy.extents.size();
+  const std::vector<int64_t> source_strides = source.element_strides(), destination_strides = destination.element_strides();
+  llvm::Value* from = emit_index(flat_index(source, copy.from));
+  llvm::Value* to = emit_index(flat_index(destination, copy.to));
+  int64_t from_added = 0, to_added = 0;
+  llvm::Value* inside = nullptr;
+  std::vector<llvm::Value*> digits(copy.extents.size(), constant(0));
+  for (size_t i = shape.axes.size(); i-- > 0;) {
+    const size_t axis = shape.axes[i];
+    const int64_t source_stride = source_strides[source_lead + axis], destination_stride = destination_strides[destination_lead + axis];
+    from = builder_.CreateAdd(from, builder_.CreateMul(coordinates[i], constant(source_stride)));
+    to = builder_.CreateAdd(to, builder_.CreateMul(coordinates[i], constant(destination_stride)));
+    from_added += added[i] * source_stride;
+    to_added += added[i] * destination_stride;
+    digits[axis] = builder_.CreateNUWAdd(coordinates[i], constant(added[i]));
   }
+  for (size_t axis = copy.extents.size(); axis-- > 0;) {
+    const loop::Index& origin = copy.from[source_lead + axis];
+    const auto low = origin.min(), high = origin.max();
+    const int64_t limit = source.extents[source_lead + axis];
+    if (low && *low >= 0 && high && *high + copy.extents[axis] <= limit) continue;
+    llvm::Value* ok = builder_.CreateICmpULT(builder_.CreateAdd(emit_index(origin), digits[axis]), constant(limit));
+    inside = inside ? builder_.CreateAnd(inside, ok) : ok;
+    if (axis + 1 == copy.extents.size() && limit % shape.vector != 0)
+      fail("a copy of %" + source.name + " whose last axis ends inside a vector");
+  }
+  llvm::Type* element = memory_type(source.dtype);
+  llvm::Value* origin;
+  if (inside) {
+    origin = Emitter::element_pointer(source, builder_.CreateSelect(inside, builder_.CreateAdd(from, constant(from_added)), constant(0)));
+  } else {
+    origin = builder_.CreateConstInBoundsGEP1_64(element, Emitter::element_pointer(source, from), static_cast<uint64_t>(from_added));
+  }
+  move_chunk(copy, shape, origin, shared_pointer(destination, to, to_added, true), inside);
+}
+
+void NvptxEmitter::move_chunk(const loop::Copy& copy, const CopyShape& shape, llvm::Value* origin, llvm::Value* target,
+                              llvm::Value* inside) {
+  if (copy.kind == loop::Copy::Kind::async) {
+    llvm::Intrinsic::ID id = copy.vector_bytes == 16  ? llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16_s
+                             : copy.vector_bytes == 8 ? llvm::Intrinsic::nvvm_cp_async_ca_shared_global_8_s
+                                                      : llvm::Intrinsic::nvvm_cp_async_ca_shared_global_4_s;
+    llvm::Value* size = builder_.getInt32(static_cast<uint32_t>(copy.vector_bytes));
+    if (inside) size = builder_.CreateSelect(inside, size, builder_.getInt32(0));
+    builder_.CreateIntrinsic(builder_.getVoidTy(), id, {target, origin, size});
+    return;
+  }
+  llvm::Type* type = memory_type(copy.source->dtype);
+  if (shape.vector > 1) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(shape.vector));
+  const llvm::Align alignment(static_cast<uint64_t>(copy.vector_bytes));
+  llvm::Value* value = builder_.CreateAlignedLoad(type, origin, alignment);
+  if (inside) value = builder_.CreateSelect(inside, value, llvm::Constant::getNullValue(type));
+  builder_.CreateAlignedStore(value, target, alignment);
 }
 
 void NvptxEmitter::emit(const loop::PipeDecl& declaration) {

@@ -214,6 +214,17 @@ llvm::Value* NvptxEmitter::shared_pointer(const loop::Buffer& buffer, llvm::Valu
   return builder_.CreateInBoundsGEP(builder_.getInt8Ty(), shared_array_, builder_.CreateAdd(bytes, shared_base(buffer, producing)));
 }
 
+llvm::Value* NvptxEmitter::shared_pointer(const loop::Buffer& buffer, llvm::Value* element_offset, int64_t behind, bool producing) {
+  const loop::Swizzle& s = buffer.swizzle;
+  const int64_t bytes = behind * size_bytes(buffer.dtype);
+  // A swizzle looks at bits that whole periods of it don't change.
+  if (s.bits == 0 || bytes % (int64_t{1} << (s.base + s.shift + s.bits)) == 0) {
+    return builder_.CreateConstInBoundsGEP1_32(builder_.getInt8Ty(), shared_pointer(buffer, element_offset, producing),
+                                               static_cast<unsigned>(bytes));
+  }
+  return shared_pointer(buffer, builder_.CreateAdd(element_offset, llvm::ConstantInt::getSigned(index_type_, behind)), producing);
+}
+
 llvm::Value* NvptxEmitter::element_pointer(const loop::Buffer& buffer, llvm::Value* offset) {
   if (buffer.space == loop::Space::shared) return shared_pointer(buffer, offset, false);
   return Emitter::element_pointer(buffer, offset);

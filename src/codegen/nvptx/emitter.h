@@ -49,6 +49,20 @@ class NvptxEmitter final : public Emitter {
   llvm::Value* shared_base(const loop::Buffer& buffer, bool producing);
   llvm::Value* swizzled(const loop::Buffer& buffer, llvm::Value* byte_offset);
   llvm::Value* shared_pointer(const loop::Buffer& buffer, llvm::Value* element_offset, bool producing);
+  /// Of an element a constant number of them behind `element_offset`.
+  llvm::Value* shared_pointer(const loop::Buffer& buffer, llvm::Value* element_offset, int64_t behind, bool producing);
+
+  // ---- emit_copy.cpp: a box in chunks of `vector` elements, numbered along the axes that have several
+  struct CopyShape {
+    int64_t vector = 1, chunks = 1;
+    std::vector<size_t> axes;
+    std::vector<int64_t> extents;  ///< in chunks
+  };
+  CopyShape copy_shape(const loop::Copy& copy) const;
+  std::vector<llvm::Value*> chunk_coordinates(const CopyShape& shape, llvm::Value* chunk);
+  void emit_chunk(const loop::Copy& copy, const CopyShape& shape, const std::vector<llvm::Value*>& coordinates,
+                  const std::vector<int64_t>& added);
+  void move_chunk(const loop::Copy& copy, const CopyShape& shape, llvm::Value* origin, llvm::Value* target, llvm::Value* inside);
 
   // ---- emit_mma.cpp
   struct MmaTile {
