@@ -84,7 +84,7 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine, int opt
     const char* text = optimization == 1
                            ? "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>)"
                            : "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(loop-simplifycfg,licm),gvn,"
-                             "loop-mssa(licm),sroa,instcombine<no-verify-fixpoint>,dse,adce,simplifycfg,infer-alignment)";
+                             "loop-mssa(licm),sroa,instcombine<no-verify-fixpoint>,adce,simplifycfg,infer-alignment)";
     if (auto error = builder.parsePassPipeline(passes, text)) internal_error("pass pipeline: " + llvm::toString(std::move(error)));
   }
   passes.run(module, modules);
