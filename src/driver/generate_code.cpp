@@ -1,24 +1,53 @@
 #include "driver/generate_code.h"
 
-#include "tcc/support/integer_math.h"
+#include <algorithm>
+#include <numeric>
+
 #include "tcc/support/parallel.h"
 
 namespace tcc::driver {
 
 namespace {
 
-// ptxas starts slowly, and a driver loads few images sooner than many: several kernels share one image. A constant, so that bytes
-// do not depend on the machine.
+// ptxas starts slowly, and a driver loads few images sooner than many: several kernels share one image, unless they are large, since an image is what one
+// thread makes. Constants, so that bytes do not depend on the machine.
 constexpr size_t kKernelsPerImage = 8;
+constexpr int64_t kLargeImage = 4000;  // in the unit of estimate_code_size
 
 std::string symbol(const TargetChoice& choice, const std::string& level, size_t number) {
   return choice.target.is_cpu() ? link::cpu_symbol(kernel_name(number), cpu_level(level)) : kernel_name(number);
 }
 
-void for_each(size_t count, const std::function<void(size_t)>& body) {
-  parallel_for(static_cast<int64_t>(count), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) body(static_cast<size_t>(i));
-  });
+/// Numbers from 0 on, the one with the largest size first.
+std::vector<size_t> largest_first(const std::vector<int64_t>& sizes) {
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
+  return order;
+}
+
+std::vector<int64_t> code_sizes(const plan::Plan& plan) {
+  std::vector<int64_t> sizes;
+  for (const loop::Kernel& kernel : plan.kernels) sizes.push_back(codegen::estimate_code_size(kernel));
+  return sizes;
+}
+
+/// The kernels of each image, images with more code first.
+std::vector<std::vector<size_t>> kernels_of_images(const plan::Plan& plan) {
+  const std::vector<int64_t> sizes = code_sizes(plan);
+  std::vector<std::vector<size_t>> images;
+  int64_t size = 0;
+  for (const size_t kernel : largest_first(sizes)) {
+    if (images.empty() || images.back().size() == kKernelsPerImage || size + sizes[kernel] > kLargeImage) {
+      images.emplace_back();
+      size = 0;
+    }
+    images.back().push_back(kernel);
+    size += sizes[kernel];
+  }
+  // Names in order are easier to find.
+  for (std::vector<size_t>& kernels : images) std::sort(kernels.begin(), kernels.end());
+  return images;
 }
 
 void generate_cpu(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times,
@@ -27,9 +56,10 @@ void generate_cpu(const plan::Plan& plan, const TargetChoice& choice, int optimi
   const size_t count = plan.kernels.size();
   progress.step("generating code for the CPU", static_cast<int64_t>(count * choice.levels.size()));
   code->objects.resize(count * choice.levels.size());
-  for_each(code->objects.size(), [&](size_t i) {
-    const std::string& level = choice.levels[i / count];
-    const size_t number = i % count;
+  const std::vector<size_t> order = largest_first(code_sizes(plan));
+  parallel_each(code->objects.size(), [&](size_t task) {
+    const std::string& level = choice.levels[task % choice.levels.size()];
+    const size_t number = order[task / choice.levels.size()], i = task % choice.levels.size() * count + number;
     const codegen::Options options{.optimization = optimization, .want_llvm = false, .want_asm = false, .target = level};
     codegen::Products products = codegen::emit_x86({{symbol(choice, level, number), &plan.kernels[number]}}, options);
     code->objects[i] = {"kernel " + kernel_name(number) + " for " + level, std::move(products.object)};
@@ -39,33 +69,34 @@ void generate_cpu(const plan::Plan& plan, const TargetChoice& choice, int optimi
 
 void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times,
                    GeneratedCode* code) {
-  const size_t count = plan.kernels.size();
-  std::vector<std::string> texts(ceil_div(count, kKernelsPerImage));
+  const std::vector<std::vector<size_t>> kernels_of = kernels_of_images(plan);
+  std::vector<std::string> texts(kernels_of.size());
   {
     const Timed timed(times, "generate-ptx");
     progress.step("generating PTX", static_cast<int64_t>(texts.size()));
-    for_each(texts.size(), [&](size_t image) {
+    parallel_each(texts.size(), [&](size_t image) {
       std::vector<codegen::NamedKernel> kernels;
-      for (size_t k = image * kKernelsPerImage; k < std::min(count, (image + 1) * kKernelsPerImage); ++k) {
-        kernels.push_back({symbol(choice, "", k), &plan.kernels[k]});
-      }
+      for (const size_t k : kernels_of[image]) kernels.push_back({symbol(choice, "", k), &plan.kernels[k]});
       const codegen::Options options{.optimization = optimization, .want_llvm = false, .want_asm = false, .target = choice.ptx_arch};
       texts[image] = codegen::emit_nvptx(kernels, options).assembly;
       progress.advance();
     });
   }
-  code->images_of_kernel.resize(count);
+  code->images_of_kernel.resize(plan.kernels.size());
   const auto add = [&](size_t image, link::CudaImage bytes) {
-    for (size_t k = image * kKernelsPerImage; k < std::min(count, (image + 1) * kKernelsPerImage); ++k) {
-      code->images_of_kernel[k].push_back(static_cast<uint32_t>(code->images.size()));
-    }
+    for (const size_t k : kernels_of[image]) code->images_of_kernel[k].push_back(static_cast<uint32_t>(code->images.size()));
     code->images.push_back(std::move(bytes));
   };
   if (!choice.cubins.empty()) {
     const Timed timed(times, "assemble-cubins");
     std::vector<std::string> cubins(texts.size() * choice.cubins.size());
     progress.step("assembling cubins", static_cast<int64_t>(cubins.size()));
-    for_each(cubins.size(), [&](size_t i) {
+    // Now the sizes are known, and they say best how long ptxas takes.
+    std::vector<int64_t> sizes(cubins.size());
+    for (size_t i = 0; i < cubins.size(); ++i) sizes[i] = static_cast<int64_t>(texts[i % texts.size()].size());
+    const std::vector<size_t> order = largest_first(sizes);
+    parallel_each(cubins.size(), [&](size_t task) {
+      const size_t i = order[task];
       cubins[i] = codegen::assemble_ptx(texts[i % texts.size()], choice.cubins[i / texts.size()]);
       progress.advance();
     });

@@ -59,11 +59,9 @@ ScheduledUnits schedule_units(std::span<const loop::FirstForm> forms, const Targ
       if (const auto at = known.find(forms[i].key); at != known.end()) result.units[i] = at->second;
     }
   }
-  parallel_for(static_cast<int64_t>(forms.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      auto& unit = result.units[static_cast<size_t>(i)];
-      if (!unit) unit = std::make_shared<const ScheduledUnit>(choose_and_schedule(forms[static_cast<size_t>(i)], target));
-    }
+  parallel_each(forms.size(), [&](size_t i) {
+    auto& unit = result.units[i];
+    if (!unit) unit = std::make_shared<const ScheduledUnit>(choose_and_schedule(forms[i], target));
   });
   if (cache) {
     const std::lock_guard lock(cache->impl().mutex);

@@ -147,27 +147,44 @@ int num_threads() {
   return configured != 0 ? configured : cores;
 }
 
-void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body) {
-  if (count <= 0) return;
-  grain = std::max<int64_t>(grain, 1);
-  const int threads = num_threads();
-  if (inside_body || threads == 1 || count <= grain) return body(0, count);
+namespace {
 
+bool runs_serially() { return inside_body || num_threads() == 1; }
+
+void run_in_chunks(int64_t count, int64_t chunk_size, const std::function<void(int64_t begin, int64_t end)>& body) {
   auto job = std::make_shared<Job>();
   job->body = &body;
   job->count = count;
-  // Four chunks a thread even out chunks of unequal cost. Rounding the number of chunks down keeps each of them (but the last) at the grain.
-  const int64_t wanted = std::min<int64_t>(static_cast<int64_t>(threads) * 4, count / grain);
-  job->chunk_size = ceil_div(count, wanted);
-  job->num_chunks = ceil_div(count, job->chunk_size);
+  job->chunk_size = chunk_size;
+  job->num_chunks = ceil_div(count, chunk_size);
   job->chunks_left = job->num_chunks;
   if (job->num_chunks == 1) return body(0, count);
   Pool& pool = Pool::get();
-  pool.submit(job, threads - 1);
+  pool.submit(job, num_threads() - 1);
   job->work();
   const std::exception_ptr exception = job->wait();
   pool.remove(job);
   if (exception) std::rethrow_exception(exception);
+}
+
+}  // namespace
+
+void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body) {
+  if (count <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  if (runs_serially() || count <= grain) return body(0, count);
+  // Four chunks a thread even out chunks of unequal cost. Rounding the number of chunks down keeps each of them (but the last) at the grain.
+  const int64_t wanted = std::min<int64_t>(static_cast<int64_t>(num_threads()) * 4, count / grain);
+  run_in_chunks(count, ceil_div(count, wanted), body);
+}
+
+void parallel_each(size_t count, const std::function<void(size_t i)>& body) {
+  const auto each = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(static_cast<size_t>(i));
+  };
+  if (count == 0) return;
+  if (runs_serially()) return each(0, static_cast<int64_t>(count));
+  run_in_chunks(static_cast<int64_t>(count), 1, each);
 }
 
 std::thread start_thread(std::function<void()> body) {

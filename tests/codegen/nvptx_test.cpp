@@ -94,6 +94,57 @@ TEST(Nvptx, TensorCoresReadAPipeOfAsynchronousCopies) {
   expect_assembles(ptx);
 }
 
+/// The chunks that a thread copies lie at constant distances, so one address of each side is computed: unless a digit of a chunk's number carries, or the
+/// place must be looked at first.
+TEST(Nvptx, ChunksOfACopyShareTheirAddress) {
+  const auto copied = [](const std::string& source, const std::string& rows, const std::string& columns, const std::string& shared) {
+    return ptx_of("kernel #k target sm_80 grid 4 threads 64 shared 16384 (%x: f32[" + source + "]) -> (%y: f32[4]) {\n" +
+                  "map %b in 4 bind(block) { alloc %s: f32[" + rows + ", " + columns + "] " + shared + " barrier\n copy %x[%b * " + rows +
+                  ", 0] -> %s[0, 0] extents(" + rows + ", " + columns + ") bytes 4\n barrier\n" +
+                  "map %t in 64 bind(thread) where lt(index(%t), 1) { store load %s[%t, 3], %y[%b] } } }");
+  };
+  // 64 rows of 32: each step of 64 threads is two rows further.
+  const std::string even = copied("256, 32", "64", "32", "shared");
+  EXPECT_EQ(count(even, "ld.global.nc.b32"), 32) << even;
+  EXPECT_EQ(count(even, "mul.wide") + count(even, "mad.wide"), 2) << even;  // with that of the result
+  expect_assembles(even);
+  // A swizzle of four rows: of the steps of two rows every second one changes it.
+  const std::string swizzled = copied("256, 32", "64", "32", "strides(32, 1) shared swizzle(2, 4, 3)");
+  EXPECT_EQ(count(swizzled, "ld.global.nc.b32"), 32) << swizzled;
+  expect_assembles(swizzled);
+  // Rows of 48: a step of 64 is a row and 16 elements, which may carry.
+  const std::string carries = copied("256, 48", "64", "48", "shared");
+  EXPECT_EQ(count(carries, "ld.global.nc.b32"), 48) << carries;
+  EXPECT_GT(count(carries, "mul.wide") + count(carries, "mad.wide"), 20) << carries;
+  expect_assembles(carries);
+}
+
+/// The estimate decides which kernels share an image, and what is made first: it must see what is written out several times.
+TEST(Nvptx, EstimatesFollowTheLengthOfTheCode) {
+  const auto ratio = [](const std::string& text) {
+    const loop::Kernel kernel = loop::parse_kernel(text, "test");
+    const std::string ptx = ptx_of(text);
+    return static_cast<double>(estimate_code_size(kernel)) / count(ptx, ";\n");
+  };
+  const auto tile = [](const std::string& value) {
+    return "kernel #k target sm_80 grid 1 threads 256 shared 0 (%x: f32[128, 256]) -> (%y: f32[128, 256]) {\n"
+           "alloc %acc: f32[128, 256] registers tile(reg 0 4 16, reg 1 8 8, reg 0 2 8, reg 1 2 1, lane 0 8 1, lane 1 4 2, warp 0 2 64, "
+           "warp 1 4 64)\n"
+           "map %acc: %r in 128 bind(tile), %q in 256 bind(tile) { store load %x[%r, %q], %acc[%r, %q] }\n"
+           "map %acc: %r1 in 128 bind(tile), %q1 in 256 bind(tile) { store " +
+           value + ", %y[%r1, %q1] } }";
+  };
+  const auto looped = [](const std::string& bind) {
+    return "kernel #k target sm_80 grid 8 threads 256 shared 0 (%x: f32[8, 64, 256]) -> (%y: f32[8, 64, 256]) {\n"
+           "map %b in 8 bind(block), %i in 64 bind(" +
+           bind + "), %t in 256 bind(thread) { store tanh(load %x[%b, %i, %t]), %y[%b, %i, %t] } }";
+  };
+  for (const std::string& text : {tile("load %acc[%r1, %q1]"), tile("tanh(load %acc[%r1, %q1])"), looped("serial"), looped("unroll")}) {
+    EXPECT_GT(ratio(text), 0.2) << text;
+    EXPECT_LT(ratio(text), 4) << text;
+  }
+}
+
 /// Loops over blocks and threads within each other are digits of one number; a reduce over the inner lanes takes the steps of those alone.
 TEST(Nvptx, NestedLoopsAreDigitsOfOneNumber) {
   const auto nested = [](const std::string& open) {

@@ -44,6 +44,33 @@ TEST_F(Parallel, RunsOnSeveralThreads) {
   EXPECT_EQ(started, 2);
 }
 
+TEST_F(Parallel, EachIsHandedOutInOrder) {
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{5}, size_t{1000}}) {
+    std::vector<int> visits(count, 0);
+    parallel_each(count, [&](size_t i) { ++visits[i]; });
+    EXPECT_EQ(visits, std::vector<int>(count, 1));
+  }
+  // Two that wait for each other can be neither on one thread nor behind a third that waits for both: each is a task of its own, from the first on.
+  std::atomic<int> started = 0;
+  std::atomic<bool> last_came_first = false;
+  parallel_each(20, [&](size_t i) {
+    if (i >= 8 && started < 2) last_came_first = true;
+    if (i >= 2) return;
+    ++started;
+    while (started < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(started, 2);
+  EXPECT_FALSE(last_came_first);
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    try {
+      parallel_each(100, [](size_t i) {
+        if (i >= 30) throw std::runtime_error(std::to_string(i));
+      });
+      FAIL() << "nothing was thrown";
+    } catch (const std::runtime_error& error) { EXPECT_STREQ(error.what(), "30"); }
+  }
+}
+
 TEST_F(Parallel, TheFirstExceptionIsRethrown) {
   for (int repeat = 0; repeat < 200; ++repeat) {
     try {

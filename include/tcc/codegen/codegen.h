@@ -31,6 +31,9 @@ Products emit_x86(const std::vector<NamedKernel>& kernels, const Options& option
 /// PTX: each kernel is an entry `name` with one global pointer per parameter, 1-D grid and block. `tcc_shared` dynamic shared memory.
 Products emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& options);
 
+/// About how many instructions a kernel becomes, to be compared with that of others: what takes long begins first.
+int64_t estimate_code_size(const loop::Kernel& kernel);
+
 /// Finds ptxas ($TCC_PTXAS, PATH, /usr/local/cuda/bin); empty when there is none.
 std::string find_ptxas();
 /// Assembles PTX to a cubin for `arch`. Error: internal with ptxas's message when it refuses the PTX; environment (failed-tool) when it lacks
