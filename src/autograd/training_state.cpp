@@ -17,6 +17,7 @@
 #include "autograd/update_rules.h"
 
 #include "tcc/support/integer_math.h"
+#include "tcc/support/parallel.h"
 
 namespace tcc::autograd {
 namespace {
@@ -160,8 +161,7 @@ void TrainingState::add_parameters(std::vector<Trained> trained, const Optimizer
     std::vector<StateTensor> tensors;
     int64_t apart_bytes = 0;
     for (const Trained& t : of.parts) {
-      Tensor initial = with_contents ? t.weight->weight->tensor : Tensor();
-      if (with_contents) initial = initial.dtype() == dtype ? initial : initial.cast_to(dtype);
+      const Tensor initial = with_contents && dtype == of.dtype ? t.weight->weight->tensor : Tensor();
       tensors.push_back(tensor_of(prefix + t.weight->name, t.weight->type.shape(), fill, initial));
       if (is_apart(t)) apart_bytes += storage_bytes(dtype, padded_count(of.dtype, t.weight->type.count()));
     }
@@ -171,6 +171,7 @@ void TrainingState::add_parameters(std::vector<Trained> trained, const Optimizer
       name += ".of_" + std::string(name_of(of.dtype));
     const int section =
         layout.append_section(name, role, dtype, std::move(tensors), kStateAlignment / size_bytes(of.dtype) * size_bytes(dtype));
+    if (with_contents && dtype != of.dtype) convert_into_section(section, of.parts);
     layout.append_view(name, section);
     if (apart_bytes > 0 && apart_bytes < layout.sections[static_cast<size_t>(section)].size_bytes)
       layout.append_view(name + ".rest", section, apart_bytes);
@@ -217,6 +218,35 @@ void TrainingState::add_parameters(std::vector<Trained> trained, const Optimizer
     }
     in_steps.push_back(std::move(rest));
   }
+}
+
+// The first contents of the tensors of a section, which begin as parameters of another dtype. Parameters may be most of what a compilation holds, so they are
+// converted where they lie, piece by piece.
+void TrainingState::convert_into_section(int number, const std::vector<Trained>& parts) {
+  constexpr int64_t kPiece = 1 << 16;  // elements
+  const StateSection& section = layout.sections[static_cast<size_t>(number)];
+  Tensor bytes(DType::u8, {section.size_bytes});
+  std::byte* const begin_of_section = bytes.mutable_bytes();
+  const auto shared = std::make_shared<const Tensor>(bytes);
+  size_t next = 0;
+  for (StateTensor& tensor : layout.tensors) {
+    if (tensor.section != number) continue;
+    const Value* parameter = parts.at(next++).weight;
+    check(tensor.name.ends_with(parameter->name), "the tensors of a section are not in the order of its parameters");
+    const Tensor& from = parameter->weight->tensor;
+    std::byte* const to = begin_of_section + (tensor.offset - section.offset);
+    check(size_bits(from.dtype()) >= 8 && size_bits(tensor.dtype) >= 8, "a parameter whose elements are parts of bytes");
+    const int64_t from_bytes = size_bytes(from.dtype()), to_bytes = size_bytes(tensor.dtype), count = from.count();
+    parallel_for(ceil_div(count, kPiece), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t first = begin * kPiece; first < std::min(count, end * kPiece); first += kPiece) {
+        const int64_t size = std::min(kPiece, count - first);
+        const Tensor piece = Tensor(from.dtype(), {size}, from.bytes() + first * from_bytes, nullptr).cast_to(tensor.dtype);
+        std::memcpy(to + first * to_bytes, piece.bytes(), static_cast<size_t>(size * to_bytes));
+      }
+    });
+    tensor.initial = Tensor(tensor.dtype, tensor.shape, to, shared);
+  }
+  contents_.emplace(number, std::move(bytes));
 }
 
 void TrainingState::add_counters(const Graph& joint, const OptimizerOptions& options) {

@@ -41,6 +41,7 @@ class TrainingState {
 
  private:
   void add_parameters(std::vector<Trained> trained, const OptimizerOptions& options);
+  void convert_into_section(int number, const std::vector<Trained>& parts);
   void add_others(const Graph& joint, const Graph& forward);
   void add_counters(const Graph& joint, const OptimizerOptions& options);
   Tensor first_contents(const StateTensor& tensor);
