@@ -13,6 +13,7 @@
 #include "residuals/recompute.h"
 #include "tcc/schedule/schedule.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/parallel.h"
 
 namespace tcc::residuals {
 namespace {
@@ -38,18 +39,22 @@ class Chooser {
 
   Result run() {
     if (options_.mode == Mode::full) {
-      try_checkpoints();
+      std::vector<Try> tries;
+      add_checkpoints(tries);
+      try_rungs(std::move(tries));
     } else {
       try_rung({.name = "none"}, save_all(facts_));
       if (options_.mode == Mode::automatic) {
         const int pieces = best_number_of_pieces(facts_);
         const Checkpoints checkpoints = place_checkpoints(facts_, pieces);
+        std::vector<Try> tries;
         for (const double price : kPrices) {
           Rung rung{.name = "price " + number(price), .price = price};
           if (price >= 16 && pieces > 1) rung.checkpoints = checkpoints.places;
-          try_rung(rung, cut(facts_, per_kib(price), rung.checkpoints > 0 ? checkpoints.keep : std::vector<char>()));
+          tries.push_back({rung, cut(facts_, per_kib(price), rung.checkpoints > 0 ? checkpoints.keep : std::vector<char>())});
         }
-        try_checkpoints();
+        add_checkpoints(tries);
+        try_rungs(std::move(tries));
       }
     }
     choose();
@@ -62,23 +67,29 @@ class Chooser {
   }
 
  private:
+  /// A rung that is not planned yet, and what it saves.
+  struct Try {
+    Rung rung;
+    Saved saved;
+  };
+
   static std::string number(double value) { return std::to_string(static_cast<int64_t>(value)); }
 
   Picoseconds per_kib(double price) const { return std::llround(price * 1000 * 1024 / target_.bytes_per_ns); }
 
-  void try_checkpoints() {
+  void add_checkpoints(std::vector<Try>& tries) const {
     const int best = best_number_of_pieces(facts_);
     for (const int pieces : {best / 2, best, 2 * best}) {
       if (pieces < 2) continue;
       const Checkpoints checkpoints = place_checkpoints(facts_, pieces);
       if (checkpoints.places == 0) continue;
       Rung rung{.name = "checkpoints " + std::to_string(checkpoints.places), .price = kMemoryIsAll, .checkpoints = checkpoints.places};
-      try_rung(rung, cut_between(checkpoints, true));
+      tries.push_back({rung, cut_between(checkpoints, true)});
       // Where the peak is at the loss, behind the last piece, its values are in the way.
       rung.name += " all";
-      if (pieces == best) try_rung(rung, cut_between(checkpoints, false));
+      if (pieces == best) tries.push_back({rung, cut_between(checkpoints, false)});
     }
-    try_rung({.name = "full", .price = kMemoryIsAll}, cut(facts_, per_kib(kMemoryIsAll)));
+    tries.push_back({{.name = "full", .price = kMemoryIsAll}, cut(facts_, per_kib(kMemoryIsAll))});
   }
 
   /// Checkpoints are saved, what is between is computed again. With `spare_last` not the last piece, which is needed at once: what would be stored again may
@@ -159,8 +170,30 @@ class Chooser {
     return static_cast<int>(std::count(halves.begin(), halves.end(), Half::forward));
   }
 
-  /// Plans the cut, unless there is a plan of the same; gives its number in the ladder.
-  size_t try_rung(Rung rung, const Saved& saved, bool however_slow = false) {
+  size_t try_rung(Rung rung, Saved saved, bool however_slow = false) {
+    const size_t next = sets_.size(), number = add_rung(std::move(rung), std::move(saved), however_slow);
+    plan_from(next);
+    return number;
+  }
+
+  void try_rungs(std::vector<Try> tries) {
+    const size_t next = sets_.size();
+    for (Try& one : tries) add_rung(std::move(one.rung), std::move(one.saved), false);
+    plan_from(next);
+  }
+
+  /// Plans what was added to the ladder.
+  void plan_from(size_t next) {
+    parallel_each(sets_.size() - next, [&](size_t i) {
+      Rung& rung = result_.ladder[next + i];
+      const Planned planned = planner_.plan(*rebuilt_[next + i].graph);
+      rung.peak_bytes = options_.fixed_bytes + planned.peak_bytes;
+      rung.cost_ns = planned.cost_ns;
+    });
+  }
+
+  /// Makes the graph of the cut, unless there is one of the same; gives its number in the ladder, SIZE_MAX where it is not worth a plan.
+  size_t add_rung(Rung rung, Saved saved, bool however_slow) {
     Rebuilt rebuilt = recompute(facts_, saved);
     const auto same = std::find(sets_.begin(), sets_.end(), rebuilt.saved);
     if (same != sets_.end()) return static_cast<size_t>(same - sets_.begin());
@@ -174,12 +207,9 @@ class Chooser {
       rung.saved_bytes += facts_.bytes[id];
     }
     rung.num_copies = rebuilt.num_copies;
-    const Planned planned = planner_.plan(*rebuilt.graph);
-    rung.peak_bytes = options_.fixed_bytes + planned.peak_bytes;
-    rung.cost_ns = planned.cost_ns;
     result_.ladder.push_back(std::move(rung));
     sets_.push_back(rebuilt.saved);
-    saved_.push_back(saved);
+    saved_.push_back(std::move(saved));
     rebuilt_.push_back(std::move(rebuilt));
     return sets_.size() - 1;
   }

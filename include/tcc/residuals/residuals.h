@@ -89,7 +89,7 @@ struct Result {
 };
 
 /// Chooses for a verified joint or step graph of prims (nodes with loc.phase "grad" or "update" are its backward part). Values stay the same bit for bit.
-/// `planner.plan` is called once for each distinct graph of the ladder, from this thread. Deterministic.
+/// `planner.plan` is called once for each distinct graph of the ladder, from several threads at a time. Deterministic.
 /// Errors: model "memory-budget", naming the smallest budget that works among the plans tried.
 Result choose_residuals(const Graph& joint, const Target& target, const Options& options, const Planner& planner);
 
