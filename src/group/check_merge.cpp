@@ -12,7 +12,7 @@
 // Order:  no cycle (clusters.cpp).
 
 #include <algorithm>
-#include <unordered_set>
+#include <deque>
 
 #include "group/merge.h"
 
@@ -50,23 +50,27 @@ int count_ops(const Cluster& cluster) {
   return quarters / 4;
 }
 
-int count_buffers(const Clusters& clusters, const std::vector<Node*>& nodes, int a, int b) {
-  std::unordered_set<const Value*> buffers;
+bool has_few_buffers(const Clusters& clusters, const std::vector<Node*>& nodes, int a, int b) {
+  std::vector<const Value*> buffers;
+  const auto add = [&](const Value* value) {
+    if (std::find(buffers.begin(), buffers.end(), value) == buffers.end()) buffers.push_back(value);
+  };
   for (const Node* node : nodes) {
     for (const Value* operand : node->operands) {
       if (!operand->producer) {
-        buffers.insert(operand);
+        add(operand);
       } else if (Clusters::is_core(*operand->producer)) {
         const int cluster = clusters.cluster_of(operand->producer);
-        if (cluster != a && cluster != b) buffers.insert(operand);
+        if (cluster != a && cluster != b) add(operand);
       }
     }
+    if (buffers.size() > kMaxUnitBuffers) return false;
     if (!Clusters::is_core(*node)) continue;
     for (const Value* result : node->results) {
-      if (clusters.escapes(result, a, b)) buffers.insert(result);
+      if (clusters.escapes(result, a, b)) add(result);
     }
   }
-  return static_cast<int>(buffers.size());
+  return buffers.size() <= kMaxUnitBuffers;
 }
 
 /// Whether the node reads `operand`, at the place of its own result, where the operand has its place.
@@ -74,7 +78,7 @@ bool reads_in_place(const Placement& placement, const Node& node, const Value* o
   const Indices* from = placement.find(operand);
   const Indices* to = placement.find(node.result());
   if (!from || !to) return false;
-  if (is_pointwise(node) || node.op == Op::cumulative_) return *from == *to;
+  if (is_pointwise(node) || node.op == Op::cumulative_) return from == to || *from == *to;
   if (is_view(node)) return node.op != Op::pad_ && pull_back(node, *to) == *from;
   if (!is_reduce(node)) return false;
   Indices kept;
@@ -82,11 +86,47 @@ bool reads_in_place(const Placement& placement, const Node& node, const Value* o
   return kept == *to;
 }
 
+/// What follows from the index of a value; many values of a unit share one.
+struct PlaceFacts {
+  const Indices* at = nullptr;
+  bool covers_domain = false, is_empty = false;
+  int64_t count = 0;  ///< of different indices
+  std::vector<loop::VarRef> inner;
+};
+
+class PlaceTable {
+ public:
+  explicit PlaceTable(const Placement& placement) : placement_(placement) {}
+  const PlaceFacts& of(const Indices* at) {
+    for (const PlaceFacts& known : known_) {
+      if (known.at == at) return known;
+    }
+    PlaceFacts& facts = known_.emplace_back();
+    facts.at = at;
+    if (at == nullptr) return facts;
+    const std::vector<loop::VarRef> vars = vars_of(*at);
+    facts.covers_domain = placement_.covers_domain(*at);
+    facts.is_empty = vars.empty();
+    facts.count = product_of_extents(vars);
+    facts.inner = placement_.inner_vars(*at);
+    return facts;
+  }
+
+ private:
+  const Placement& placement_;
+  std::deque<PlaceFacts> known_;
+};
+
 /// The cost of what would be computed again, -1 when the places don't allow the merge.
 int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const std::vector<Node*>& core,
                     const Node* anchor, int a, int b) {
   const Placement placement = place(kind, nodes, anchor, main_value(core));
-  std::unordered_set<const Value*> after_anchor, after_loop;  // what depends on the anchor, on the anchor or a reduction
+  PlaceTable places(placement);
+  // What depends on the anchor, on the anchor or a reduction; by id.
+  auto& [unused, after_anchor, after_loop] = clusters.seen();
+  after_anchor.clear();
+  after_loop.clear();
+  const auto id = [](const Value* value) { return static_cast<size_t>(value->id); };
   int cost = 0, scalar_cost = 0;
   const bool is_small = product_of_extents(placement.domain) <= kMostElementsBesideScalars;
   bool has_full = false;
@@ -98,18 +138,19 @@ int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<N
     // What an anchor or a reduction computes is read where it is, or there would be a second one for the other index.
     bool follows = node == anchor;
     for (const Value* operand : node->operands) {
-      if (after_loop.count(operand) != 0 && !reads_in_place(placement, *node, operand)) return -1;
-      follows = follows || after_anchor.count(operand) != 0;
+      if (after_loop.has(id(operand)) && !reads_in_place(placement, *node, operand)) return -1;
+      follows = follows || after_anchor.has(id(operand));
     }
     const bool loops = follows || is_reduce(*node) ||
-                       std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* o) { return after_loop.count(o) != 0; });
+                       std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* o) { return after_loop.has(id(o)); });
     for (const Value* result : node->results) {
-      if (follows) after_anchor.insert(result);
-      if (loops) after_loop.insert(result);
+      if (follows) after_anchor.insert(id(result));
+      if (loops) after_loop.insert(id(result));
       if (!Clusters::is_core(*node)) continue;
       const Indices* at = placement.find(result);
-      const bool covers = at && placement.covers_domain(*at) && product_of_extents(vars_of(*at)) == result->type.count();
-      const std::vector<loop::VarRef> inner = at ? placement.inner_vars(*at) : std::vector<loop::VarRef>();
+      const PlaceFacts& facts = places.of(at);
+      const bool covers = facts.covers_domain && facts.count == result->type.count();
+      const std::vector<loop::VarRef>& inner = facts.inner;
       if (is_reduce(*node)) {
         if (!covers || !inner.empty()) return -1;
         const Indices* operand = placement.find(node->operand(0));
@@ -123,7 +164,7 @@ int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<N
         continue;
       }
       if (follows || clusters.escapes(result, a, b)) return -1;
-      (is_small && at && vars_of(*at).empty() ? scalar_cost : cost) += op_cost(*node);
+      (is_small && facts.is_empty ? scalar_cost : cost) += op_cost(*node);
     }
   }
   if (cost > kMaxRecomputedCost || scalar_cost > kMaxScalarCost) return -1;
@@ -175,22 +216,27 @@ const Value* main_value(const std::vector<Node*>& core) {
 }
 
 std::vector<Node*> with_views(const Clusters& clusters, const std::vector<Node*>& core) {
-  std::unordered_set<const Node*> seen(core.begin(), core.end());
+  Marks& seen = clusters.seen().nodes;
+  seen.clear();
+  for (const Node* node : core) seen.insert(Clusters::number_of(node));
   std::vector<Node*> nodes = core;
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (const Value* operand : nodes[i]->operands) {
       Node* producer = operand->producer;
-      if (producer && !Clusters::is_core(*producer) && seen.insert(producer).second) nodes.push_back(producer);
+      if (producer && !Clusters::is_core(*producer) && seen.insert(Clusters::number_of(producer))) nodes.push_back(producer);
     }
   }
-  std::sort(nodes.begin(), nodes.end(), [&](const Node* x, const Node* y) { return clusters.position(x) < clusters.position(y); });
+  const auto is_before = [&](const Node* x, const Node* y) { return clusters.position(x) < clusters.position(y); };
+  const auto views = nodes.begin() + static_cast<ptrdiff_t>(core.size());
+  std::sort(views, nodes.end(), is_before);
+  std::inplace_merge(nodes.begin(), views, nodes.end(), is_before);
   return nodes;
 }
 
 bool check_unit(Clusters& clusters, int cluster) {
   Cluster& c = clusters[cluster];
   const std::vector<Node*> nodes = with_views(clusters, c.nodes);
-  if (count_ops(c) > kMaxUnitOps || count_buffers(clusters, nodes, cluster, cluster) > kMaxUnitBuffers) return false;
+  if (count_ops(c) > kMaxUnitOps || !has_few_buffers(clusters, nodes, cluster, cluster)) return false;
   const int recomputed = recomputed_cost(clusters, c.kind, nodes, c.nodes, c.anchor, cluster, cluster);
   if (recomputed < 0) return false;
   c.recomputed = recomputed;
@@ -213,7 +259,7 @@ bool try_merge(Clusters& clusters, int a, int b) {
              [&](const Node* p, const Node* q) { return clusters.position(p) < clusters.position(q); });
   Node* anchor = x.anchor ? x.anchor : y.anchor;
   const std::vector<Node*> nodes = with_views(clusters, core);
-  if (count_buffers(clusters, nodes, a, b) > kMaxUnitBuffers) return false;
+  if (!has_few_buffers(clusters, nodes, a, b)) return false;
   int recomputed = 0;
   if (!is_plain_chain(clusters, x, y)) {
     recomputed = recomputed_cost(clusters, kind, nodes, core, anchor, a, b);

@@ -37,6 +37,8 @@ Clusters::Clusters(const Graph& graph) : graph_(graph) {
   sources_.resize(num_values);
   consumers_.resize(num_values);
   read_by_output_.resize(num_values);
+  position_.resize(num_values, -1);
+  cluster_.resize(num_values, -1);
   auto add_sources = [&](std::vector<Value*>& to, const Value* value) {
     for (Value* source : sources(value)) {
       if (std::find(to.begin(), to.end(), source) == to.end()) to.push_back(source);
@@ -44,7 +46,7 @@ Clusters::Clusters(const Graph& graph) : graph_(graph) {
   };
   int position = 0;
   for (Node* node : graph.body.nodes) {
-    position_[node] = position++;
+    position_[number_of(node)] = position++;
     std::vector<Value*> read;
     for (const Value* operand : node->operands) add_sources(read, operand);
     if (!is_core(*node)) {
@@ -53,7 +55,7 @@ Clusters::Clusters(const Graph& graph) : graph_(graph) {
     }
     for (Value* source : read) consumers_[static_cast<size_t>(source->id)].push_back(node);
     for (Value* result : node->results) sources_[static_cast<size_t>(result->id)] = {result};
-    cluster_[node] = size();
+    cluster_[number_of(node)] = size();
     Cluster cluster;
     cluster.kind = kind_of(*node);
     cluster.nodes = {node};
@@ -156,7 +158,7 @@ void Clusters::merge(int a, int b) {
   }
   Cluster& to = (*this)[a];
   Cluster& from = (*this)[b];
-  for (Node* node : from.nodes) cluster_[node] = a;
+  for (Node* node : from.nodes) cluster_[number_of(node)] = a;
   std::vector<Node*> nodes(to.nodes.size() + from.nodes.size());
   std::merge(to.nodes.begin(), to.nodes.end(), from.nodes.begin(), from.nodes.end(), nodes.begin(),
              [&](const Node* x, const Node* y) { return position(x) < position(y); });
@@ -168,7 +170,7 @@ void Clusters::merge(int a, int b) {
 }
 
 void Clusters::move(const std::vector<Node*>& nodes, int from, int to) {
-  for (Node* node : nodes) cluster_[node] = to;
+  for (Node* node : nodes) cluster_[number_of(node)] = to;
   auto& source = (*this)[from].nodes;
   std::erase_if(source, [&](const Node* node) { return cluster_of(node) != from; });
   auto& target = (*this)[to].nodes;

@@ -1,9 +1,9 @@
 // Units while they are being formed: clusters of core nodes (all but views and creates), and an order of them that stays topological as they merge.
 #pragma once
 
-#include <unordered_map>
 #include <vector>
 
+#include "group/marks.h"
 #include "tcc/group/group.h"
 
 namespace tcc::group {
@@ -26,10 +26,10 @@ class Clusters {
 
   const Graph& graph() const { return graph_; }
   const std::vector<Node*>& core() const { return core_; }
-  int position(const Node* node) const { return position_.at(node); }
+  int position(const Node* node) const { return position_[number_of(node)]; }
   static bool is_core(const Node& node);
 
-  int cluster_of(const Node* node) const { return cluster_.at(node); }
+  int cluster_of(const Node* node) const { return cluster_[number_of(node)]; }
   Cluster& operator[](int cluster) { return clusters_[static_cast<size_t>(cluster)]; }
   const Cluster& operator[](int cluster) const { return clusters_[static_cast<size_t>(cluster)]; }
   int size() const { return static_cast<int>(clusters_.size()); }
@@ -52,17 +52,25 @@ class Clusters {
   /// Gives nodes that nothing but `to` and each other read from one cluster to another that comes after it.
   void move(const std::vector<Node*>& nodes, int from, int to);
 
+  /// What a search has seen, by id of a value; of a node, by that of its first result. For one search at a time.
+  struct Seen {
+    Marks nodes, after_anchor, after_loop;
+  };
+  Seen& seen() const { return seen_; }
+  static size_t number_of(const Node* node) { return static_cast<size_t>(node->results.front()->id); }
+
  private:
   template <class F> void for_successors(int cluster, F f) const;
   template <class F> void for_predecessors(int cluster, F f) const;
 
   const Graph& graph_;
   std::vector<Node*> core_;
-  std::unordered_map<const Node*, int> position_, cluster_;
+  std::vector<int> position_, cluster_;  ///< by number_of
   std::vector<Cluster> clusters_;
   std::vector<std::vector<Value*>> sources_;
   std::vector<std::vector<Node*>> consumers_;
   std::vector<char> read_by_output_;
+  mutable Seen seen_;
   std::vector<int> forward_, backward_;  ///< what the last can_merge found between the two, by order
 };
 

@@ -20,7 +20,7 @@ std::string loop_letter(int depth) {
 
 const Indices* Placement::find(const Value* value) const {
   const auto it = at.find(value);
-  return it == at.end() ? nullptr : &it->second;
+  return it == at.end() ? nullptr : it->second.get();
 }
 
 std::vector<VarRef> Placement::inner_vars(const Indices& index) const {
@@ -59,7 +59,12 @@ class Spreader {
   /// Element i of the result belongs to element i of the operands.
   static bool is_elementwise(const Node& node) { return is_pointwise(node) || node.op == Op::cumulative_; }
   bool placed(const Value* value) const { return placement_.at.count(value) != 0; }
-  bool set(const Value* value, Indices at) { return placement_.at.emplace(value, std::move(at)).second; }
+  bool set(const Value* value, Indices at) { return share(value, std::make_shared<const Indices>(std::move(at))); }
+  bool share(const Value* value, std::shared_ptr<const Indices> at) { return placement_.at.emplace(value, std::move(at)).second; }
+  std::shared_ptr<const Indices> shared_place(const Value* value) const {
+    const auto found = placement_.at.find(value);
+    return found == placement_.at.end() ? nullptr : found->second;
+  }
 
   /// One pass over the nodes, forward then backward; whether anything was placed.
   bool sweep() {
@@ -73,7 +78,7 @@ class Spreader {
     if (node.results.size() != 1 || placed(node.result())) return false;
     if (is_elementwise(node)) {
       for (const Value* operand : node.operands) {
-        if (const Indices* at = placement_.find(operand)) return set(node.result(), Indices(*at));
+        if (std::shared_ptr<const Indices> at = shared_place(operand)) return share(node.result(), std::move(at));
       }
     } else if (is_bijective_view(node)) {
       if (const Indices* at = placement_.find(node.operand(0))) return set(node.result(), push_forward(node, *at));
@@ -89,12 +94,11 @@ class Spreader {
 
   bool backward(const Node& node) {
     if (node.results.size() != 1) return false;
-    const Indices* at = placement_.find(node.result());
+    const std::shared_ptr<const Indices> at = shared_place(node.result());
     if (!at) return false;
     if (is_elementwise(node)) {
       bool changed = false;
-      const Indices copy = *at;  // set() may move what `at` points to
-      for (const Value* operand : node.operands) changed |= set(operand, Indices(copy));
+      for (const Value* operand : node.operands) changed |= share(operand, at);
       return changed;
     }
     if ((is_bijective_view(node) || node.op == Op::broadcast_in_dim_) && !placed(node.operand(0)))
@@ -151,12 +155,13 @@ Indices fresh_domain(Placement& placement, const Shape& shape) {
 
 Placement place(UnitKind kind, const std::vector<Node*>& nodes, const Node* anchor, const Value* main) {
   Placement placement;
+  const auto put = [&](const Value* value, Indices at) { placement.at[value] = std::make_shared<const Indices>(std::move(at)); };
   switch (kind) {
-    case UnitKind::map: placement.at[main] = fresh_domain(placement, main->type.shape()); break;
+    case UnitKind::map: put(main, fresh_domain(placement, main->type.shape())); break;
     case UnitKind::rows: {
       const auto first = std::find_if(nodes.begin(), nodes.end(), [](const Node* node) { return is_reduce(*node); });
       const Node& reduce = **first;
-      placement.at[reduce.result()] = fresh_domain(placement, reduce.result()->type.shape());
+      put(reduce.result(), fresh_domain(placement, reduce.result()->type.shape()));
       break;
     }
     case UnitKind::contract: {
@@ -171,13 +176,13 @@ Placement place(UnitKind kind, const std::vector<Node*>& nodes, const Node* anch
         Indices at = fresh_domain(placement, split);
         at[1] = at[1] * channels + at[2];
         at.erase(at.begin() + 2);
-        placement.at[anchor->result()] = std::move(at);
+        put(anchor->result(), std::move(at));
       } else {
-        placement.at[anchor->result()] = fresh_domain(placement, shape);
+        put(anchor->result(), fresh_domain(placement, shape));
       }
       break;
     }
-    case UnitKind::window: placement.at[anchor->result()] = fresh_domain(placement, anchor->result()->type.shape()); break;
+    case UnitKind::window: put(anchor->result(), fresh_domain(placement, anchor->result()->type.shape())); break;
     case UnitKind::scan: {
       // The rows are the domain; the scanned axis is an inner variable.
       const size_t axis = static_cast<size_t>(anchor->attrs.get_int("axis"));
@@ -186,7 +191,7 @@ Placement place(UnitKind kind, const std::vector<Node*>& nodes, const Node* anch
       rows[axis] = 1;
       Indices at = fresh_domain(placement, rows);
       at[axis] = Index(make_var("inner", extent));
-      placement.at[anchor->result()] = std::move(at);
+      put(anchor->result(), std::move(at));
       break;
     }
     case UnitKind::scatter:

@@ -8,6 +8,7 @@
 // of the rows and nothing else is computed once per row; one that has others beside them is full; one without a place is computed where it is pulled.
 #pragma once
 
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -17,8 +18,9 @@
 namespace tcc::group {
 
 struct Placement {
-  std::vector<loop::VarRef> domain;              ///< outer loops, slowest first; extents above 1 only
-  std::unordered_map<const Value*, Indices> at;  ///< of members' operands and results
+  std::vector<loop::VarRef> domain;  ///< outer loops, slowest first; extents above 1 only
+  /// Of members' operands and results; equal elements share theirs.
+  std::unordered_map<const Value*, std::shared_ptr<const Indices>> at;
 
   const Indices* find(const Value* value) const;
   /// The variables beside the domain's that the index of a placed value has, in order of appearance.
