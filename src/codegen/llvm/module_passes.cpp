@@ -99,15 +99,27 @@ std::string print_module(const llvm::Module& module) {
 
 namespace {
 
-/// Leaves passes out of LLVM's own code generation.
+/// Leaves a pass of LLVM's own code generation out where it takes too long. Straight-line strength reduction asks of each address whether it may be poison, with
+/// a walk over what follows: on unrolled epilogues that was two thirds of code generation. It shares the arithmetic of addresses at constant distances, which
+/// the emitters of long kernels write that way already.
 class PassGate final : public llvm::OptPassGate {
  public:
-  bool isEnabled() const override { return true; }
-  bool shouldRunPass(llvm::StringRef pass, llvm::StringRef) const override {
-    // Straight-line strength reduction asks of each address whether it may be poison, with a walk over what follows: on unrolled epilogues that was two
-    // thirds of code generation. It shares the arithmetic of addresses at constant distances, which the emitters write that way already.
-    return pass != "slsr";
+  explicit PassGate(llvm::Module& module) : context_(module.getContext()) {
+    constexpr unsigned kLong = 500;  // instructions
+    for (const llvm::Function& function : module) {
+      if (function.getInstructionCount() > kLong) long_functions_.insert(("function (" + function.getName() + ")").str());
+    }
+    context_.setOptPassGate(*this);
   }
+  ~PassGate() override { context_.setOptPassGate(llvm::getGlobalPassGate()); }
+  bool isEnabled() const override { return true; }
+  bool shouldRunPass(llvm::StringRef pass, llvm::StringRef description) const override {
+    return pass != "slsr" || !long_functions_.contains(description);
+  }
+
+ private:
+  llvm::LLVMContext& context_;
+  llvm::StringSet<> long_functions_;
 };
 
 }  // namespace
@@ -115,8 +127,7 @@ class PassGate final : public llvm::OptPassGate {
 std::string emit_file(llvm::Module& module, llvm::TargetMachine& machine, bool object) {
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream stream(bytes);
-  static PassGate gate;  // the context keeps it
-  module.getContext().setOptPassGate(gate);
+  const PassGate gate(module);
   llvm::legacy::PassManager passes;
   if (machine.addPassesToEmitFile(passes, stream, nullptr,
                                   object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile)) {
