@@ -134,89 +134,124 @@ TrainingState::TrainingState(const Graph& joint, const Graph& forward, const Opt
   add_others(joint, forward);
 }
 
+namespace {
+
+using Parameters = std::unordered_set<const Value*>;
+
+/// The parameters of each dtype, in the order of the dtypes' first ones.
+std::vector<Stretch> stretches_of(const std::vector<Trained>& trained) {
+  std::vector<Stretch> stretches;
+  for (const Trained& t : trained) {
+    const DType dtype = t.weight->type.dtype;
+    auto stretch = std::find_if(stretches.begin(), stretches.end(), [&](const Stretch& other) { return other.dtype == dtype; });
+    if (stretch == stretches.end()) {
+      stretch = stretches.emplace(stretches.end());
+      stretch->dtype = dtype;
+      stretch->wide = compute_dtype(dtype);
+    }
+    stretch->parts.push_back(t);
+  }
+  return stretches;
+}
+
+/// What a section holds for each parameter of a stretch.
+struct SectionKind {
+  std::string name;
+  StateRole role;
+  DType dtype;
+  std::string prefix;  ///< of the names of its tensors
+  double fill = 0;
+  bool has_parameters = false;  ///< begins as the parameters are
+};
+
+/// A section of a tensor for each parameter of the stretch; returns its number. Those that begin as parameters of another dtype have no contents yet.
+int append_section(StateLayout& layout, const Stretch& of, const SectionKind& kind) {
+  std::vector<StateTensor> tensors;
+  for (const Trained& t : of.parts) {
+    const Tensor initial = kind.has_parameters && kind.dtype == of.dtype ? t.weight->weight->tensor : Tensor();
+    tensors.push_back(tensor_of(kind.prefix + t.weight->name, t.weight->type.shape(), kind.fill, initial));
+  }
+  std::string name = kind.name + "." + std::string(name_of(kind.dtype));
+  // Slots of f16 and of f32 parameters are all f32.
+  if (std::any_of(layout.sections.begin(), layout.sections.end(), [&](const StateSection& s) { return s.name == name; }))
+    name += ".of_" + std::string(name_of(of.dtype));
+  return layout.append_section(name, kind.role, kind.dtype, std::move(tensors),
+                               kStateAlignment / size_bytes(of.dtype) * size_bytes(kind.dtype));
+}
+
+/// The flat tensors over a section of the stretch: the whole, and what is behind the tensors that are updated apart. Returns the name of the whole.
+std::string append_views(StateLayout& layout, const Stretch& of, const Parameters& apart, int number) {
+  const StateSection section = layout.sections[static_cast<size_t>(number)];
+  int64_t apart_bytes = 0;
+  for (const Trained& t : of.parts) {
+    if (apart.contains(t.weight)) apart_bytes += storage_bytes(section.dtype, padded_count(of.dtype, t.weight->type.count()));
+  }
+  layout.append_view(section.name, number);
+  if (apart_bytes > 0 && apart_bytes < section.size_bytes) layout.append_view(section.name + ".rest", number, apart_bytes);
+  return section.name;
+}
+
+/// A parameter of the stretch by itself.
+Stretch alone(const Stretch& stretch, const Trained& trained, const OptimizerOptions& options) {
+  Stretch one = stretch;
+  const std::string& name = trained.weight->name;
+  one.flat = false;
+  one.parts = {trained};
+  one.parameters = name;
+  one.gradients = "grad." + name;
+  if (!one.master.empty()) one.master = slot_name("master", name);
+  for (size_t i = 0; i < one.slots.size(); ++i) one.slots[i] = slot_name(slots_of(options)[i].name, name);
+  return one;
+}
+
+/// The stretch without those that are updated apart; without parts where none are left.
+Stretch rest_of(const Stretch& stretch, const Parameters& apart) {
+  Stretch rest = stretch;
+  std::erase_if(rest.parts, [&](const Trained& t) { return apart.contains(t.weight); });
+  if (rest.parts.size() == stretch.parts.size()) return rest;
+  rest.parameters += ".rest";
+  rest.gradients += ".rest";
+  if (!rest.master.empty()) rest.master += ".rest";
+  for (std::string& slot : rest.slots) slot += ".rest";
+  return rest;
+}
+
+}  // namespace
+
 void TrainingState::add_parameters(std::vector<Trained> trained, const OptimizerOptions& options) {
   const bool fuses = options.fuse_updates && options.clip_norm <= 0 && options.accumulate <= 1 && !options.loss_scale.enabled();
   const auto apart_end =
       std::stable_partition(trained.begin(), trained.end(), [&](const Trained& t) { return fuses && is_updated_apart(t.gradient); });
-  std::unordered_set<const Value*> apart;
+  Parameters apart;
   for (auto t = trained.begin(); t != apart_end; ++t) apart.insert(t->weight);
-  auto is_apart = [&](const Trained& t) { return apart.count(t.weight) != 0; };
 
-  std::vector<DType> dtypes;
-  for (const Trained& t : trained) {
-    if (std::find(dtypes.begin(), dtypes.end(), t.weight->type.dtype) == dtypes.end()) dtypes.push_back(t.weight->type.dtype);
-  }
-  for (const DType dtype : dtypes) {
-    Stretch stretch;
-    stretch.dtype = dtype;
-    stretch.wide = compute_dtype(dtype);
-    std::copy_if(trained.begin(), trained.end(), std::back_inserter(stretch.parts),
-                 [&](const Trained& t) { return t.weight->type.dtype == dtype; });
-    whole.push_back(std::move(stretch));
-  }
-
-  // A section of a tensor for each parameter of the stretch, and the views of it.
-  auto add_section = [&](Stretch& of, const std::string& what, StateRole role, DType dtype, const std::string& prefix, double fill,
-                         bool with_contents) {
-    std::vector<StateTensor> tensors;
-    int64_t apart_bytes = 0;
-    for (const Trained& t : of.parts) {
-      const Tensor initial = with_contents && dtype == of.dtype ? t.weight->weight->tensor : Tensor();
-      tensors.push_back(tensor_of(prefix + t.weight->name, t.weight->type.shape(), fill, initial));
-      if (is_apart(t)) apart_bytes += storage_bytes(dtype, padded_count(of.dtype, t.weight->type.count()));
-    }
-    std::string name = what + "." + std::string(name_of(dtype));
-    // Slots of f16 and of f32 parameters are all f32.
-    if (std::any_of(layout.sections.begin(), layout.sections.end(), [&](const StateSection& s) { return s.name == name; }))
-      name += ".of_" + std::string(name_of(of.dtype));
-    const int section =
-        layout.append_section(name, role, dtype, std::move(tensors), kStateAlignment / size_bytes(of.dtype) * size_bytes(dtype));
-    if (with_contents && dtype != of.dtype) convert_into_section(section, of.parts);
-    layout.append_view(name, section);
-    if (apart_bytes > 0 && apart_bytes < layout.sections[static_cast<size_t>(section)].size_bytes)
-      layout.append_view(name + ".rest", section, apart_bytes);
-    return name;
+  const auto add_section = [&](const Stretch& of, const SectionKind& kind) {
+    const int section = append_section(layout, of, kind);
+    if (kind.has_parameters && kind.dtype != of.dtype) convert_into_section(section, of.parts);
+    return append_views(layout, of, apart, section);
   };
-  for (Stretch& stretch : whole) stretch.parameters = add_section(stretch, "parameters", StateRole::parameter, stretch.dtype, "", 0, true);
+  whole = stretches_of(trained);
+  for (Stretch& stretch : whole)
+    stretch.parameters = add_section(stretch, {"parameters", StateRole::parameter, stretch.dtype, "", 0, true});
   for (Stretch& stretch : whole) {
-    if (stretch.wide != stretch.dtype)
-      stretch.master = add_section(stretch, "optimizer.master", StateRole::optimizer, stretch.wide, "optimizer.master.", 0, true);
+    if (stretch.wide == stretch.dtype) continue;
+    const SectionKind master{"optimizer.master", StateRole::optimizer, stretch.wide, "optimizer.master.", 0, true};
+    stretch.master = add_section(stretch, master);
   }
   for (const Slot& slot : slots_of(options)) {
     for (Stretch& stretch : whole) {
-      const std::string what = std::string("optimizer.") + slot.name;
-      stretch.slots.push_back(add_section(stretch, what, StateRole::optimizer, stretch.wide, what + ".", slot.fill, false));
+      const std::string name = std::string("optimizer.") + slot.name;
+      stretch.slots.push_back(add_section(stretch, {name, StateRole::optimizer, stretch.wide, name + ".", slot.fill}));
     }
   }
-  for (Stretch& stretch : whole)
-    stretch.gradients = add_section(stretch, "gradients", StateRole::gradient, stretch.dtype, "grad.", 0, false);
+  for (Stretch& stretch : whole) stretch.gradients = add_section(stretch, {"gradients", StateRole::gradient, stretch.dtype, "grad."});
 
   for (const Stretch& stretch : whole) {
-    Stretch rest = stretch;
-    rest.parts.clear();
     for (const Trained& t : stretch.parts) {
-      if (!is_apart(t)) {
-        rest.parts.push_back(t);
-        continue;
-      }
-      Stretch one = stretch;
-      const std::string& name = t.weight->name;
-      one.flat = false;
-      one.parts = {t};
-      one.parameters = name;
-      one.gradients = "grad." + name;
-      if (!one.master.empty()) one.master = slot_name("master", name);
-      for (size_t i = 0; i < one.slots.size(); ++i) one.slots[i] = slot_name(slots_of(options)[i].name, name);
-      in_steps.push_back(std::move(one));
+      if (apart.contains(t.weight)) in_steps.push_back(alone(stretch, t, options));
     }
-    if (rest.parts.empty()) continue;
-    if (rest.parts.size() < stretch.parts.size()) {
-      rest.parameters += ".rest";
-      rest.gradients += ".rest";
-      if (!rest.master.empty()) rest.master += ".rest";
-      for (std::string& slot : rest.slots) slot += ".rest";
-    }
-    in_steps.push_back(std::move(rest));
+    Stretch rest = rest_of(stretch, apart);
+    if (!rest.parts.empty()) in_steps.push_back(std::move(rest));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "cli/begin_anew.h"
@@ -62,6 +63,72 @@ std::string line(const char* name, double value, const char* unit) {
   return text;
 }
 
+/// What was measured.
+struct Report {
+  const LoadedLibrary& loaded;
+  const std::vector<driver::Drawn>& drawn;
+  const std::string& function;  ///< its name
+  tcc_function_info info;
+  Times times;
+  std::optional<LaunchProfile> launches;
+
+  double median() const { return percentile(times.device, 0.5); }
+  double mean() const { return std::accumulate(times.device.begin(), times.device.end(), 0.0) / static_cast<double>(times.device.size()); }
+  double runs_per_second() const { return median() > 0 ? 1e6 / median() : 0; }
+};
+
+std::string json_of(const Report& report) {
+  const runtime::Instance& instance = *report.loaded.instance;
+  const std::vector<double>&device = report.times.device, &host = report.times.host;
+  nlohmann::ordered_json json = {{"device", instance.device_name()},
+                                 {"reason", instance.device_reason()},
+                                 {"function", report.function},
+                                 {"runs", device.size()},
+                                 {"runs_per_second", report.runs_per_second()},
+                                 {"median_us", report.median()},
+                                 {"p90_us", percentile(device, 0.9)},
+                                 {"p99_us", percentile(device, 0.99)},
+                                 {"min_us", device.front()},
+                                 {"max_us", device.back()},
+                                 {"mean_us", report.mean()},
+                                 {"host_median_us", percentile(host, 0.5)},
+                                 {"peak_bytes", report.info.workspace_bytes},
+                                 {"planned_peak_bytes", report.info.planned_peak_bytes},
+                                 {"weights_bytes", instance.info().weights_bytes},
+                                 {"state_bytes", instance.info().state_bytes},
+                                 {"gradient_bytes", report.info.uses_gradients ? instance.info().gradient_bytes : 0},
+                                 {"launches", report.info.num_launches},
+                                 {"threads", instance.info().num_threads}};
+  if (!report.drawn.empty()) json["random"] = to_json(report.drawn);
+  if (report.launches) add_to(*report.launches, &json);
+  return json.dump(2) + "\n";
+}
+
+std::string text_of(const Report& report) {
+  const runtime::Instance& instance = *report.loaded.instance;
+  const std::vector<double>& device = report.times.device;
+  const auto kibibytes = [](const char* name, auto bytes) { return line(name, static_cast<double>(bytes) / 1024, "KiB"); };
+  std::string text = "device             " + instance.device_name() + " (" + instance.device_reason() + ")\n";
+  for (const driver::Drawn& input : report.drawn) text += "input              " + describe(input) + "\n";
+  if (report.loaded.library->functions().size() > 1) text += "function           " + report.function + "\n";
+  text += "runs               " + std::to_string(device.size()) + "\n";
+  text += line("throughput", report.runs_per_second(), "runs/s");
+  text +=
+      line("latency min", device.front(), "us") + line("latency median", report.median(), "us") + line("latency mean", report.mean(), "us");
+  text += line("latency p90", percentile(device, 0.9), "us") + line("latency p99", percentile(device, 0.99), "us") +
+          line("latency max", device.back(), "us");
+  text += line("host median", percentile(report.times.host, 0.5), "us");
+  text += kibibytes("workspace", report.info.workspace_bytes) + kibibytes("weights", instance.info().weights_bytes);
+  if (!report.loaded.library->state().empty()) {
+    text += kibibytes("state", instance.info().state_bytes);
+    if (report.info.uses_gradients) text += kibibytes("gradients", instance.info().gradient_bytes);
+    text += kibibytes("planned peak", report.info.planned_peak_bytes);
+  }
+  text += "launches           " + std::to_string(report.info.num_launches) + "\n";
+  if (report.launches) text += "\n" + to_text(*report.launches);
+  return text;
+}
+
 }  // namespace
 
 int bench(const Arguments& arguments) {
@@ -90,61 +157,14 @@ int bench(const Arguments& arguments) {
   // A step of several micro-batches is timed as they come: the update is in the last one of them.
   const driver::InputTensors given = flags.inputs(*loaded.library, function);
   instance.prepare(given.tensors, function_name == "step" ? runtime::Instance::kStep : function);
-  const tcc_function_info info = instance.function_info(function);
-  const Times times = measure(instance, runs, warmups);
-  const double median = percentile(times.device, 0.5);
-  double sum = 0;
-  for (const double time : times.device) sum += time;
-  std::optional<LaunchProfile> launches;
-  if (profile) launches = profile_launches(instance, median, static_cast<int>(times.device.size()));
-  const double throughput = median > 0 ? 1e6 / median : 0;
-  const std::string& name = loaded.library->functions()[static_cast<size_t>(function)].name;
-
-  if (json) {
-    nlohmann::ordered_json report = {{"device", instance.device_name()},
-                                     {"reason", instance.device_reason()},
-                                     {"function", name},
-                                     {"runs", times.device.size()},
-                                     {"runs_per_second", throughput},
-                                     {"median_us", median},
-                                     {"p90_us", percentile(times.device, 0.9)},
-                                     {"p99_us", percentile(times.device, 0.99)},
-                                     {"min_us", times.device.front()},
-                                     {"max_us", times.device.back()},
-                                     {"mean_us", sum / static_cast<double>(times.device.size())},
-                                     {"host_median_us", percentile(times.host, 0.5)},
-                                     {"peak_bytes", info.workspace_bytes},
-                                     {"planned_peak_bytes", info.planned_peak_bytes},
-                                     {"weights_bytes", instance.info().weights_bytes},
-                                     {"state_bytes", instance.info().state_bytes},
-                                     {"gradient_bytes", info.uses_gradients ? instance.info().gradient_bytes : 0},
-                                     {"launches", info.num_launches},
-                                     {"threads", instance.info().num_threads}};
-    if (!given.drawn.empty()) report["random"] = to_json(given.drawn);
-    if (launches) add_to(*launches, &report);
-    write_stdout(report.dump(2) + "\n");
-    return 0;
-  }
-  std::string text = "device             " + instance.device_name() + " (" + instance.device_reason() + ")\n";
-  for (const driver::Drawn& input : given.drawn) text += "input              " + describe(input) + "\n";
-  if (loaded.library->functions().size() > 1) text += "function           " + name + "\n";
-  text += "runs               " + std::to_string(times.device.size()) + "\n";
-  text += line("throughput", throughput, "runs/s");
-  text += line("latency min", times.device.front(), "us") + line("latency median", median, "us") +
-          line("latency mean", sum / static_cast<double>(times.device.size()), "us");
-  text += line("latency p90", percentile(times.device, 0.9), "us") + line("latency p99", percentile(times.device, 0.99), "us") +
-          line("latency max", times.device.back(), "us");
-  text += line("host median", percentile(times.host, 0.5), "us");
-  text += line("workspace", static_cast<double>(info.workspace_bytes) / 1024, "KiB") +
-          line("weights", static_cast<double>(instance.info().weights_bytes) / 1024, "KiB");
-  if (!loaded.library->state().empty()) {
-    text += line("state", static_cast<double>(instance.info().state_bytes) / 1024, "KiB");
-    if (info.uses_gradients) text += line("gradients", static_cast<double>(instance.info().gradient_bytes) / 1024, "KiB");
-    text += line("planned peak", static_cast<double>(info.planned_peak_bytes) / 1024, "KiB");
-  }
-  text += "launches           " + std::to_string(info.num_launches) + "\n";
-  if (launches) text += "\n" + to_text(*launches);
-  write_stdout(text);
+  Report report{loaded,
+                given.drawn,
+                loaded.library->functions()[static_cast<size_t>(function)].name,
+                instance.function_info(function),
+                measure(instance, runs, warmups),
+                std::nullopt};
+  if (profile) report.launches = profile_launches(instance, report.median(), static_cast<int>(report.times.device.size()));
+  write_stdout(json ? json_of(report) : text_of(report));
   return 0;
 }
 

@@ -41,6 +41,8 @@ int64_t parse_size(const std::string& flag, const std::string& text) {
   std::abort();  // the checkpoint has thrown
 }
 
+CLI::Option* group(CLI::Option* option, const char* name) { return option->group(name); }
+
 }  // namespace
 
 void require_one_of(const std::string& flag, const std::string& value, const std::vector<std::string>& choices) {
@@ -53,11 +55,18 @@ CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::s
 }
 
 void CompileFlags::add_to(CLI::App& app, bool generates_code) {
-  driver::Options& o = *options;
   app_ = &app;
+  add_common_flags(app, generates_code);
+  add_input_flags(app);
+  if (generates_code) add_code_flags(app);
+  add_training_flags(app);
+  add_manners(app);
+}
+
+void CompileFlags::add_common_flags(CLI::App& app, bool generates_code) {
+  driver::Options& o = *options;
   app.get_help_ptr()->group("Common flags");
   app.add_option("model", o.model, "an .onnx file, or with --from a printed form; - reads standard input")->required()->type_name("");
-  const auto group = [](CLI::Option* option, const char* name) { return option->group(name); };
   const char* common = "Common flags";
   group(add_list(app, "--target", targets, "devices that the library has code for: cuda, cpu (both)")
             ->delimiter(',')
@@ -76,7 +85,10 @@ void CompileFlags::add_to(CLI::App& app, bool generates_code) {
         common);
   if (generates_code) group(app.add_option("-O", o.optimization, "effort of code generation, 0 to 3 (2)")->type_name("N"), common);
   group(app.add_flag("-q,--quiet", o.quiet, "no warnings, no progress"), common);
+}
 
+void CompileFlags::add_input_flags(CLI::App& app) {
+  driver::Options& o = *options;
   group(app.add_option("-x", o.format, "kind of the model: onnx, pt2, fx (found by content)")->type_name("KIND"), "Input");
   group(app.add_option("--function", o.function, "of a file with several graphs (tcc.fx JSON), the one to take (all)")->type_name("NAME"),
         "Input");
@@ -84,28 +96,30 @@ void CompileFlags::add_to(CLI::App& app, bool generates_code) {
             ->type_name("FILE"),
         "Input");
   group(app.add_option("--from", o.from, "the input is what --emit printed: graph, prims, loop, kernel")->type_name("FORM"), "Input");
+}
 
-  if (generates_code) {
-    group(add_list(app, "--march", o.march,
-                   "CUDA: chips that get code of their own (sm_80, sm_90a), and the word ptx (ptx, and sm_90 where "
-                   "ptxas is found)")
-              ->delimiter(',')
-              ->type_name("CHIP,..."),
-          "Code");
-    group(
-        add_list(app, "--cpu", o.cpu_levels, "CPU: levels x86-64-v3, x86-64-v4; the best that the machine has is taken at load (x86-64-v3)")
+void CompileFlags::add_code_flags(CLI::App& app) {
+  driver::Options& o = *options;
+  group(add_list(app, "--march", o.march,
+                 "CUDA: chips that get code of their own (sm_80, sm_90a), and the word ptx (ptx, and sm_90 where "
+                 "ptxas is found)")
+            ->delimiter(',')
+            ->type_name("CHIP,..."),
+        "Code");
+  group(add_list(app, "--cpu", o.cpu_levels, "CPU: levels x86-64-v3, x86-64-v4; the best that the machine has is taken at load (x86-64-v3)")
             ->delimiter(',')
             ->type_name("LEVEL,..."),
         "Code");
-    group(add_list(app, "--schedule", o.schedules, "replaces schedules of units: lines as --emit=schedule prints them, of one target")
-              ->type_name("[TARGET=]FILE"),
-          "Code");
-    group(add_list(app, "--kernel", o.kernels, "replaces a kernel by a text as --emit=kernel prints it")->type_name("kN=FILE"), "Code");
-    group(app.add_option("--matmul-precision", matmul_precision, "of f32 products: highest, the only choice so far")->type_name("P"),
-          "Code");
-    group(app.add_option("--precision", precision, "of everything else: keep, the only choice so far")->type_name("P"), "Code");
-  }
+  group(add_list(app, "--schedule", o.schedules, "replaces schedules of units: lines as --emit=schedule prints them, of one target")
+            ->type_name("[TARGET=]FILE"),
+        "Code");
+  group(add_list(app, "--kernel", o.kernels, "replaces a kernel by a text as --emit=kernel prints it")->type_name("kN=FILE"), "Code");
+  group(app.add_option("--matmul-precision", matmul_precision, "of f32 products: highest, the only choice so far")->type_name("P"), "Code");
+  group(app.add_option("--precision", precision, "of everything else: keep, the only choice so far")->type_name("P"), "Code");
+}
 
+void CompileFlags::add_training_flags(CLI::App& app) {
+  driver::Options& o = *options;
   const char* training = "Gradients and training";
   group(
       app.add_option("--loss", o.loss, "cross_entropy, nll, mse, l1, huber, bce, output:NAME; options follow a colon: cross_entropy:axis=1")
@@ -132,7 +146,10 @@ void CompileFlags::add_to(CLI::App& app, bool generates_code) {
   group(app.add_option("--remat", remat, "auto, none, full: what is computed again in place of kept (auto)")->type_name("CHOICE"),
         training);
   group(app.add_option("--mem-budget", memory_budget, "bound on the planned peak: 800M, 6GiB (none)")->type_name("SIZE"), training);
+}
 
+void CompileFlags::add_manners(CLI::App& app) {
+  driver::Options& o = *options;
   group(app.add_option("-j", o.threads, "threads of the compiler (the cores of this machine)")->type_name("N"), "Manners");
   group(app.add_option("--progress", progress, "auto, plain, json, off; auto: a line on a terminal, once it takes a second (auto)")
             ->type_name("STYLE"),

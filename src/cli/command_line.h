@@ -44,6 +44,11 @@ struct CompileFlags {
   void apply();
 
  private:
+  void add_common_flags(CLI::App& app, bool generates_code);
+  void add_input_flags(CLI::App& app);
+  void add_code_flags(CLI::App& app);
+  void add_training_flags(CLI::App& app);
+  void add_manners(CLI::App& app);
   void apply_training();
   void refuse_idle_flags() const;
   bool given(const char* flag) const;

@@ -148,78 +148,69 @@ void set_scalar(runtime::Instance& instance, const std::string& setting) {
   instance.set_scalar(setting.substr(0, equals), value);
 }
 
-/// A tolerance that was given; one below zero says nothing.
-void check_tolerance(const char* flag, double value, const CLI::App& app) {
-  if (app.get_option(flag)->count() == 0 || (std::isfinite(value) && value >= 0)) return;
-  throw Error(ExitCode::usage, "invalid-argument", "",
-              std::string(flag) + "=" + number_text(value) + ": a number was expected, at least 0");
-}
 std::optional<double> tolerance(double value) { return value >= 0 ? std::optional(value) : std::nullopt; }
 
-}  // namespace
-
-int run(const Arguments& arguments) {
-  CLI::App app("Runs a library made by tcc: once, --runs times, or --steps times to train.", "tcc run");
-  LibraryFlags flags;
-  StepFlags training;
-  flags.add_to(app);
-  training.add_to(app);
-  std::string save, expect;
-  double rtol = -1, atol = -1;
+/// Which function runs, and what becomes of its outputs.
+struct OutputFlags {
+  std::string function, save, expect;
+  double rtol = -1, atol = -1;  ///< below zero: not given
   bool json = false;
-  std::string function_name;
   std::vector<std::string> settings;
-  add_list(app, "--set", settings, "states what guards compare, or gives another scalar: state:grad_enabled=0")->type_name("NAME=VALUE");
-  app.add_option("--function", function_name, "of a library with several, the one to run (the first)")->type_name("NAME");
-  app.add_option("--save", save,
-                 "writes the outputs to FOLDER/0.npy, FOLDER/1.npy, ..., gradients to FOLDER/grad.<name>.npy, losses to "
-                 "FOLDER/losses.npy; or all of them to an .npz, under their names")
-      ->type_name("FOLDER|FILE.npz");
-  CLI::Option* expect_option =
-      app.add_option("--expect", expect, "compares the outputs with arrays of their names; exit code 3 when one differs")
-          ->type_name("FILE.npz");
-  app.add_option("--rtol", rtol, "relative tolerance of --expect (f32 1e-4, f16 1e-2, bf16 4e-2, f64 1e-9)")
-      ->type_name("X")
-      ->needs(expect_option);
-  app.add_option("--atol", atol, "absolute tolerance of --expect (f32 1e-5 or 2e-5 of the largest element, and so on for other dtypes)")
-      ->type_name("X")
-      ->needs(expect_option);
-  app.add_flag("--json", json, "prints one JSON object");
-  if (!parse(app, arguments)) return 0;
-  check_tolerance("--rtol", rtol, app);
-  check_tolerance("--atol", atol, app);
 
-  check_files(flags, expect, save, training.save);
-  const LoadedLibrary loaded = flags.load();
-  training.check(loaded, flags.path);
-  const bool steps = training.steps > 0;
-  if (steps && !function_name.empty())
-    throw Error(ExitCode::usage, "invalid-argument", "", "--function says nothing with --steps", "a step is the function `step`");
-  const int function = steps ? loaded.library->function("step") : function_name.empty() ? 0 : loaded.library->function(function_name);
-  const runtime::FunctionInfo& info = loaded.library->functions()[static_cast<size_t>(function)];
-  if (steps && !expect.empty())
-    throw Error(ExitCode::usage, "invalid-argument", "", "--expect compares the outputs of one run, and --steps gives none");
-  std::optional<ExpectedOutputs> expected;
-  if (!expect.empty()) {
-    expected.emplace(expect, info);
-    for (const runtime::TensorInfo& output : info.outputs) flags.input.other_arrays.insert(output.name);
+  void add_to(CLI::App& app) {
+    add_list(app, "--set", settings, "states what guards compare, or gives another scalar: state:grad_enabled=0")->type_name("NAME=VALUE");
+    app.add_option("--function", function, "of a library with several, the one to run (the first)")->type_name("NAME");
+    app.add_option("--save", save,
+                   "writes the outputs to FOLDER/0.npy, FOLDER/1.npy, ..., gradients to FOLDER/grad.<name>.npy, losses to "
+                   "FOLDER/losses.npy; or all of them to an .npz, under their names")
+        ->type_name("FOLDER|FILE.npz");
+    CLI::Option* expect_option =
+        app.add_option("--expect", expect, "compares the outputs with arrays of their names; exit code 3 when one differs")
+            ->type_name("FILE.npz");
+    app.add_option("--rtol", rtol, "relative tolerance of --expect (f32 1e-4, f16 1e-2, bf16 4e-2, f64 1e-9)")
+        ->type_name("X")
+        ->needs(expect_option);
+    app.add_option("--atol", atol, "absolute tolerance of --expect (f32 1e-5 or 2e-5 of the largest element, and so on for other dtypes)")
+        ->type_name("X")
+        ->needs(expect_option);
+    app.add_flag("--json", json, "prints one JSON object");
   }
-  const driver::InputTensors given = flags.inputs(*loaded.library, function);
-  SavedTensors saved(save);
-  for (const runtime::TensorInfo& output : info.outputs) saved.check(output.name, output.dtype);
+
+  void check(const CLI::App& app) const {
+    for (const auto& [flag, value] : {std::pair{"--rtol", rtol}, {"--atol", atol}}) {
+      if (app.get_option(flag)->count() == 0 || (std::isfinite(value) && value >= 0)) continue;
+      throw Error(ExitCode::usage, "invalid-argument", "",
+                  std::string(flag) + "=" + number_text(value) + ": a number was expected, at least 0");
+    }
+  }
+};
+
+/// The number of the function that the flags name.
+int function_of(const runtime::Library& library, const OutputFlags& flags, bool steps) {
+  if (steps && !flags.function.empty())
+    throw Error(ExitCode::usage, "invalid-argument", "", "--function says nothing with --steps", "a step is the function `step`");
+  const int function = steps ? library.function("step") : flags.function.empty() ? 0 : library.function(flags.function);
+  if (steps && !flags.expect.empty())
+    throw Error(ExitCode::usage, "invalid-argument", "", "--expect compares the outputs of one run, and --steps gives none");
+  return function;
+}
+
+/// The state and the scalars that the first run finds.
+void set_up(const LoadedLibrary& loaded, const StepFlags& training, const OutputFlags& flags, uint64_t seed) {
   if (!training.load.empty()) loaded.instance->load_state(training.load);
   if (training.lr_option->count() > 0) loaded.instance->set_scalar("lr", training.lr);
   for (const runtime::ScalarInfo& scalar : loaded.library->scalars()) {
-    if (scalar.name == "seed") loaded.instance->set_scalar("seed", static_cast<double>(flags.input.seed));
+    if (scalar.name == "seed") loaded.instance->set_scalar("seed", static_cast<double>(seed));
   }
-  for (const std::string& setting : settings) set_scalar(*loaded.instance, setting);
-  if (steps) return run_steps(loaded, given, training, std::move(saved), json);
-  std::vector<Tensor> outputs;
-  for (int i = 0; i < training.runs; ++i) outputs = loaded.instance->run(function, given.tensors);
-  if (!training.save.empty()) loaded.instance->save_state(training.save);
+  for (const std::string& setting : flags.settings) set_scalar(*loaded.instance, setting);
+}
 
-  nlohmann::ordered_json report = head_json(*loaded.instance, given.drawn);
-  std::string text = head_text(*loaded.instance, given.drawn);
+/// Prints, saves and compares the outputs of the last run.
+void tell(const LoadedLibrary& loaded, const std::vector<driver::Drawn>& drawn, const runtime::FunctionInfo& info,
+          const std::vector<Tensor>& outputs, const OutputFlags& flags, const std::optional<ExpectedOutputs>& expected,
+          SavedTensors saved) {
+  nlohmann::ordered_json report = head_json(*loaded.instance, drawn);
+  std::string text = head_text(*loaded.instance, drawn);
   Diagnostics differences;
   size_t number_of_file = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -235,19 +226,54 @@ int run(const Arguments& arguments) {
                                   {"nan", summary.num_nan}};
     if (!path.empty()) row["file"] = path;
     if (expected) {
-      const auto comparison = expected->compare(output.name, outputs[i], tolerance(rtol), tolerance(atol));
+      const auto comparison = expected->compare(output.name, outputs[i], tolerance(flags.rtol), tolerance(flags.atol));
       text += comparison ? ", " + describe(*comparison) : ", nothing expected";
       if (comparison) row["expected"] = to_json(*comparison);
       if (comparison && comparison->num_wrong > 0)
-        differences.error("verification-failed", expect,
+        differences.error("verification-failed", flags.expect,
                           "output `" + output.name + "`: " + describe_worst(*comparison, output.shape, "expected"));
     }
     text += "\n";
     report["outputs"].push_back(std::move(row));
   }
   saved.finish();
-  write_stdout(json ? report.dump(2) + "\n" : text);
+  write_stdout(flags.json ? report.dump(2) + "\n" : text);
   differences.checkpoint(ExitCode::verification);
+}
+
+}  // namespace
+
+int run(const Arguments& arguments) {
+  CLI::App app("Runs a library made by tcc: once, --runs times, or --steps times to train.", "tcc run");
+  LibraryFlags flags;
+  StepFlags training;
+  OutputFlags of_outputs;
+  flags.add_to(app);
+  training.add_to(app);
+  of_outputs.add_to(app);
+  if (!parse(app, arguments)) return 0;
+  of_outputs.check(app);
+
+  check_files(flags, of_outputs.expect, of_outputs.save, training.save);
+  const LoadedLibrary loaded = flags.load();
+  training.check(loaded, flags.path);
+  const bool steps = training.steps > 0;
+  const int function = function_of(*loaded.library, of_outputs, steps);
+  const runtime::FunctionInfo& info = loaded.library->functions()[static_cast<size_t>(function)];
+  std::optional<ExpectedOutputs> expected;
+  if (!of_outputs.expect.empty()) {
+    expected.emplace(of_outputs.expect, info);
+    for (const runtime::TensorInfo& output : info.outputs) flags.input.other_arrays.insert(output.name);
+  }
+  const driver::InputTensors given = flags.inputs(*loaded.library, function);
+  SavedTensors saved(of_outputs.save);
+  for (const runtime::TensorInfo& output : info.outputs) saved.check(output.name, output.dtype);
+  set_up(loaded, training, of_outputs, flags.input.seed);
+  if (steps) return run_steps(loaded, given, training, std::move(saved), of_outputs.json);
+  std::vector<Tensor> outputs;
+  for (int i = 0; i < training.runs; ++i) outputs = loaded.instance->run(function, given.tensors);
+  if (!training.save.empty()) loaded.instance->save_state(training.save);
+  tell(loaded, given.drawn, info, outputs, of_outputs, expected, std::move(saved));
   return 0;
 }
 

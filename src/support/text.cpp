@@ -181,6 +181,161 @@ void Lexer::fail_at(const Token& token, const std::string& message) const {
   throw Error(ExitCode::model, std::move(diagnostics));
 }
 
+namespace {
+
+/// Reads the token at the start of a text. Each reader takes the bytes of its kind and returns how many they are; 0 where another kind stands there.
+class TokenReader {
+ public:
+  /// Faults go through `lexer`, which knows where `token` is.
+  TokenReader(const Lexer& lexer, std::string_view rest, Token& token) : lexer_(lexer), rest_(rest), token_(token) {}
+
+  size_t read() {
+    size_t length = 0;
+    for (const auto reader :
+         {&TokenReader::name, &TokenReader::text, &TokenReader::word, &TokenReader::number, &TokenReader::punctuation}) {
+      if (length == 0) length = (this->*reader)();
+    }
+    return length;
+  }
+
+ private:
+  /// %name, @name, #name. Where no name follows, % and @ are punctuation (`a % b`).
+  size_t name() {
+    const char c = rest_[0];
+    if (c != '%' && c != '@' && c != '#') return 0;
+    const TokenKind kind = c == '%' ? TokenKind::value : c == '@' ? TokenKind::global : TokenKind::body;
+    const size_t length = name_length(rest_.substr(1));
+    if (at(rest_, 1) != '"' && length == 0) return 0;
+    token_.kind = kind;
+    if (at(rest_, 1) == '"') return quoted(1);
+    token_.text = rest_.substr(1, length);
+    return length + 1;
+  }
+
+  size_t text() {
+    if (rest_[0] != '"') return 0;
+    token_.kind = TokenKind::string;
+    return quoted(0);
+  }
+
+  size_t word() {
+    if (!is_letter(rest_[0])) return 0;
+    const size_t length = name_length(rest_);
+    token_.kind = TokenKind::identifier;
+    token_.text = rest_.substr(0, length);
+    return length;
+  }
+
+  /// `_` may stand between digits; `0..4` is a range, not a fraction.
+  size_t number() {
+    const size_t sign = rest_[0] == '-' && is_digit(at(rest_, 1)) ? 1 : 0;
+    if (!is_digit(at(rest_, sign))) return 0;
+    if (sign == 0 && rest_.starts_with("0x") && hex_digit(at(rest_, 2)) >= 0) return bits();
+    size_t i = sign;
+    if (sign != 0) token_.text = "-";
+    token_.kind = TokenKind::integer;
+    i = digits(i);
+    if (at(rest_, i) == '.' && is_digit(at(rest_, i + 1))) {
+      token_.kind = TokenKind::floating;
+      token_.text += '.';
+      i = digits(i + 1);
+    }
+    const size_t exponent_sign = at(rest_, i + 1) == '+' || at(rest_, i + 1) == '-' ? 1 : 0;
+    if ((at(rest_, i) == 'e' || at(rest_, i) == 'E') && is_digit(at(rest_, i + 1 + exponent_sign))) {
+      token_.kind = TokenKind::floating;
+      token_.text += rest_.substr(i, 1 + exponent_sign);
+      i = digits(i + 1 + exponent_sign);
+    }
+    const char* begin = token_.text.data();
+    const char* end = begin + token_.text.size();
+    const auto result = std::from_chars(begin, end, token_.floating);
+    if (result.ec == std::errc::result_out_of_range) lexer_.fail("found `" + token_.text + "`, which no f64 can hold");
+    if (token_.kind == TokenKind::integer && std::from_chars(begin, end, token_.integer).ec != std::errc()) {
+      token_.kind = TokenKind::floating;  // too large for i64, still a number
+      token_.integer = 0;
+    }
+    return i;
+  }
+
+  size_t punctuation() {
+    token_.kind = TokenKind::punctuation;
+    for (std::string_view candidate : kLongPunctuation) {
+      if (!rest_.starts_with(candidate)) continue;
+      token_.text = candidate;
+      return candidate.size();
+    }
+    const char c = rest_[0];
+    if (kShortPunctuation.find(c) != std::string_view::npos) {
+      token_.text = std::string(1, c);
+      return 1;
+    }
+    const bool printable = static_cast<unsigned char>(c) > ' ' && static_cast<unsigned char>(c) < 0x7f;
+    lexer_.fail(printable
+                    ? "found `" + std::string(1, c) + "`, which starts no token"
+                    : "found byte " + hex(static_cast<unsigned char>(c), 2) + ", which starts no token; other characters need quotes");
+  }
+
+  /// A quoted text that starts at offset `begin`; returns its end.
+  size_t quoted(size_t begin) {
+    size_t i = begin + 1;
+    while (true) {
+      const char character = at(rest_, i);
+      if (i >= rest_.size() || character == '\n') lexer_.fail("found the end of the line inside a quoted text, expected `\"`");
+      if (character == '"') return i + 1;
+      if (character != '\\') {
+        token_.text += character;
+        ++i;
+        continue;
+      }
+      switch (at(rest_, i + 1)) {
+        case '"': token_.text += '"'; break;
+        case '\\': token_.text += '\\'; break;
+        case 'n': token_.text += '\n'; break;
+        case 't': token_.text += '\t'; break;
+        case 'r': token_.text += '\r'; break;
+        case 'x': {
+          const int high = hex_digit(at(rest_, i + 2));
+          const int low = hex_digit(at(rest_, i + 3));
+          if (high < 0 || low < 0) lexer_.fail("found `\\x` without two hexadecimal digits in a quoted text");
+          token_.text += static_cast<char>(high * 16 + low);
+          i += 2;
+          break;
+        }
+        default: lexer_.fail("found an unknown escape in a quoted text, expected one of `\\\"` `\\\\` `\\n` `\\t` `\\r` `\\x00`");
+      }
+      i += 2;
+    }
+  }
+
+  /// 0x...: the bits of a float.
+  size_t bits() {
+    size_t i = 2;
+    uint64_t value = 0;
+    for (; hex_digit(at(rest_, i)) >= 0; ++i) value = value << 4 | static_cast<uint64_t>(hex_digit(rest_[i]));
+    token_.text = rest_.substr(0, i);
+    if (i > 18) lexer_.fail("found `" + token_.text + "`, expected at most 16 hexadecimal digits");
+    token_.kind = TokenKind::integer;
+    token_.integer = static_cast<int64_t>(value);
+    token_.floating = static_cast<double>(value);
+    return i;
+  }
+
+  /// Adds the digits from offset `i` on to the token; returns their end.
+  size_t digits(size_t i) {
+    while (is_digit(at(rest_, i)) || (at(rest_, i) == '_' && is_digit(at(rest_, i + 1)))) {
+      if (rest_[i] != '_') token_.text += rest_[i];
+      ++i;
+    }
+    return i;
+  }
+
+  const Lexer& lexer_;
+  std::string_view rest_;
+  Token& token_;
+};
+
+}  // namespace
+
 void Lexer::advance() {
   // Columns count characters, not the bytes of UTF-8.
   const auto step = [&](size_t bytes) {
@@ -208,136 +363,7 @@ void Lexer::advance() {
   token_ = Token();
   token_.line = line_;
   token_.column = column_;
-  if (position_ == text_.size()) return;
-  const std::string_view rest = text_.substr(position_);
-  const char c = rest[0];
-
-  // Reads a quoted text that starts at offset `begin` of rest, into the token; returns its end.
-  const auto read_quoted = [&](size_t begin) {
-    size_t i = begin + 1;
-    while (true) {
-      const char character = tcc::at(rest, i);
-      if (i >= rest.size() || character == '\n') fail("found the end of the line inside a quoted text, expected `\"`");
-      if (character == '"') return i + 1;
-      if (character != '\\') {
-        token_.text += character;
-        ++i;
-        continue;
-      }
-      switch (tcc::at(rest, i + 1)) {
-        case '"': token_.text += '"'; break;
-        case '\\': token_.text += '\\'; break;
-        case 'n': token_.text += '\n'; break;
-        case 't': token_.text += '\t'; break;
-        case 'r': token_.text += '\r'; break;
-        case 'x': {
-          const int high = hex_digit(tcc::at(rest, i + 2));
-          const int low = hex_digit(tcc::at(rest, i + 3));
-          if (high < 0 || low < 0) fail("found `\\x` without two hexadecimal digits in a quoted text");
-          token_.text += static_cast<char>(high * 16 + low);
-          i += 2;
-          break;
-        }
-        default: fail("found an unknown escape in a quoted text, expected one of `\\\"` `\\\\` `\\n` `\\t` `\\r` `\\x00`");
-      }
-      i += 2;
-    }
-  };
-
-  // %name, @name, #name. Where no name follows, % and @ are punctuation (`a % b`).
-  if (c == '%' || c == '@' || c == '#') {
-    const TokenKind kind = c == '%' ? TokenKind::value : c == '@' ? TokenKind::global : TokenKind::body;
-    if (tcc::at(rest, 1) == '"') {
-      token_.kind = kind;
-      step(read_quoted(1));
-      return;
-    }
-    if (const size_t length = name_length(rest.substr(1))) {
-      token_.kind = kind;
-      token_.text = rest.substr(1, length);
-      step(length + 1);
-      return;
-    }
-  }
-  if (c == '"') {
-    token_.kind = TokenKind::string;
-    step(read_quoted(0));
-    return;
-  }
-  if (is_letter(c)) {
-    const size_t length = name_length(rest);
-    token_.kind = TokenKind::identifier;
-    token_.text = rest.substr(0, length);
-    step(length);
-    return;
-  }
-
-  // Numbers. `_` may stand between digits; `0..4` is a range, not a fraction.
-  const size_t sign = c == '-' && is_digit(tcc::at(rest, 1)) ? 1 : 0;
-  if (is_digit(tcc::at(rest, sign))) {
-    size_t i = sign;
-    if (sign == 0 && rest.starts_with("0x") && hex_digit(tcc::at(rest, 2)) >= 0) {
-      i = 2;
-      uint64_t bits = 0;
-      for (; hex_digit(tcc::at(rest, i)) >= 0; ++i) bits = bits << 4 | static_cast<uint64_t>(hex_digit(rest[i]));
-      token_.text = rest.substr(0, i);
-      if (i > 18) fail("found `" + token_.text + "`, expected at most 16 hexadecimal digits");
-      token_.kind = TokenKind::integer;
-      token_.integer = static_cast<int64_t>(bits);
-      token_.floating = static_cast<double>(bits);
-      step(i);
-      return;
-    }
-    const auto digits = [&] {
-      while (is_digit(tcc::at(rest, i)) || (tcc::at(rest, i) == '_' && is_digit(tcc::at(rest, i + 1)))) {
-        if (rest[i] != '_') token_.text += rest[i];
-        ++i;
-      }
-    };
-    if (sign != 0) token_.text = "-";
-    token_.kind = TokenKind::integer;
-    digits();
-    if (tcc::at(rest, i) == '.' && is_digit(tcc::at(rest, i + 1))) {
-      token_.kind = TokenKind::floating;
-      token_.text += '.';
-      ++i;
-      digits();
-    }
-    const size_t exponent_sign = tcc::at(rest, i + 1) == '+' || tcc::at(rest, i + 1) == '-' ? 1 : 0;
-    if ((tcc::at(rest, i) == 'e' || tcc::at(rest, i) == 'E') && is_digit(tcc::at(rest, i + 1 + exponent_sign))) {
-      token_.kind = TokenKind::floating;
-      token_.text += rest.substr(i, 1 + exponent_sign);
-      i += 1 + exponent_sign;
-      digits();
-    }
-    const char* begin = token_.text.data();
-    const char* end = begin + token_.text.size();
-    const auto result = std::from_chars(begin, end, token_.floating);
-    if (result.ec == std::errc::result_out_of_range) fail("found `" + token_.text + "`, which no f64 can hold");
-    if (token_.kind == TokenKind::integer && std::from_chars(begin, end, token_.integer).ec != std::errc()) {
-      token_.kind = TokenKind::floating;  // too large for i64, still a number
-      token_.integer = 0;
-    }
-    step(i);
-    return;
-  }
-
-  token_.kind = TokenKind::punctuation;
-  for (std::string_view candidate : kLongPunctuation) {
-    if (rest.starts_with(candidate)) {
-      token_.text = candidate;
-      step(candidate.size());
-      return;
-    }
-  }
-  if (kShortPunctuation.find(c) != std::string_view::npos) {
-    token_.text = std::string(1, c);
-    step(1);
-    return;
-  }
-  const bool printable = static_cast<unsigned char>(c) > ' ' && static_cast<unsigned char>(c) < 0x7f;
-  fail(printable ? "found `" + std::string(1, c) + "`, which starts no token"
-                 : "found byte " + hex(static_cast<unsigned char>(c), 2) + ", which starts no token; other characters need quotes");
+  if (position_ < text_.size()) step(TokenReader(*this, text_.substr(position_), token_).read());
 }
 
 std::string print_float(double value) {

@@ -15,6 +15,17 @@ namespace {
 /// Results of a row that are worth a vector; terms of a sum and results for each element that are worth spreading the input out.
 constexpr int64_t kShortestVector = 8, kShortestSum = 64, kFewestReuses = 8;
 
+/// Of the box of elements that an access reaches while each loop makes the steps that `steps_of` says. Indices are sums of loops, none of them backwards.
+template <class StepsOf> int64_t bytes_read(const Access& access, const StepsOf& steps_of) {
+  int64_t elements = 1;
+  for (const Index& index : access.indices) {
+    int64_t length = 1;
+    for (const Term& term : index.terms()) length += term.coefficient * (steps_of(term.atom.var) - 1);
+    elements *= length;
+  }
+  return elements * size_bytes(access.buffer->dtype);
+}
+
 }  // namespace
 
 WhyNot CpuNest::im2col() {
@@ -107,21 +118,11 @@ WhyNot CpuNest::staged_tile() {
   const TileSize size = best_tile(rows->var->extent, vector.var->extent, lanes_, true);
   const int64_t columns = size.vectors * lanes_;
   const auto copy_bytes = [&](int64_t steps) {
-    int64_t elements = 1;
-    for (const Index& index : moving.indices) {
-      int64_t length = 1;
-      for (const Term& term : index.terms()) {
-        int64_t extent = 1;
-        for (const loop::Dim& dim : reduced) {
-          if (dim.var == term.atom.var) extent = dim.var->extent;
-        }
-        if (term.atom.var == vector.var) extent = align_up(vector.var->extent, columns);
-        if (walk_dim && term.atom.var == walk_dim->var) extent = steps;
-        length += term.coefficient * (extent - 1);
-      }
-      elements *= length;
-    }
-    return elements * size_bytes(moving.buffer->dtype);
+    return bytes_read(moving, [&](const loop::VarRef& var) {
+      if (var == vector.var) return align_up(vector.var->extent, columns);
+      if (walk_dim && var == walk_dim->var) return steps;
+      return std::any_of(reduced.begin(), reduced.end(), [&](const loop::Dim& dim) { return dim.var == var; }) ? var->extent : 1;
+    });
   };
   int64_t steps = walk_dim ? walk_dim->var->extent : 1;
   while (steps > 1 && copy_bytes(steps) > c_.target().l2_bytes / 2) steps = (steps + 1) / 2;
