@@ -76,12 +76,12 @@ struct Slope {
 Real logistic(Real x) { return 1 / (1 + std::exp(-x)); }
 Real square(Real x) { return x * x; }
 
-TEST(VjpRange, UnarySlopes) {
+std::vector<Slope> unary_slopes() {
   const Real pi = std::numbers::pi_v<Real>;
-  auto gelu = [&](Real x) {
+  auto gelu = [=](Real x) {
     return std::erfc(-x / std::sqrt(Real(2))) / 2 + (std::isinf(x) ? 0 : x * std::exp(-x * x / 2) / std::sqrt(2 * pi));
   };
-  auto gelu_tanh = [&](Real x) {
+  auto gelu_tanh = [=](Real x) {
     const Real c = std::sqrt(2 / pi), t = std::tanh(c * (x + Real(0.044715) * x * x * x));
     return (1 + t) / 2 + (std::fabs(x) > 100 ? 0 : x * (1 - t * t) * c * (1 + 3 * Real(0.044715) * x * x) / 2);
   };
@@ -91,7 +91,7 @@ TEST(VjpRange, UnarySlopes) {
     return t + x * logistic(x) * (1 - t * t);
   };
   auto silu = [](Real x) { return std::fabs(x) > 10000 ? Real(x > 0) : logistic(x) * (1 + x * (1 - logistic(x))); };
-  const std::vector<Slope> slopes = {
+  return {
       {"neg(%x0)", [](Real) { return Real(-1); }},
       {"abs(%x0)", [](Real x) { return std::copysign(Real(1), x); }},
       {"mul(%x0, %x0)", [](Real x) { return 2 * x; }},
@@ -135,6 +135,10 @@ TEST(VjpRange, UnarySlopes) {
       {"softsign(%x0)", [](Real x) { return 1 / square(1 + std::fabs(x)); }},
       {"mish(%x0)", mish, -kInf, kInf, 64, false},
   };
+}
+
+TEST(VjpRange, UnarySlopes) {
+  const std::vector<Slope> slopes = unary_slopes();
   for (const Range& range : kRanges) {
     for (const Slope& s : slopes) {
       std::vector<double> points;

@@ -10,7 +10,7 @@ import json
 import torch
 from torch import nn
 
-from make_fx_cases import ints, numbers, program_of, r
+from fx_programs import ints, numbers, program_of, r
 
 CALLS = 3
 CASES = {}
@@ -94,6 +94,10 @@ def counters():
         self.seen.logical_or_(x > 0.5)
         self.byte.add_(100)
         return torch.where(self.seen, x, self.byte)
+
+
+def views_and_parameters():
+    x = lambda: (r(3),)
 
     @case("through_views", lambda: (r(2),), b=r(2, 3), n=torch.tensor([0, 0]))
     def through_views(self, x):
@@ -231,7 +235,7 @@ def main():
     parser.add_argument("--out", default="fx_state_cases.json")
     options = parser.parse_args()
     torch.manual_seed(7)
-    for family in [counters, norms, caches, inputs]:
+    for family in [counters, views_and_parameters, norms, caches, inputs]:
         family()
     written = [write_case(name, model, make_inputs) for name, (model, make_inputs) in CASES.items()]
     with open(options.out, "w") as file:
