@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
+#include "tcc/support/files.h"
 #include "tcc/support/npy.h"
 #include "tcc/support/safetensors.h"
 
@@ -13,41 +14,10 @@ namespace {
 
 using Json = nlohmann::json;
 
+std::string data(const char* name) { return read_text_file(std::string(TCC_TEST_DATA_DIR) + "/data/" + name); }
+
 /// Forward and backward of y = tanh(x @ w) for x: f32[s0, 3], w: f32[3, 2], and a piece after a graph break: y + k for k captured as 2, with noise.
-Json pieces() {
-  return Json::parse(R"json({
-    "format": "tcc.fx", "version": [1, 0], "entry": "0/0.forward",
-    "symbols": {"s0": {"min": 2, "max": 64, "hint": 4}, "s1": {"hint": 2}},
-    "weights": [{"fqn": "fc.w", "file": "w.bin", "offset": 0, "length": 24, "dtype": "f32", "shape": [3, 2]}],
-    "graphs": [
-     {"id": "piece", "role": "forward",
-      "inputs": [{"name": "p_w", "kind": "param", "fqn": "fc.w"}, {"name": "y", "kind": "user"}, {"name": "k", "kind": "user", "value": 2, "source": "L['k']"}],
-      "values": {"p_w": {"dtype": "f32", "shape": [3, 2]}, "y": {"dtype": "f32", "shape": ["s1", 2]}, "k": {"number": "i64"}, "s": {"dtype": "f32", "shape": []},
-                 "r": {"dtype": "f32", "shape": []}, "t": {"dtype": "f32", "shape": ["s1", 2]}, "z": {"dtype": "f32", "shape": ["s1", 2]}},
-      "nodes": [{"name": "s", "op": "aten.sum.default", "args": [{"v": "p_w"}], "outs": ["s"]},
-                {"name": "r", "op": "aten.rand.default", "args": [[]], "outs": ["r"]},
-                {"name": "t", "op": "aten.add.Tensor", "args": [{"v": "y"}, {"v": "k"}], "outs": ["t"]},
-                {"name": "z", "op": "aten.mul.Tensor", "args": [{"v": "t"}, {"v": "s"}], "outs": ["z"]}],
-      "outputs": [{"value": "z", "kind": "user"}, {"value": "r", "kind": "user"}]},
-     {"id": "0/0.forward", "role": "forward",
-      "inputs": [{"name": "p_w", "kind": "param", "fqn": "fc.w"}, {"name": "x", "kind": "user", "source": "L['x']"}],
-      "values": {"p_w": {"dtype": "f32", "shape": [3, 2]}, "x": {"dtype": "f32", "shape": ["s0", 3]}, "m": {"dtype": "f32", "shape": ["s0", 2]}, "y": {"dtype": "f32", "shape": ["s0", 2]}},
-      "nodes": [{"name": "m", "op": "aten.mm.default", "args": [{"v": "x"}, {"v": "p_w"}], "outs": ["m"]},
-                {"name": "y", "op": "aten.tanh.default", "args": [{"v": "m"}], "outs": ["y"]}],
-      "outputs": [{"value": "y", "kind": "user"}, {"value": "x", "kind": "saved"}, {"value": "y", "kind": "saved"}]},
-     {"id": "0/0.backward", "role": "backward",
-      "inputs": [{"name": "x", "kind": "saved"}, {"name": "y", "kind": "saved"}, {"name": "tangents_1", "kind": "tangent"}],
-      "values": {"x": {"dtype": "f32", "shape": ["s0", 3]}, "y": {"dtype": "f32", "shape": ["s0", 2]}, "tangents_1": {"dtype": "f32", "shape": ["s0", 2]},
-                 "yy": {"dtype": "f32", "shape": ["s0", 2]}, "d": {"dtype": "f32", "shape": ["s0", 2]}, "g": {"dtype": "f32", "shape": ["s0", 2]},
-                 "xt": {"dtype": "f32", "shape": [3, "s0"]}, "dw": {"dtype": "f32", "shape": [3, 2]}},
-      "nodes": [{"name": "yy", "op": "aten.mul.Tensor", "args": [{"v": "y"}, {"v": "y"}], "outs": ["yy"]},
-                {"name": "d", "op": "aten.rsub.Scalar", "args": [{"v": "yy"}, 1], "outs": ["d"]},
-                {"name": "g", "op": "aten.mul.Tensor", "args": [{"v": "d"}, {"v": "tangents_1"}], "outs": ["g"]},
-                {"name": "xt", "op": "aten.permute.default", "args": [{"v": "x"}, [1, 0]], "outs": ["xt"]},
-                {"name": "dw", "op": "aten.mm.default", "args": [{"v": "xt"}, {"v": "g"}], "outs": ["dw"]}],
-      "outputs": [{"value": "dw", "kind": "gradient", "target": "fc.w"}, {"value": null, "kind": "gradient", "target": "x"}]}
-    ]})json");
-}
+Json pieces() { return Json::parse(data("pieces.json")); }
 
 constexpr float kW[] = {0.5F, -1, 0.25F, 2, 1, -0.5F};
 
@@ -204,33 +174,8 @@ TEST_F(Functions, NamesAreIdentifiersOfC) {
 // of torch.export without its archive.
 TEST(DumpsWithoutBytes, TakeParameters) {
   const Folder folder;
-  folder.write("dump.json", R"json({"format": "tcc.fx", "version": [1, 0], "entry": "g", "graphs": [{"id": "g", "role": "forward",
-    "inputs": [{"name": "w", "kind": "param", "fqn": "fc.w"}, {"name": "b", "kind": "buffer", "fqn": "fc.b"}, {"name": "x", "kind": "user"}],
-    "values": {"w": {"dtype": "f32", "shape": [2]}, "b": {"dtype": "f32", "shape": [2]}, "x": {"dtype": "f32", "shape": [2]},
-               "m": {"dtype": "f32", "shape": [2]}, "y": {"dtype": "f32", "shape": [2]}},
-    "nodes": [{"name": "m", "op": "aten.mul.Tensor", "args": [{"v": "x"}, {"v": "w"}], "outs": ["m"]},
-              {"name": "y", "op": "aten.add.Tensor", "args": [{"v": "m"}, {"v": "b"}], "outs": ["y"]}],
-    "outputs": [{"value": "y", "kind": "user"}]}]})json");
-  const std::string meta = R"("dtype": 7, "sizes": [{"as_int": 2}], "requires_grad": false, "device": {"type": "cpu", "index": null},
-    "strides": [{"as_int": 1}], "storage_offset": {"as_int": 0}, "layout": 7)";
-  const auto tensor = [](const std::string& name) { return R"({"as_tensor": {"name": ")" + name + "\"}}"; };
-  const auto argument = [&](const std::string& key, const std::string& name) {
-    return R"({"name": ")" + key + R"(", "arg": )" + tensor(name) + R"(, "kind": 1})";
-  };
-  const auto node = [&](const std::string& op, const std::string& a, const std::string& b, const std::string& out) {
-    return R"({"target": "torch.ops.aten.)" + op + R"(.Tensor", "inputs": [)" + argument("self", a) + ", " + argument("other", b) +
-           R"(], "outputs": [)" + tensor(out) + R"(], "metadata": {}})";
-  };
-  std::string values;
-  for (const char* name : {"w", "b", "x", "m", "y"}) values += (values.empty() ? "\"" : ", \"") + std::string(name) + "\": {" + meta + "}";
-  folder.write("program.json", R"({"graph_module": {"graph": {"inputs": [)" + tensor("w") + ", " + tensor("b") + ", " + tensor("x") +
-                                   R"(], "outputs": [)" + tensor("y") + R"(], "nodes": [)" + node("mul", "x", "w", "m") + ", " +
-                                   node("add", "m", "b", "y") + R"(], "tensor_values": {)" + values +
-                                   R"(}, "sym_int_values": {}, "sym_bool_values": {}}, "signature": {"input_specs": [
-    {"parameter": {"arg": {"name": "w"}, "parameter_name": "fc.w"}}, {"buffer": {"arg": {"name": "b"}, "buffer_name": "fc.b", "persistent": true}},
-    {"user_input": {"arg": )" + tensor("x") +
-                                   R"(}}], "output_specs": [{"user_output": {"arg": )" + tensor("y") + R"(}}]}, "module_call_graph": []},
-    "opset_version": {"aten": 10}, "range_constraints": {}, "schema_version": {"major": 8, "minor": 8}, "torch_version": "2.11.0"})");
+  folder.write("dump.json", data("dump_without_bytes.json"));
+  folder.write("program.json", data("program_without_bytes.json"));
   const auto floats = [](const std::vector<double>& elements) {
     Tensor tensor(DType::f32, {static_cast<int64_t>(elements.size())});
     for (size_t i = 0; i < elements.size(); ++i) tensor.set_double(static_cast<int64_t>(i), elements[i]);

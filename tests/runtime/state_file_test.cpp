@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <random>
+#include <sstream>
 
 #include "runtime/toy_trainer.h"
 #include "tcc/runtime/library.h"
@@ -155,40 +156,16 @@ TEST_F(StateFile, RefusesWhatDoesNotFit) {
 }
 
 TEST_F(StateFile, RefusesHostileHeaders) {
-  const auto entry = [](const std::string& name, const std::string& fields) { return "{\"" + name + "\":{" + fields + "}}"; };
-  const std::string good = R"("dtype":"F32","shape":[4],"data_offsets":[0,16])";
-  for (const std::string& json : {std::string(""),
-                                  std::string("{"),
-                                  std::string("[]"),
-                                  std::string("{}x"),
-                                  std::string("{\"w\""),
-                                  std::string("{\"w\":"),
-                                  std::string("{\"w\":{}}"),
-                                  std::string("{\"w\":1}"),
-                                  entry("w", good + ","),
-                                  entry("w", good + R"(,"dtype":"F32")"),
-                                  entry("w", good + R"(,"more":1)"),
-                                  entry("w", R"("dtype":"F32","shape":[4])"),
-                                  entry("w", R"("dtype":"F32","shape":[-4],"data_offsets":[0,16])"),
-                                  entry("w", R"("dtype":"F32","shape":[4.0],"data_offsets":[0,16])"),
-                                  entry("w", R"("dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,16])"),
-                                  entry("w", R"("dtype":"F32","shape":4,"data_offsets":[0,16])"),
-                                  entry("w", R"("dtype":"F32","shape":[4],"data_offsets":[0,16,32])"),
-                                  entry("w", R"("dtype":"a dtype that goes on and on","shape":[4],"data_offsets":[0,16])"),
-                                  std::string("{\"__metadata__\":{\"a\":1}}"),
-                                  std::string("{\"__metadata__\":{},\"__metadata__\":{}}"),
-                                  "{\"w\":{" + good + "},}",
-                                  std::string("{\"w\\ud800\":{") + good + "}}",
-                                  entry("w", R"("dtype":"F32","shape":[)" + std::string(500, '1') + R"(],"data_offsets":[0,16])")}) {
-    EXPECT_TRUE(contains(refused_json(json, 16), "is no safetensors file: expected")) << json << "\n" << refused_json(json, 16);
+  std::istringstream lines(read_text_file(std::string(TCC_TEST_DATA_DIR) + "/hostile_headers.txt"));
+  int num_headers = 0;
+  std::string header;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("header:")) header = line.substr(std::min<size_t>(8, line.size()));
+    if (!line.starts_with("says: ")) continue;
+    ++num_headers;
+    EXPECT_TRUE(contains(refused_json(header, 16), line.substr(6))) << header << "\n" << refused_json(header, 16);
   }
-  EXPECT_TRUE(contains(refused_json(entry("w", R"("dtype":"F32","shape":[4],"data_offsets":[16,0])"), 16),
-                       "tensor `w` lies at [16, 0) of 16 bytes"));
-  EXPECT_TRUE(contains(refused_json(entry("w", R"("dtype":"F32","shape":[4],"data_offsets":[0,18446744073709551615])"), 16), "lies at"));
-  EXPECT_TRUE(
-      contains(refused_json(entry("w", R"("dtype":"F32","shape":[4],"data_offsets":[0,12])"), 16), "tensor `w` has 12 bytes, expected 16"));
-  EXPECT_TRUE(contains(refused_json("{\"w\":{" + good + "},\"\\u0077\":{" + good + "}}", 16), "tensor `w` is there twice"));
-  EXPECT_TRUE(contains(refused_json(entry("w\\u0000", good), 16), "is no part of the library's state"));
+  EXPECT_EQ(num_headers, 28);
   // All there, one on top of the other: sizes and offsets that fit do not make it right.
   std::string json = "{", separator;
   for (const runtime::StateInfo& info : library_->state()) {
@@ -268,26 +245,8 @@ TEST_F(StateFile, WritesAllOrNothing) {
 TEST_F(StateFile, PythonReadsAndWritesIt) {
   if (run_command("python3 -c 'import safetensors.numpy'").exit_code != 0)
     GTEST_SKIP() << "python3 with the packages safetensors and numpy is not here";
-  // bf16, which numpy lacks, goes through as it is.
-  write_file_atomically(folder_ / "check.py", std::string_view(R"(
-import sys, numpy, safetensors
-path, out = sys.argv[1:]
-with safetensors.safe_open(path, framework="numpy") as f:
-    assert f.metadata()["tcc.model"] == "trainer"
-    assert f.get_tensor("optimizer.step").shape == () and f.get_tensor("optimizer.step") == 3
-    w = f.get_tensor("w")
-tensors = dict(safetensors.deserialize(open(path, "rb").read()))
-assert tensors["h"]["dtype"] == "BF16" and tensors["h"]["shape"] == [3]
-tensors["w"]["data"] = (w * 2).tobytes()
-names, kept = {"F32": "float32", "BF16": "bfloat16"}, []
-def spec(t):
-    kept.append(numpy.frombuffer(bytes(t["data"]), dtype=numpy.uint8))
-    if hasattr(safetensors, "TensorSpec"):
-        return safetensors.TensorSpec(dtype=names[t["dtype"]], shape=t["shape"], data_ptr=kept[-1].ctypes.data, data_len=kept[-1].nbytes)
-    return {"dtype": names[t["dtype"]], "shape": t["shape"], "data": bytes(t["data"])}
-safetensors.serialize_file({name: spec(t) for name, t in tensors.items()}, out, {"format": "np"})
-)"));
-  const auto ran = run_command("python3 '" + (folder_ / "check.py") + "' '" + path_ + "' '" + (folder_ / "python") + "'");
+  const auto ran =
+      run_command("python3 '" + std::string(TCC_TEST_DATA_DIR) + "/safetensors_check.py' '" + path_ + "' '" + (folder_ / "python") + "'");
   ASSERT_EQ(ran.exit_code, 0) << ran.output;
   std::vector<float> expected = values_of(instance_->read_state("w"));
   for (float& value : expected) value *= 2;
