@@ -108,7 +108,7 @@ function(tcc_add_test name)
   set_tests_properties(${name} PROPERTIES ${properties})
 endfunction()
 
-# Registers every file below `folder` that has a `// RUN:` line, one ctest entry each; tests/tools/text_test.cpp says
+# Registers every file below `folder` that has a `// RUN:` line, one ctest entry each; tests/tools/text_case.h says
 # what such a file may hold. A file that is new is seen when CMake runs next.
 function(tcc_add_text_tests folder)
   get_filename_component(folder ${folder} ABSOLUTE)
@@ -126,7 +126,7 @@ function(tcc_add_text_tests folder)
     endif()
     file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR}/tests ${file})
     add_test(NAME ${name}
-      COMMAND tcc_text_test --tcc=$<TARGET_FILE:tcc> --models=${CMAKE_BINARY_DIR}/models
+      COMMAND tcc_text_test --tcc=$<TARGET_FILE:tcc> --stages=$<TARGET_FILE:tcc_stages> --models=${CMAKE_BINARY_DIR}/models
               --scratch=${CMAKE_BINARY_DIR}/tests/scratch ${file})
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS text)
   endforeach()

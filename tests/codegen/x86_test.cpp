@@ -1,4 +1,4 @@
-// Kernels for x86-64 against the interpreter of the loop IR.
+// Kernels for x86-64 that are made for the test, against the interpreter of loops. Those that are texts are in x86.kernel.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -64,64 +64,6 @@ TEST(X86, NestedItemsAreDigitsOfOneNumber) {
   }
 }
 
-TEST(X86, MasksTheTailOfAVectorLoop) {
-  expect_as_interpreted(R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: f32[3, 13]) -> (%y: f32[3, 13]) {
-    map %i in 3 bind(serial), %j in 2 bind(serial), %l in 8 bind(vector) where lt(index(%j * 8 + %l), 13) {
-      store mul(load %x[%i, %j * 8 + %l], 2.0), %y[%i, %j * 8 + %l]
-    } })");
-}
-
-TEST(X86, ReducesOverVectorsAndUnrolledCopies) {
-  expect_as_interpreted(R"(kernel #k target x86-64-v3 grid 5 threads 1 shared 0 (%x: f32[5, 64]) -> (%s: f32[5], %m: f32[5]) {
-    map %i in 5 bind(threads) {
-      %a: f32 = reduce sum %j in 2 bind(serial), %u in 4 bind(unroll), %l in 8 bind(vector) { yield load %x[%i, %j * 32 + %u * 8 + %l] }
-      %b: f32 = reduce max %j2 in 8 bind(serial), %l2 in 8 bind(vector) { yield load %x[%i, %j2 * 8 + %l2] }
-      store %a, %s[%i]
-      store %b, %m[%i]
-    } })");
-}
-
-TEST(X86, FindsTheIndexOfTheLargest) {
-  expect_as_interpreted(R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%a: f32[3, 16]) -> (%v: f32[3], %i: i64[3]) {
-    map %r in 3 bind(serial) {
-      %m: f32, %n: i64 = reduce init(-inf, -1) %j in 2 bind(serial), %l in 8 bind(vector) {
-        yield load %a[%r, %j * 8 + %l], index(%j * 8 + %l)
-      } combine (%lv: f32, %li: i64), (%rv: f32, %ri: i64) {
-        %take: bool = or(gt(%rv, %lv), and(eq(%rv, %lv), lt(%ri, %li)))
-        %first: bool = or(%take, lt(%li, 0))
-        yield select(%first, %rv, %lv), select(%first, %ri, %li)
-      }
-      store %m, %v[%r]
-      store %n, %i[%r]
-    } })");
-}
-
-TEST(X86, KeepsARegisterTileOfAProduct) {
-  expect_as_interpreted(R"(kernel #k target x86-64-v3 grid 2 threads 1 shared 0 (%a: f32[8, 5], %b: f32[5, 16]) -> (%c: f32[8, 16]) {
-    map %i in 2 bind(threads) {
-      alloc %t: f32[4, 16] registers
-      map %m in 4 bind(unroll), %n in 16 bind(vector) { store 0.0, %t[%m, %n] }
-      for %k in 5 bind(serial) {
-        map %m1 in 4 bind(unroll), %n1 in 16 bind(vector) {
-          store add(load %t[%m1, %n1], mul(load %a[%i * 4 + %m1, %k], load %b[%k, %n1])), %t[%m1, %n1]
-        }
-      }
-      map %m2 in 4 bind(unroll), %n2 in 16 bind(vector) { store max(load %t[%m2, %n2], 0.0), %c[%i * 4 + %m2, %n2] }
-    } })");
-}
-
-TEST(X86, ReadsPaddingAsTheElseValue) {
-  expect_as_interpreted(R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: f32[6, 9]) -> (%y: f32[6, 16]) {
-    map %i in 6 bind(serial), %l in 16 bind(vector) { store add(load %x[%i - 1, %l - 2] else 3.0, load %x[%i, 2 * %l] else 1.0), %y[%i, %l] } })");
-}
-
-TEST(X86, GathersByDataAndReadsZeroOutside) {
-  expect_as_interpreted(
-      R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%t: f32[4, 8], %x: i64[16]) -> (%y: f32[16, 8], %z: f32[16]) {
-    map %i in 16 bind(serial), %l in 8 bind(vector) { %v: i64 = load %x[%i]; store load %t[%v, %l] else 0.0, %y[%i, %l] }
-    map %j in 2 bind(serial), %k in 8 bind(vector) { %w: i64 = load %x[%j * 8 + %k]; store load %t[%w, 3] else 0.0, %z[%j * 8 + %k] } })");
-}
-
 // Uniform in a vector loop, different in each lane, and under a mask: what is reported is what the interpreter finds.
 TEST(X86, ReportsIndicesOutOfRange) {
   const HostKernel kernel(
@@ -154,46 +96,6 @@ TEST(X86, ReportsIndicesOutOfRange) {
       EXPECT_EQ(found, wanted) << "element " << bad_at << " is " << value;
       EXPECT_TRUE(got[0].same_bytes(expected[0]));
       for (int64_t i = 0; i < 32; ++i) EXPECT_EQ(got[3].as_double(i), expected[3].as_double(i));
-    }
-  }
-}
-
-/// After an exclusive scan its result is that of all iterations.
-TEST(X86, ScansEndWithTheirTotal) {
-  for (const std::string exclusive : {"", "exclusive "}) {
-    expect_as_interpreted(
-        "kernel #k target x86-64-v3 grid 3 threads 1 shared 0 (%x: f32[3, 5]) -> (%y: f32[3, 5], %z: f32[3]) { "
-        "map %i in 3 bind(threads) { %s: f32 = scan sum " +
-        exclusive + "%j in 5 bind(serial) { yield load %x[%i, %j] } after { store %s, %y[%i, %j] } store %s, %z[%i] } }");
-  }
-}
-
-TEST(X86, ScansAndScatters) {
-  expect_as_interpreted(
-      R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%a: f32[2, 5], %x: i64[10]) -> (%b: f32[2, 5], %h: f32[6]) {
-    map %i in 2 bind(serial) { %s: f32 = scan sum exclusive %j in 5 bind(serial) { yield load %a[%i, -%j + 4] } after { store %s, %b[%i, %j] } }
-    map %z in 6 bind(serial) { store 0.0, %h[%z] }
-    map %e in 10 bind(serial) { %d: i64 = load %x[%e]; scatter add 1.5, %h[%d] } })");
-}
-
-TEST(X86, ConvertsEveryDtype) {
-  for (const char* dtype : {"f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"}) {
-    std::string d = dtype;
-    expect_as_interpreted("kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: f32[16], %w: " + d + "[16]) -> (%y: " + d +
-                          "[16], %v: f32[16]) {"
-                          "map %l in 16 bind(vector) { store cast<" +
-                          d + ">(mul(load %x[%l], 100.0)), %y[%l]; store cast<f32>(load %w[%l]), %v[%l] } }");
-  }
-}
-
-TEST(X86, IntegerDivisionNeverTraps) {
-  for (const char* dtype : {"i32", "i64", "u8"}) {
-    std::string d = dtype;
-    for (const char* op : {"div", "rem", "mod"}) {
-      expect_as_interpreted("kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: " + d + "[64], %w: " + d + "[64]) -> (%y: " + d +
-                            "[64]) {"
-                            "map %i in 8 bind(serial), %l in 8 bind(vector) { store " +
-                            op + "(load %x[%i * 8 + %l], load %w[%i * 8 + %l]), %y[%i * 8 + %l] } }");
     }
   }
 }
@@ -328,32 +230,6 @@ TEST(X86, RoundsToFloat8AsTheInterpreterDoes) {
   expect_converted(single, kFloat8);
   expect_converted(single.cast_to(DType::f64), kFloat8);
   expect_converted(integers, kFloat8);
-}
-
-/// Odd numbers of elements, and items that share a byte; what lies beside them stays.
-TEST(X86, PacksFourBitIntegers) {
-  for (const std::string d : {"i4", "u4"}) {
-    expect_as_interpreted(
-        "kernel #k target x86-64-v3 grid 7 threads 1 shared 0 (%x: f32[7, 3], %w: " + d + "[7, 3], %q: i32[7, 3]) -> (%y: " + d +
-        "[7, 3], %v: f32[7, 3], %s: " + d + "[7, 3], %z: " + d + "[7, 3]) { map %i in 7 bind(threads), %j in 3 bind(serial) {" +
-        "store cast<" + d + ">(mul(load %x[%i, %j], 6.0)), %y[%i, %j]; store cast<f32>(load %w[%i, %j]), %v[%i, %j]\n" +
-        "store add(load %w[%i, %j], cast<" + d + ">(load %q[%i, %j])), %s[%i, %j]; store load %w[-%i + 6, -%j + 2], %z[%i, %j] } }");
-    expect_as_interpreted(
-        "kernel #k target x86-64-v3 grid 5 threads 1 shared 0 (%w: " + d + "[5, 13], %n: i64[13]) -> (%y: " + d + "[5, 13], %g: " + d +
-        "[5, 13]) { map %i in 5 bind(threads), %j in 2 bind(serial), %l in 8 bind(vector) where lt(index(%j * 8 + %l), 13) {" +
-        "store load %w[%i, %j * 8 + %l], %y[%i, %j * 8 + %l]; %m: i64 = load %n[%j * 8 + %l]; store load %w[%i, %m] else " + d +
-        "(3), %g[%i, %j * 8 + %l] } }");
-  }
-}
-
-TEST(X86, ReadsBoolsAsBytes) {
-  expect_as_interpreted(
-      R"(kernel #k target x86-64-v3 grid 1 threads 1 shared 0 (%x: bool[16], %u: u8[16]) -> (%y: u8[16], %i: i8[16], %b: bool[16]) {
-    map %j in 2 bind(serial), %l in 8 bind(vector) {
-      store bitcast<u8>(load %x[%j * 8 + %l]), %y[%j * 8 + %l]
-      store bitcast<i8>(load %x[%j * 8 + %l]), %i[%j * 8 + %l]
-      store bitcast<bool>(and(load %u[%j * 8 + %l], u8(1))), %b[%j * 8 + %l]
-    } })");
 }
 
 }  // namespace

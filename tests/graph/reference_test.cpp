@@ -145,30 +145,5 @@ TEST(Reference, NoiseIsAUnitInTheLastPlace) {
   }
 }
 
-TEST(Reference, RoundingOfOutputs) {
-  const auto rounding = [](const std::string& body, const std::string& type) {
-    const auto graph = parse_graph(
-        "graph @g(%x: f32[4], %h: bf16[4], %i: i64[4]) -> (%y: " + type + "[4]) {\n weight @w: f16[4] = [1, 2, 3, 4]\n" + body + "\n}",
-        "test", {});
-    const auto found = rounding_of_outputs(*graph).at(0);
-    return found ? std::string(name_of(*found)) : "none";
-  };
-  EXPECT_EQ(rounding("%y: f32[4] = exp(%x)", "f32"), "f32");
-  EXPECT_EQ(rounding("%y: f32[4] = neg(%x)", "f32"), "none");
-  EXPECT_EQ(rounding("%y: i64[4] = add(%i, %i)", "i64"), "none");
-  EXPECT_EQ(rounding("%y: f32[4] = reverse(%x) {axes=[0]}", "f32"), "none");
-  // Stored in 16 bits and widened: nothing was rounded.
-  EXPECT_EQ(rounding("%a: f32[4] = cast(@w) {dtype=f32}\n %y: f32[4] = mul(%x, %a)", "f32"), "f32");
-  EXPECT_EQ(rounding("%a: bf16[4] = cast(%x) {dtype=bf16}\n %y: f32[4] = cast(%a) {dtype=f32}", "f32"), "none");
-  // Computed in 16 bits somewhere.
-  EXPECT_EQ(rounding("%a: bf16[4] = mul(%h, %h)\n %b: f32[4] = cast(%a) {dtype=f32}\n %y: f32[4] = add(%b, %x)", "f32"), "bf16");
-  EXPECT_EQ(rounding("%a: f32[4] = exp(%x)\n %b: f16[4] = cast(%a) {dtype=f16}\n %y: f64[4] = cast(%b) {dtype=f64}", "f64"), "f16");
-  // Rounded to an integer from what was computed, and back: a step at a tie.
-  EXPECT_EQ(rounding("%a: f32[4] = exp(%x)\n %b: i8[4] = cast(%a) {dtype=i8}\n %y: f32[4] = cast(%b) {dtype=f32}", "f32"), "bf16");
-  EXPECT_EQ(rounding("%b: i8[4] = cast(%x) {dtype=i8}\n %y: f32[4] = cast(%b) {dtype=f32}", "f32"), "none");
-  // A mask is no such integer.
-  EXPECT_EQ(rounding("%a: f32[4] = exp(%x)\n %b: bool[4] = gt(%a, %x)\n %y: f32[4] = cast(%b) {dtype=f32}", "f32"), "f32");
-}
-
 }  // namespace
 }  // namespace tcc

@@ -1,4 +1,4 @@
-// Plans of small graphs: what they launch, where buffers lie, and that running them gives what the graph gives.
+// Plans of random graphs give what the graphs give, and buffers lie where the best fit puts them. What single plans are is in *.prims.
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include "group/run_units.h"
 #include "plan/arena.h"
 #include "plan/plan_graph.h"
+#include "tcc/graph/builder.h"
 
 namespace tcc::plan {
 namespace {
@@ -31,88 +32,58 @@ Plan plan_of(const Graph& graph, const schedule::Target& target = schedule::Targ
   return plan;
 }
 
-std::unique_ptr<Graph> parse(const std::string& text) { return parse_graph(text, "test", {}, true); }
-
-int copies(const Plan& plan) {
-  int count = 0;
-  for (const Launch& launch : plan.launches) count += launch.kind == Launch::Kind::copy;
-  return count;
+/// The plan itself is in plan.prims.
+TEST(Plan, PackedTensorsAndScalars) {
+  const auto graph = parse_graph(R"(
+graph @backward(%x: f32[8], %lr: f32[], %a: f32[3], %b: f32[8]) -> (%y: f32[8], %p: f32[3], %q: f32[8], %again: f32[8]) {
+  %l: f32[8] = broadcast_in_dim(%lr) {dims=[], shape=[8]}
+  %y: f32[8] = mul(%x, %l)
+  %p: f32[3] = neg(%a)
+  %q: f32[8] = add(%b, %x)
+  return %y, %p, %q, %b
+}
+)",
+                                 "test", {}, true);
+  PlanOptions options;
+  options.scalars = {"seed", "lr"};
+  options.first_packed_input = 1;
+  options.first_packed_output = 1;
+  const Plan plan = plan_graph(*graph, schedule::Target::cpu_v3(), options);
+  Tensor x(DType::f32, {8}), packed(DType::u8, {512});
+  for (int i = 0; i < 8; ++i) x.set_double(i, i);
+  for (int i = 0; i < 3; ++i) packed.mutable_data<float>()[i] = static_cast<float>(i + 1);
+  for (int i = 0; i < 8; ++i) packed.mutable_data<float>()[64 + i] = static_cast<float>(10 * i);
+  StateMemory memory;
+  memory.scalars = {Tensor(), Tensor::scalar(DType::f32, 0.5)};
+  const std::vector<Tensor> found = interpret(plan, {x, packed}, &memory);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].as_double(7), 3.5);
+  const float* out = found[1].data<float>();
+  EXPECT_EQ(out[2], -3.0f);
+  EXPECT_EQ(out[64 + 7], 77.0f);
+  EXPECT_EQ(out[128 + 7], 70.0f);
 }
 
-TEST(Plan, ReusesMemoryAlongAChain) {
-  std::string text = "graph @chain(%x: f32[64, 64], %w: f32[64, 64]) -> (%y: f32[64, 64]) {\n";
-  std::string value = "x";
-  for (int i = 0; i < 8; ++i) {
-    const std::string next = i == 7 ? "y" : "v" + std::to_string(i);
-    text += "  %" + next + ": f32[64, 64] = dot_general(%" + value +
-            ", %w) {dtype=f32, lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]}\n";
-    value = next;
-  }
-  const auto graph = parse(text + "  return %y\n}\n");
-  const Plan plan = plan_of(*graph);
-  int64_t values = 0, scratch = 0;
-  for (const Buffer& buffer : plan.buffers) {
-    if (buffer.kind == Buffer::Kind::arena) (buffer.scratch ? scratch : values) += buffer.size_bytes;
-  }
-  EXPECT_EQ(values, 7 * 64 * 64 * 4);                      // the eighth is the output
-  EXPECT_LE(plan.arena_bytes, 2 * 64 * 64 * 4 + scratch);  // two of them live at a time
-  EXPECT_LT(plan.arena_bytes, plan.total_bytes);
-  EXPECT_EQ(group::lower_units(group::form_groups(*graph)).forms.size(), 1u);  // eight equal units
-  EXPECT_LT(plan.kernels.size(), plan.launches.size());
-}
-
-TEST(Plan, OutputsAreWrittenInPlaceOrCopied) {
-  // %y is computed into the caller's buffer; %y again, the input and the weight are copied; the reshape of %z lies in an output too.
-  const auto graph = parse(R"(
-graph @outputs(%x: f32[4, 8]) -> (%y: f32[4, 8], %again: f32[4, 8], %given: f32[4, 8], %known: f32[8], %flat: f32[32]) {
-  weight @w: f32[8]
-  %y: f32[4, 8] = neg(%x)
-  %z: f32[4, 8] = tanh(%x)
-  %r: f32[32] = reshape(%z) {shape=[32]}
-  return %y, %y, %x, @w, %r
-}
-)");
-  const Plan plan = plan_of(*graph);
-  EXPECT_EQ(copies(plan), 3) << print(plan);
-  EXPECT_EQ(plan.arena_bytes, 0) << print(plan);
-}
-
-TEST(Plan, PiecesOfAConcatAreWrittenInPlace) {
-  const auto graph = parse(R"(
-graph @pieces(%x: f32[1, 4, 8], %w: f32[4, 4], %v: f32[1, 8, 8]) -> (%y: f32[1, 8, 8]) {
-  %a: f32[4, 1, 8] = dot_general(%w, %x) {dtype=f32, lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[1]}
-  %at: f32[1, 4, 8] = reshape(%a) {shape=[1, 4, 8]}
-  %m: f32[1, 4, 8] = reduce_window(%x) {dilations=[1, 1, 1], high=[0, 0, 1], low=[0, 0, 1], op="max", strides=[1, 1, 1], window=[1, 1, 3]}
-  %c: f32[1, 8, 8] = concat(%at, %m) {axis=1}
-  %y: f32[1, 8, 8] = dot_general(%c, %v) {dtype=f32, lhs_batch=[0], lhs_contract=[2], rhs_batch=[0], rhs_contract=[1]}
-  return %y
-}
-)");
-  const Plan plan = plan_of(*graph);
-  std::vector<int64_t> offsets;
-  for (const Buffer& buffer : plan.buffers) {
-    if (buffer.kind == Buffer::Kind::alias) offsets.push_back(buffer.offset);
-  }
-  EXPECT_EQ(offsets, (std::vector<int64_t>{0, 128})) << print(plan);
-}
-
-TEST(Plan, VerifierSeesOverlapsAndEarlyReads) {
-  const auto graph = parse(R"(
-graph @two(%x: f32[64, 64], %w: f32[64, 64]) -> (%y: f32[64, 64]) {
-  %a: f32[64, 64] = dot_general(%x, %w) {dtype=f32, lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]}
-  %b: f32[64, 64] = dot_general(%a, %w) {dtype=f32, lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]}
-  %y: f32[64, 64] = dot_general(%b, %a) {dtype=f32, lhs_batch=[], lhs_contract=[1], rhs_batch=[], rhs_contract=[0]}
-  return %y
-}
-)");
-  Plan overlapping = plan_of(*graph);
-  for (Buffer& buffer : overlapping.buffers) {
-    if (buffer.kind == Buffer::Kind::arena) buffer.offset = 0;
-  }
-  EXPECT_NE(faults_of(verify(overlapping)), "");
-  Plan reversed = plan_of(*graph);
-  std::reverse(reversed.launches.begin(), reversed.launches.end());
-  EXPECT_NE(faults_of(verify(reversed)), "");
+TEST(Plan, KernelsOfSeveralPlansAreOneList) {
+  const auto graph_of = [](bool has_more) {
+    auto graph = std::make_unique<Graph>("g");
+    Builder b(*graph, graph->body, Location{});
+    Value* x = graph->add_input("x", Type(DType::f32, {8, 8}));
+    graph->add_output(b.unary(Op::tanh_, x), "y");
+    if (has_more) {
+      graph->add_output(
+          b.emit(Op::cumulative_, {x}, {{"axis", int64_t{0}}, {"exclusive", false}, {"op", std::string("sum")}, {"reverse", false}}),
+          "sums");
+    }
+    return graph;
+  };
+  const auto small = graph_of(false), large = graph_of(true);
+  Plan first = plan_of(*small), second = plan_of(*large);
+  const size_t num_kernels = second.kernels.size();
+  merge_kernels({&first, &second});
+  for (const Plan* plan : {&first, &second}) EXPECT_EQ(plan->kernels.size(), num_kernels) << "the tanh is in both";
+  for (const Plan* plan : {&first, &second}) EXPECT_EQ(faults_of(verify(*plan)), "") << print(*plan);
+  EXPECT_GT(estimate(second).cost_ns, estimate(first).cost_ns);
 }
 
 TEST(Arena, RandomIntervalsNeverOverlap) {

@@ -1,31 +1,13 @@
 // Runs one test that is a text file (or several), as lit would, and compares IR by its structure.
 //
-//   text_test --tcc=PATH [--models=DIR] [--scratch=DIR] [--update] FILE...
+//   text_test --tcc=PATH [--stages=PATH] [--models=DIR] [--scratch=DIR] [--update] FILE...
 //
-// Directives stand in comments, `//` or `#`:
-//   RUN: command      a shell line; all of them have to succeed. %tcc the program, %s the text, %S the test's folder,
-//                     %models the unpacked models, %t a path to write to, %% a percent. FileCheck and not are in the PATH.
-//   EXIT: 2           the RUN lines are to end with this code instead of 0
-//   REQUIRES: ptxas   the test is skipped (exit 77) where no such program is in the PATH
-//   COUNT: kernel 1, load 2      so many lines of the output hold that word
-//   READ: command     see below
-//
-// With EXPECT the file is a list of cases, split by lines `// ---` or `// --- what the next case shows`, each a text,
-// `// EXPECT`, and what becomes of it, or the word `unchanged`. RUN is done for each case, with %s a file that holds that
-// case alone, and %with what its line `// WITH:` says:
-//
-//   // RUN: %tcc --from=loop %with --emit=loop %s
-//   // WITH: --pass='split(i, 8)'
-//   map %i in 16 { ... }
-//   // EXPECT
-//   ...
-//   // ---
-//   ...
+// text_case.h says what such a file may hold. With several files, those that fail are all named.
 //
 // Two texts are the same when they differ only in spacing, comments, the names of %values, `;` for a line's end, and
 // `loc(...)` when the expected text has none. With READ, the expected text goes through that command first (a parser
-// and printer), so that it may also leave out what printing adds. Where EXIT is not 0 the output is a message, and
-// every character counts, but for the case's own path, which is written %s.
+// and printer), so that it may also leave out what printing adds. With EXIT the output is a message, and every
+// character counts, but for the case's own path, which is written %s.
 //
 // --update puts what came in place of what was expected; the difference is then read before it is committed.
 #include <sys/wait.h>
@@ -43,67 +25,27 @@
 #include <string_view>
 #include <vector>
 
+#include "text_case.h"
+
 namespace {
 
 namespace fs = std::filesystem;
+using namespace tcc::text_test;
 
 constexpr int skipped = 77;
 
 struct Options {
-  std::string tcc = "tcc";
+  std::string tcc = "tcc", stages = "stages";
   std::string models;
   std::string scratch = ".";
   bool update = false;
   std::vector<std::string> files;
 };
 
-/// A text and what should become of it; a file without EXPECT is one case without `expected`.
-struct Case {
-  std::string separator;  ///< the line above it; of the first case empty
-  std::string with;
-  std::string before;
-  std::optional<std::string> expected;
-  std::vector<std::string> counts;
-};
-
-struct Test {
-  fs::path path;
-  std::vector<std::string> runs;
-  std::string read;
-  std::vector<std::string> required;
-  int exit_code = 0;
-  std::vector<Case> cases;
-  bool has_expectations = false;
-};
-
 struct Result {
   int exit_code = 0;
   std::string output;
 };
-
-std::string trim(std::string_view text) {
-  size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1));
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
-    std::cerr << "error: cannot read " << path.string() << "\n";
-    std::exit(2);
-  }
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 void write_file(const fs::path& path, const std::string& text) {
   std::ofstream stream(path, std::ios::binary);
@@ -112,71 +54,6 @@ void write_file(const fs::path& path, const std::string& text) {
     std::cerr << "error: cannot write " << path.string() << "\n";
     std::exit(2);
   }
-}
-
-std::string replace_all(std::string text, std::string_view from, std::string_view to) {
-  if (from.empty()) return text;
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
-  return text;
-}
-
-/// What follows `// NAME:` on a line, if that is what the line is.
-std::optional<std::string> directive(const std::string& line, std::string_view name) {
-  std::string text = trim(line);
-  size_t skip = text.rfind("//", 0) == 0 ? 2 : text.rfind("#", 0) == 0 ? 1 : 0;
-  if (skip == 0) return std::nullopt;
-  text = trim(std::string_view(text).substr(skip));
-  if (text.compare(0, name.size(), name) != 0 || text.size() <= name.size() || text[name.size()] != ':') return std::nullopt;
-  return trim(std::string_view(text).substr(name.size() + 1));
-}
-
-bool is_marker(const std::string& line, std::string_view mark) {
-  std::string text = trim(line);
-  return text == "// " + std::string(mark) || text == "# " + std::string(mark);
-}
-
-bool is_separator(const std::string& line) {
-  return is_marker(line, "---") || line.rfind("// --- ", 0) == 0 || line.rfind("# --- ", 0) == 0;
-}
-
-Test parse(const fs::path& path) {
-  Test test;
-  test.path = path;
-  test.cases.emplace_back();
-  bool continued = false;
-  for (const std::string& line : lines_of(read_file(path))) {
-    if (is_separator(line)) {
-      test.cases.emplace_back();
-      test.cases.back().separator = line;
-      continue;
-    }
-    Case& current = test.cases.back();
-    if (is_marker(line, "EXPECT")) {
-      current.expected = "";
-      test.has_expectations = true;
-      continue;
-    }
-    if (current.expected) {  // what tcc prints may itself hold comments
-      *current.expected += line + "\n";
-      continue;
-    }
-    if (auto run = directive(line, "RUN")) {
-      if (continued) {
-        test.runs.back() += " " + *run;
-      } else {
-        test.runs.push_back(*run);
-      }
-      continued = !run->empty() && run->back() == '\\';
-      if (continued) test.runs.back().pop_back();
-    }
-    if (auto read = directive(line, "READ")) test.read = *read;
-    if (auto program = directive(line, "REQUIRES")) test.required.push_back(*program);
-    if (auto code = directive(line, "EXIT")) test.exit_code = std::atoi(code->c_str());
-    if (auto counts = directive(line, "COUNT")) current.counts.push_back(*counts);
-    if (auto with = directive(line, "WITH")) current.with += (current.with.empty() ? "" : " ") + *with;
-    current.before += line + "\n";
-  }
-  return test;
 }
 
 std::string quoted(const std::string& text) { return "'" + replace_all(text, "'", "'\\''") + "'"; }
@@ -195,12 +72,15 @@ Result run_command(const std::string& command) {
   return result;
 }
 
+bool on_path(const std::string& program) { return run_command("command -v " + quoted(program)).exit_code == 0; }
+
 std::string substitute(const std::string& command, const Options& options, const Test& test, const Case& item, const fs::path& text,
                        const fs::path& scratch) {
   const std::pair<std::string_view, std::string> replacements[] = {
       {"%%", "%"},
       {"%with", item.with},
-      {"%tcc", options.tcc},  // before %t
+      {"%stages", options.stages},  // before %s
+      {"%tcc", options.tcc},        // before %t
       {"%models", options.models},
       {"%S", test.path.parent_path().string()},
       {"%s", text.string()},
@@ -293,11 +173,12 @@ std::vector<std::string> normalized(const std::string& text, bool keep_locations
 /// The lines of `text` in which `word` stands as a word of its own, comments left out.
 int count_lines_with(const std::string& text, const std::string& word) {
   int count = 0;
+  const bool is_bounded_before = is_word(word.front()), is_bounded_after = is_word(word.back());
   for (const std::string& source : lines_of(text)) {
     std::string line = without_comment(source);
     for (size_t at = 0; (at = line.find(word, at)) != std::string::npos; at += word.size()) {
-      bool starts = at == 0 || !is_word(line[at - 1]);
-      bool ends = at + word.size() == line.size() || !is_word(line[at + word.size()]);
+      bool starts = !is_bounded_before || at == 0 || !is_word(line[at - 1]);
+      bool ends = !is_bounded_after || at + word.size() == line.size() || !is_word(line[at + word.size()]);
       if (starts && ends) {
         ++count;
         break;
@@ -307,20 +188,23 @@ int count_lines_with(const std::string& text, const std::string& word) {
   return count;
 }
 
+/// `list`: `word number` or `word >=number`, with commas between.
 bool check_counts(const std::string& list, const std::string& output) {
   bool passed = true;
   std::istringstream stream(list);
   for (std::string item; std::getline(stream, item, ',');) {
-    std::istringstream parts(item);
-    std::string word;
-    int expected = -1;
-    if (!(parts >> word >> expected)) {
-      std::cerr << "error: COUNT is a list of `word number`, not `" << trim(item) << "`\n";
+    item = trim(item);
+    const size_t blank = item.find_last_of(' ');
+    const std::string word = blank == std::string::npos ? "" : trim(item.substr(0, blank)), number = item.substr(blank + 1);
+    const bool at_least = number.starts_with(">=");
+    const std::string digits = at_least ? number.substr(2) : number;
+    if (word.empty() || digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) {
+      std::cerr << "error: COUNT is a list of `word number` or `word >=number`, not `" << trim(item) << "`\n";
       return false;
     }
-    int found = count_lines_with(output, word);
-    if (found == expected) continue;
-    std::cerr << "COUNT: " << found << " lines with `" << word << "`, expected " << expected << "\n";
+    const int found = count_lines_with(output, word), expected = std::stoi(digits);
+    if (at_least ? found >= expected : found == expected) continue;
+    std::cerr << "COUNT: " << found << " lines with `" << word << "`, expected " << number << "\n";
     passed = false;
   }
   return passed;
@@ -349,8 +233,9 @@ bool run_case(const Options& options, const Test& test, const Case& item, const 
     write_file(text, item.before);
   }
   std::string output;
-  for (const std::string& run : test.runs) {
-    std::string command = substitute(run, options, test, item, text, scratch);
+  for (const Run& run : test.runs) {
+    if (!run.program.empty() && !on_path(run.program)) continue;
+    std::string command = substitute(run.command, options, test, item, text, scratch);
     Result result = run_command(command);
     output += result.output;
     if (result.exit_code != test.exit_code) {
@@ -366,7 +251,7 @@ bool run_case(const Options& options, const Test& test, const Case& item, const 
 
   bool unchanged = trim(*item.expected) == "unchanged";
   std::string expected = unchanged ? item.before : *item.expected;
-  if (test.exit_code != 0) {
+  if (test.is_message) {
     output = replace_all(output, text.string(), "%s");
     updated = output;
     if (trim(output) == trim(expected)) return passed;
@@ -396,7 +281,20 @@ bool run_case(const Options& options, const Test& test, const Case& item, const 
   return false;
 }
 
-bool on_path(const std::string& program) { return run_command("command -v " + quoted(program)).exit_code == 0; }
+/// Runs a case with each of its values. `updated` becomes the text that --update writes after EXPECT, where there is one for all values.
+bool run_variants(const Options& options, const Test& test, const Case& item, const fs::path& scratch, std::string& updated) {
+  bool passed = true;
+  const std::vector<Case> variants = variants_of(item);
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const fs::path place = variants.size() == 1 ? scratch : fs::path(scratch.string() + "." + std::to_string(i + 1));
+    std::string now = variants[i].expected.value_or("");
+    if (run_case(options, test, variants[i], place, now)) continue;
+    if (!variants[i].values.empty()) std::cerr << "with " << variants[i].values << "\n";
+    if (variants[i].values.empty()) updated = now;
+    passed = false;
+  }
+  return passed;
+}
 
 /// 0, 1 or `skipped`.
 int run_test(const Options& options, const std::string& file) {
@@ -419,8 +317,9 @@ int run_test(const Options& options, const std::string& file) {
     bool says_something = !test.has_expectations || item.expected || !item.counts.empty();
     fs::path scratch = fs::absolute(fs::path(options.scratch) / (name + "." + std::to_string(i + 1)));
     std::string updated = item.expected.value_or("");
-    if (!says_something || !run_case(options, test, item, scratch, updated)) {
-      std::cerr << file << ": case " << i + 1 << (says_something ? " failed\n" : " has neither EXPECT nor COUNT\n");
+    if (!says_something || !run_variants(options, test, item, scratch, updated)) {
+      std::cerr << file << ": case " << i + 1 << (says_something ? " failed" : " has neither EXPECT nor COUNT")
+                << (item.separator.empty() ? "" : ": " + trim(replace_all(item.separator, "// ---", ""))) << "\n";
       passed = false;
     }
     if (i > 0) rewritten += item.separator + "\n";
@@ -443,6 +342,8 @@ int main(int argc, char** argv) {
     auto value_of = [&](std::string_view flag) { return argument.rfind(flag, 0) == 0 ? argument.substr(flag.size()) : ""; };
     if (std::string tcc = value_of("--tcc="); !tcc.empty()) {
       options.tcc = tcc;
+    } else if (std::string stages = value_of("--stages="); !stages.empty()) {
+      options.stages = stages;
     } else if (std::string models = value_of("--models="); !models.empty()) {
       options.models = models;
     } else if (std::string scratch = value_of("--scratch="); !scratch.empty()) {
@@ -450,7 +351,7 @@ int main(int argc, char** argv) {
     } else if (argument == "--update") {
       options.update = true;
     } else if (argument.rfind("--", 0) == 0) {
-      std::cerr << "usage: text_test --tcc=PATH [--models=DIR] [--scratch=DIR] [--update] FILE...\n";
+      std::cerr << "usage: text_test --tcc=PATH [--stages=PATH] [--models=DIR] [--scratch=DIR] [--update] FILE...\n";
       return 2;
     } else {
       options.files.push_back(argument);
@@ -458,7 +359,9 @@ int main(int argc, char** argv) {
   }
   fs::create_directories(options.scratch);
   const char* path = std::getenv("PATH");
-  setenv("PATH", (std::string(TCC_LLVM_TOOLS) + ":" + (path ? path : "")).c_str(), 1);
+  const char* ptxas = std::getenv("TCC_PTXAS");  // as tcc finds it
+  const std::string beside = ptxas ? ":" + fs::path(ptxas).parent_path().string() : "";
+  setenv("PATH", (std::string(TCC_LLVM_TOOLS) + ":" + (path ? path : "") + beside + ":/usr/local/cuda/bin").c_str(), 1);
 
   int worst = 0;
   int num_skipped = 0;
