@@ -280,6 +280,7 @@ void TrainingState::convert_into_section(int number, const std::vector<Trained>&
       }
     });
     tensor.initial = Tensor(tensor.dtype, tensor.shape, to, shared);
+    if (size_bits(from.dtype()) == 16 && tensor.dtype == DType::f32) tensor.converted_from = parameter->name;
   }
   contents_.emplace(number, std::move(bytes));
 }

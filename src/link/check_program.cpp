@@ -3,6 +3,8 @@
 #include <cctype>
 #include <set>
 
+#include "link/weights_layout.h"
+
 namespace tcc::link {
 namespace {
 
@@ -96,6 +98,12 @@ class Checker {
       if (section.role != tensor.role || section.dtype != tensor.dtype || tensor.offset < section.offset ||
           tensor.offset + tensor.size_bytes() > section.offset + section.size_bytes)
         fault(name + " does not lie in its section `" + section.name + "`");
+      if (!tensor.converted_from.empty()) {
+        const StateTensor* from = state.find(tensor.converted_from);
+        const bool converts = from != nullptr && is_stored(*from) && (from->dtype == DType::f16 || from->dtype == DType::bf16) &&
+                              tensor.dtype == DType::f32 && from->shape == tensor.shape;
+        if (!converts) fault(name + " begins as `" + tensor.converted_from + "`, which isn't the same in 16 bits");
+      }
       if (tensor.initial.defined() && tensor.initial.size_bytes() != tensor.size_bytes())
         fault(name + " has first contents of " + std::to_string(tensor.initial.size_bytes()) + " bytes, expected " +
               std::to_string(tensor.size_bytes()));

@@ -1,6 +1,7 @@
 #include "link/program_writer.h"
 
 #include <cstring>
+#include <map>
 #include <type_traits>
 #include <unordered_map>
 
@@ -134,6 +135,10 @@ class Writer {
   // Views have no row: they are for the compiler. `first_initial`: the row in the weights of the first tensor with contents of its own.
   std::vector<program::StateTensor> state(const StateLayout& layout, uint32_t first_initial) {
     std::vector<program::StateTensor> rows;
+    std::map<std::string, uint32_t> initial_of;
+    for (const tcc::StateTensor& tensor : layout.tensors) {
+      if (is_stored(tensor)) initial_of[tensor.name] = first_initial++;
+    }
     for (const tcc::StateTensor& tensor : layout.tensors) {
       if (tensor.view) continue;
       program::StateTensor row = {};
@@ -145,7 +150,8 @@ class Writer {
       row.trained = tensor.trained;
       row.offset = static_cast<uint64_t>(tensor.offset);
       row.size_bytes = static_cast<uint64_t>(tensor.size_bytes());
-      row.initial = tensor.initial.defined() ? first_initial++ : kNoWeight;
+      const auto initial = initial_of.find(tensor.converted_from.empty() ? tensor.name : tensor.converted_from);
+      row.initial = initial == initial_of.end() ? kNoWeight : initial->second;
       row.pattern_bytes = static_cast<uint32_t>(size_bytes(tensor.dtype));
       row.pattern = element_bits(tensor.dtype, tensor.fill);
       rows.push_back(row);
@@ -249,7 +255,7 @@ std::string write_program(const LinkInput& input, const WeightsLayout& weights) 
   }
   std::vector<TensorDesc> stored = desc.weights;
   for (const tcc::StateTensor& tensor : desc.state.tensors) {
-    if (!tensor.view && tensor.initial.defined()) stored.push_back({tensor.name, tensor.dtype, tensor.shape});
+    if (is_stored(tensor)) stored.push_back({tensor.name, tensor.dtype, tensor.shape});
   }
   const auto weight_rows = writer.tensors(stored, &weights.offsets);
   const auto state = writer.state(desc.state, static_cast<uint32_t>(desc.weights.size()));

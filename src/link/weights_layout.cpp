@@ -41,10 +41,12 @@ WeightsLayout lay_out_weights(const std::vector<Tensor>& weights) {
   return layout;
 }
 
+bool is_stored(const StateTensor& tensor) { return !tensor.view && tensor.initial.defined() && tensor.converted_from.empty(); }
+
 std::vector<Tensor> stored_tensors(const LinkInput& input) {
   std::vector<Tensor> tensors = input.weights;
   for (const StateTensor& tensor : input.program.state.tensors) {
-    if (!tensor.view && tensor.initial.defined()) tensors.push_back(tensor.initial);
+    if (is_stored(tensor)) tensors.push_back(tensor.initial);
   }
   return tensors;
 }

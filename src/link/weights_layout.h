@@ -17,7 +17,9 @@ struct WeightsLayout {
 
 WeightsLayout lay_out_weights(const std::vector<Tensor>& weights);
 
-/// What the blob holds: the weights, then the first contents of state tensors that are not a repeated pattern, in the state's order.
+/// Whether the blob holds its first contents: they are no repeated pattern, and no other tensor's converted.
+bool is_stored(const StateTensor& tensor);
+/// What the blob holds: the weights, then the first contents of state tensors that are stored, in the state's order.
 std::vector<Tensor> stored_tensors(const LinkInput& input);
 
 }  // namespace tcc::link

@@ -243,6 +243,9 @@ TEST(Link, NamesWhatDoesNotFitInTheState) {
   input.program.accumulate = 4;
   input.program.state.tensors[1].offset = 700;
   input.program.state.tensors[0].initial = Tensor(DType::f32, {3});
+  for (StateTensor& tensor : input.program.state.tensors) {
+    if (tensor.name == "optimizer.master.h") tensor.converted_from = "w";
+  }
   FunctionCode& step = input.program.targets[0].functions[1];
   step.buffers.push_back({BufferKind::state, 1, 512, 300, "far"});
   step.buffers.push_back({BufferKind::scalar, 2, 0, 4, "rate"});
@@ -255,7 +258,8 @@ TEST(Link, NamesWhatDoesNotFitInTheState) {
   for (const char* part :
        {"a step has 4 micro-batches, without functions `step` and `accumulate`",
         "state tensor `b` does not lie in its section `parameters.f32`", "state tensor `w` has first contents of 12 bytes, expected 16",
-        "target cpu, function step", "`far` ends at 812 in a state block of 768 bytes", "`rate` is scalar 2 of 2",
+        "state tensor `optimizer.master.h` begins as `w`, which isn't the same in 16 bits", "target cpu, function step",
+        "`far` ends at 812 in a state block of 768 bytes", "`rate` is scalar 2 of 2",
         "launch 2 `set lr` writes to an input, weight or scalar"}) {
     EXPECT_TRUE(contains(message, part)) << part << "\n" << message;
   }

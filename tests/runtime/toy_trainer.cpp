@@ -75,6 +75,7 @@ StateLayout layout() {
   state.append_section("parameters.bf16", StateRole::parameter, DType::bf16, {state_tensor("h", {3}, 0, h)});
   state.append_section("optimizer.master.f32", StateRole::optimizer, DType::f32,
                        {state_tensor("optimizer.master.h", {3}, 0, h.cast_to(DType::f32))});
+  state.tensors.back().converted_from = "h";
   state.append_section("optimizer.f32", StateRole::optimizer, DType::f32, {state_tensor("optimizer.step", {})});
   state.append_section("statistics.f32", StateRole::statistic, DType::f32, {state_tensor("running", {2}, 1)});
   Tensor seven(DType::i64, {});

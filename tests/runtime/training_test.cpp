@@ -165,6 +165,15 @@ TEST_F(Training, FlatBuffersAreOneTensor) {
   EXPECT_TRUE(contains(trainer.api().last_error(), "there is no section `gradients.f16`"));
 }
 
+TEST_F(Training, MastersBeginAsTheirParameters) {
+  const std::vector<float> first = {0.5f, 1.5f, 2.5f};
+  Instance instance(library(), {.device = Device::cpu});
+  EXPECT_EQ(values_of(instance.read_state("optimizer.master.h")), first);
+  instance.write_state("optimizer.master.h", floats({7, 8, 9}, {3}));
+  instance.reset_state();
+  EXPECT_EQ(values_of(instance.read_state("optimizer.master.h")), first);
+}
+
 TEST_F(Training, WritesMastersAlong) {
   Instance instance(library(), {.device = Device::cpu});
   Tensor h(DType::bf16, {3});

@@ -39,6 +39,8 @@ struct StateTensor {
   bool trained = true;  ///< parameters: false when frozen
   double fill = 0;      ///< what it holds at first ...
   Tensor initial;       ///< ... unless this is defined
+  /// `initial` is that of another tensor, a parameter of a 16-bit float dtype, as f32: a library stores it once. Its name; empty: it is stored itself.
+  std::string converted_from;
 
   int64_t size_bytes() const { return storage_bytes(dtype, num_elements(shape)); }
   int block() const { return role == StateRole::gradient ? 1 : 0; }

@@ -103,7 +103,7 @@ struct StateTensor {
   uint32_t trained;  ///< parameters: 0 when frozen
   uint64_t offset;   ///< in the block of its role; a multiple of 256
   uint64_t size_bytes;
-  uint32_t initial;        ///< the weight with its first contents, or kNoWeight:
+  uint32_t initial;  ///< the weight with its first contents, which are converted where it is f16 or bf16 and this is f32; or kNoWeight:
   uint32_t pattern_bytes;  ///< then they are `pattern`, so wide (1, 2, 4 or 8), repeated
   uint64_t pattern;
 };

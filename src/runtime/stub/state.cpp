@@ -59,17 +59,6 @@ char* address(const tcc_instance* instance, const StateTensor& tensor) {
   return instance->state.blocks[block_of(tensor.role)] + tensor.offset;
 }
 
-// `zeroed`: the block is zeros already.
-int write_initial(tcc_instance* instance, const StateTensor& tensor, bool zeroed) {
-  if (tensor.size_bytes == 0) return TCC_OK;
-  if (tensor.initial != kNoWeight) {
-    const program::Tensor& initial = instance->view.weights()[tensor.initial];
-    return copy_to_device(instance, address(instance, tensor), instance->weights + initial.offset, tensor.size_bytes);
-  }
-  if (tensor.pattern == 0 && zeroed) return TCC_OK;
-  return fill(instance, address(instance, tensor), tensor.pattern, tensor.pattern_bytes, tensor.size_bytes);
-}
-
 uint32_t bits_of(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -82,6 +71,38 @@ uint32_t f16_to_f32_bits(uint16_t half) {
   if (exponent == 31) return sign | 0x7f800000 | fraction << 13;
   if (exponent != 0) return sign | (exponent + 112) << 23 | fraction << 13;
   return sign | bits_of(static_cast<float>(fraction) * 0x1p-24f);  // subnormal: exact
+}
+
+// `data`: 16-bit floats, one for each f32 of the tensor.
+int write_converted(tcc_instance* instance, const StateTensor& tensor, uint32_t dtype, const void* data) {
+  const uint64_t count = tensor.size_bytes / 4;
+  const uint64_t piece = count < kPieceElements ? count : kPieceElements;
+  uint32_t* converted = static_cast<uint32_t*>(malloc(piece ? piece * 4 : 1));
+  if (!converted) return fail(TCC_OUT_OF_MEMORY, "no memory to convert `%.200s`", instance->view.text(tensor.name));
+  int status = TCC_OK;
+  for (uint64_t at = 0; at < count && status == TCC_OK; at += piece) {
+    const uint64_t n = count - at < piece ? count - at : piece;
+    for (uint64_t i = 0; i < n; i++) {
+      uint16_t half;
+      memcpy(&half, static_cast<const char*>(data) + 2 * (at + i), sizeof half);
+      converted[i] = dtype == TCC_BF16 ? static_cast<uint32_t>(half) << 16 : f16_to_f32_bits(half);
+    }
+    status = copy_to_device(instance, address(instance, tensor) + 4 * at, converted, 4 * n);
+  }
+  free(converted);
+  return status;
+}
+
+// `zeroed`: the block is zeros already.
+int write_initial(tcc_instance* instance, const StateTensor& tensor, bool zeroed) {
+  if (tensor.size_bytes == 0) return TCC_OK;
+  if (tensor.initial != kNoWeight) {
+    const program::Tensor& initial = instance->view.weights()[tensor.initial];
+    if (initial.dtype != tensor.dtype) return write_converted(instance, tensor, initial.dtype, instance->weights + initial.offset);
+    return copy_to_device(instance, address(instance, tensor), instance->weights + initial.offset, tensor.size_bytes);
+  }
+  if (tensor.pattern == 0 && zeroed) return TCC_OK;
+  return fill(instance, address(instance, tensor), tensor.pattern, tensor.pattern_bytes, tensor.size_bytes);
 }
 
 }  // namespace
@@ -194,22 +215,7 @@ int read_bytes(tcc_instance* instance, const StateTensor& tensor, uint64_t offse
 }
 
 int write_master(tcc_instance* instance, const StateTensor& parameter, const StateTensor& master, const void* data) {
-  const uint64_t count = parameter.size_bytes / 2;
-  const uint64_t piece = count < kPieceElements ? count : kPieceElements;
-  uint32_t* converted = static_cast<uint32_t*>(malloc(piece ? piece * 4 : 1));
-  if (!converted) return fail(TCC_OUT_OF_MEMORY, "no memory to convert `%.200s`", instance->view.text(parameter.name));
-  int status = TCC_OK;
-  for (uint64_t at = 0; at < count && status == TCC_OK; at += piece) {
-    const uint64_t n = count - at < piece ? count - at : piece;
-    for (uint64_t i = 0; i < n; i++) {
-      uint16_t half;
-      memcpy(&half, static_cast<const char*>(data) + 2 * (at + i), sizeof half);
-      converted[i] = parameter.dtype == TCC_BF16 ? static_cast<uint32_t>(half) << 16 : f16_to_f32_bits(half);
-    }
-    status = copy_to_device(instance, address(instance, master) + 4 * at, converted, 4 * n);
-  }
-  free(converted);
-  return status;
+  return write_converted(instance, master, parameter.dtype, data);
 }
 
 int reset_optimizer(tcc_instance* instance) {
