@@ -3,6 +3,7 @@
 
 #include "tcc/graph/graph.h"
 #include "tcc/graph/passes.h"
+#include "tcc/graph/ranges.h"
 #include "tcc/graph/reference.h"
 #include "tcc/support/text.h"
 #include "tools/stages.h"
@@ -61,6 +62,24 @@ std::string rounding(const Arguments& arguments) {
   std::string text;
   for (size_t i = 0; i < dtypes.size(); ++i) {
     text += graph->output_names[i] + ": " + (dtypes[i] ? std::string(name_of(*dtypes[i])) : "not rounded") + "\n";
+  }
+  return text;
+}
+
+std::string ranges(const Arguments& arguments) {
+  const auto graph = parse_graph(arguments.text, arguments.file, {});
+  const auto text_of_range = [](const std::optional<IntRange>& range) {
+    return range ? std::to_string(range->low) + ":" + std::to_string(range->high) + "\n" : "unknown\n";
+  };
+  std::string text;
+  for (size_t i = 0; i < graph->body.results.size(); ++i) {
+    text += graph->output_names[i] + ": " + text_of_range(known_range(graph->body.results[i]));
+  }
+  const auto of_inputs = input_ranges(*graph);
+  for (const Value* input : graph->body.args) {
+    const auto range = of_inputs.find(input);
+    if (is_integer(input->type.dtype))
+      text += "input " + input->name + ": " + text_of_range(range == of_inputs.end() ? std::nullopt : std::optional(range->second));
   }
   return text;
 }

@@ -2,6 +2,7 @@
 //
 //   interpret   a graph, resolved, by the interpreter: the values of its outputs. --inputs=3,5: the value of all elements of each input (0 where none is given)
 //   rounding    a graph: the dtype in which each output was rounded, as `tcc verify` takes it for its tolerances
+//   ranges      a graph: what is known of its integer outputs, and what its integer inputs are asked to be
 //   units       prims: the groups, after each unit was lowered, run and compared with the interpreter of graphs. --tolerance=1e-5
 //   plan        prims: the plan for the CPU, after the plans for both targets were verified, read back, run three times in a row and compared with the
 //               interpreter. --state='SECTIONS': what of the weights is state, such as 'parameter f32: w [8, 8], b [8] as all; gradient f32: g [8]' with
@@ -21,7 +22,8 @@ namespace {
 using namespace tcc::stages;
 
 const std::map<std::string, std::string (*)(const Arguments&)> kStages = {
-    {"interpret", interpret}, {"rounding", rounding}, {"units", units}, {"plan", plan}, {"overwrite", overwrite}, {"kernel", kernel}};
+    {"interpret", interpret}, {"rounding", rounding},   {"ranges", ranges}, {"units", units},
+    {"plan", plan},           {"overwrite", overwrite}, {"kernel", kernel}};
 
 }  // namespace
 

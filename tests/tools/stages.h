@@ -35,6 +35,7 @@ inline void require_none(const std::vector<std::string>& faults, const std::stri
 
 std::string interpret(const Arguments& arguments);  // graph/interpret_stage.cpp
 std::string rounding(const Arguments& arguments);
+std::string ranges(const Arguments& arguments);
 std::string units(const Arguments& arguments);      // group/units_stage.cpp
 std::string plan(const Arguments& arguments);       // plan/plan_stage.cpp
 std::string overwrite(const Arguments& arguments);  // plan/overwrite_stage.cpp
