@@ -1,4 +1,7 @@
-// About how many instructions a kernel becomes: what is written out several times counts as often. Only compared with that of other kernels.
+// About how many instructions a kernel becomes: what is written out several times counts as often. Compared with that of other kernels, and with the length
+// from which on a tile loop is rolled.
+
+#include "codegen/code_size.h"
 
 #include "tcc/codegen/codegen.h"
 #include "tcc/loop/fields.h"
@@ -7,6 +10,9 @@
 namespace tcc::codegen {
 namespace {
 
+/// Of the body for all registers of a thread. An exponential in an epilogue is about this long; LLVM and ptxas take more than proportionally longer for such
+/// blocks, and they fill the instruction cache.
+constexpr int64_t kLongTileLoop = 3000;
 constexpr int64_t kMma = 64;  // the instructions of a warp, and the loads before them
 
 int64_t size_of(const loop::Expr& expr) {
@@ -19,13 +25,16 @@ int64_t size_of(const loop::Block& block);
 
 struct Sizer : loop::NoFields {
   int64_t size = 1, times = 1;
+  explicit Sizer(const loop::Stmt& stmt) {
+    if (const auto* loop = std::get_if<loop::Loop>(&stmt.node); loop && loop->tile)
+      times = loop::registers_of(*loop->tile->tile) / rolled_iterations(*loop);
+  }
   void dims(const std::vector<loop::Dim>& dims) {
     for (const loop::Dim& dim : dims) {
       if (dim.bind == loop::Bind::unroll || dim.bind == loop::Bind::vector) times *= std::max<int64_t>(dim.var->extent, 1);
     }
   }
-  void buffer(loop::Effect effect, const loop::BufferRef& buffer) {
-    if (effect == loop::Effect::names && buffer && buffer->tile) times *= loop::registers_of(*buffer->tile);
+  void buffer(loop::Effect effect, const loop::BufferRef&) {
     if (effect == loop::Effect::updates) size += kMma;
   }
   void expr(const loop::ExprPtr& expr) { size += expr ? times * size_of(*expr) : 0; }
@@ -37,14 +46,33 @@ struct Sizer : loop::NoFields {
 int64_t size_of(const loop::Block& block) {
   int64_t size = 0;
   for (const loop::Stmt& stmt : block) {
-    Sizer sizer;
+    Sizer sizer(stmt);
     loop::fields_of(stmt, sizer);
     size += sizer.size;
   }
   return size;
 }
 
+struct FindsWrittenTile : loop::NoFields {
+  bool found = false;
+  void place(loop::Effect effect, const loop::BufferRef& buffer, const std::vector<loop::Index>&) {
+    found |= effect != loop::Effect::reads && buffer->tile != nullptr;
+  }
+  void buffer(loop::Effect effect, const loop::BufferRef& buffer) { found |= effect != loop::Effect::names && buffer && buffer->tile; }
+};
+
 }  // namespace
+
+int64_t rolled_iterations(const loop::Loop& loop) {
+  const loop::TileLayout& layout = *loop.tile->tile;
+  const auto slowest = std::find_if(layout.digits.begin(), layout.digits.end(), [](const loop::TileDigit& digit) {
+    return digit.level == loop::TileDigit::Level::reg && digit.extent > 1;
+  });
+  if (slowest == layout.digits.end() || loop::registers_of(layout) * size_of(loop.body) < kLongTileLoop) return 1;
+  FindsWrittenTile finds;
+  loop::walk(loop.body, [&](const loop::Stmt& stmt) { loop::fields_of(stmt, finds); });
+  return finds.found ? 1 : slowest->extent;
+}
 
 int64_t estimate_code_size(const loop::Kernel& kernel) { return size_of(kernel.body); }
 

@@ -47,6 +47,10 @@ TEST(Nvptx, EstimatesFollowTheLengthOfTheCode) {
     EXPECT_GT(ratio(text), 0.2) << text;
     EXPECT_LT(ratio(text), 4) << text;
   }
+  // A long body is written for the registers of one value of the slowest digit, in a loop that stays one.
+  const std::string rolled = ptx_of(tile("add(tanh(load %acc[%r1, %q1]), exp(load %acc[%r1, %q1]))"));
+  EXPECT_EQ(count(rolled, ".pragma \"nounroll\""), 1) << rolled;
+  EXPECT_LT(count(rolled, "st.global"), count(ptx_of(tile("load %acc[%r1, %q1]")), "st.global") / 3) << rolled;
 }
 
 /// Loops over blocks and threads within each other are digits of one number.

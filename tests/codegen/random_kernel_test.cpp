@@ -183,5 +183,31 @@ TEST(RandomKernelsOnCuda, AsInterpreted) {
   }
 }
 
+/// A loop over a tile that is written once for the values of its slowest register digit (code_size.h): registers keep their elements, under a condition, too.
+TEST(RandomKernelsOnCuda, RolledTileLoops) {
+  if (!DeviceKernels::available()) GTEST_SKIP() << "no CUDA device";
+  for (const char* where : {"", "where lt(index(%r1 + %q1), 300)"}) {
+    const std::string text =
+        std::string(R"(kernel #k target sm_80 grid 1 threads 256 shared 0 (%x: f32[128, 256], %z: f32[128, 256]) -> (%y: f32[128, 256]) {
+      alloc %a: f32[128, 256] registers tile(reg 0 4 16, reg 1 8 8, reg 0 2 8, reg 1 2 1, lane 0 8 1, lane 1 4 2, warp 0 2 64, warp 1 4 64)
+      alloc %b: f32[128, 256] registers tile(reg 0 4 16, reg 1 8 8, reg 0 2 8, reg 1 2 1, lane 0 8 1, lane 1 4 2, warp 0 2 64, warp 1 4 64)
+      map %a: %r in 128 bind(tile), %q in 256 bind(tile) { store load %x[%r, %q], %a[%r, %q] store load %z[%r, %q], %b[%r, %q] }
+      map %a: %r0 in 128 bind(tile), %q0 in 256 bind(tile) { store 0.5, %y[%r0, %q0] }
+      map %a: %r1 in 128 bind(tile), %q1 in 256 bind(tile) )") +
+        where + R"( {
+        store add(tanh(load %a[%r1, %q1]), sub(exp(load %b[%r1, %q1]), load %a[%r1, %q1])), %y[%r1, %q1]
+      }
+      map %a: %r2 in 128 bind(tile), %q2 in 256 bind(tile) where lt(index(%r2), 3) { store load %b[%r2, %q2], %y[%r2, %q2] }
+    })";
+    const loop::Kernel kernel = loop::parse_kernel(text, "test");
+    const std::string ptx = emit_nvptx({{"k", &kernel}}, {.target = "sm_80"}).assembly;
+    EXPECT_NE(ptx.find(".pragma \"nounroll\""), std::string::npos);
+    std::vector<Tensor> found = random_params(kernel, 1);
+    const std::vector<Tensor> expected = interpreted(kernel, found);
+    DeviceKernels(ptx).run("k", kernel, found);
+    expect_same(kernel, found, expected, text);
+  }
+}
+
 }  // namespace
 }  // namespace tcc::codegen

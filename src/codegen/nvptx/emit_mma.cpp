@@ -5,9 +5,13 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 
+#include "codegen/code_size.h"
 #include "codegen/nvptx/emitter.h"
+#include "tcc/loop/rewrite.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::codegen {
@@ -38,50 +42,108 @@ llvm::Value* NvptxEmitter::tile_slot(const loop::Buffer& buffer, const std::vect
   return llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(tile_register_));
 }
 
+// Tiles that the body reads, as a window that moves on by the registers of one iteration: registers have no numbers that a loop could count.
+//
+//   for d in 4 { body(w[0..31]);  w[0..95] = w[32..127] }       instead of       body(acc[0..31]); ... body(acc[96..127])
+void NvptxEmitter::emit_rolled(const loop::Loop& loop, int64_t iterations, const std::function<void(llvm::Value* iteration)>& body) {
+  const int64_t registers = loop::registers_of(*loop.tile->tile), step = registers / iterations;
+  std::map<int, std::pair<llvm::Type*, llvm::Value*>> tiles;  // by Buffer::id, in an order that is the same in every run
+  const auto add = [&](const loop::Expr& expr) {
+    if (expr.kind == loop::Expr::Kind::load && expr.buffer->tile)
+      tiles.emplace(expr.buffer->id, std::pair(memory_type(expr.buffer->dtype), buffers_.at(expr.buffer->id)));
+  };
+  loop::walk_exprs({loop::Stmt{loop}}, add);  // its condition, too
+  const auto move = [&](llvm::Type* type, llvm::Value* to, int64_t to_register, llvm::Value* from, int64_t from_register) {
+    llvm::Value* value = builder_.CreateLoad(type, builder_.CreateConstInBoundsGEP1_64(type, from, static_cast<uint64_t>(from_register)));
+    builder_.CreateStore(value, builder_.CreateConstInBoundsGEP1_64(type, to, static_cast<uint64_t>(to_register)));
+  };
+  for (const auto& [id, tile] : tiles) {
+    buffers_[id] = make_alloca(tile.first, registers, 64);
+    for (int64_t r = 0; r < registers; ++r) move(tile.first, buffers_[id], r, tile.second, r);
+  }
+  emit_counted_loop(iterations, [&](llvm::Value* iteration) {
+    body(iteration);
+    for (const auto& [id, tile] : tiles) {
+      for (int64_t r = 0; r + step < registers; ++r) move(tile.first, buffers_[id], r, buffers_[id], r + step);
+    }
+  });
+  // Nor is it to be unrolled by ptxas.
+  llvm::MDNode* disable = llvm::MDNode::get(context_, llvm::MDString::get(context_, "llvm.loop.unroll.disable"));
+  llvm::MDNode* id = llvm::MDNode::getDistinct(context_, {nullptr, disable});
+  id->replaceOperandWith(0, id);
+  builder_.GetInsertBlock()->getSinglePredecessor()->getTerminator()->setMetadata(llvm::LLVMContext::MD_loop, id);
+  for (const auto& [buffer, tile] : tiles) buffers_[buffer] = tile.second;
+}
+
 void NvptxEmitter::emit_tile_loop(const loop::Loop& loop) {
   const loop::TileLayout& layout = *loop.tile->tile;
-  int64_t registers = 1, warps = 1;
-  for (const TileDigit& digit : layout.digits) {
-    if (digit.level == TileDigit::Level::reg) registers *= digit.extent;
-    if (digit.level == TileDigit::Level::warp) warps *= digit.extent;
-  }
-  auto run = [&] {
-    std::vector<llvm::Value*> base;
-    llvm::Value* this_lane = lane();
-    llvm::Value* this_warp = warp();
-    for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
-      base.push_back(builder_.CreateNUWAdd(digit_sum(layout, TileDigit::Level::warp, static_cast<int>(axis), this_warp),
-                                           digit_sum(layout, TileDigit::Level::lane, static_cast<int>(axis), this_lane)));
-    }
-    std::vector<int64_t> thread_multiple(loop.dims.size(), 0);  // of what lane and warp add to a coordinate
-    for (const TileDigit& digit : layout.digits) {
-      auto& multiple = thread_multiple[static_cast<size_t>(digit.axis)];
-      if (digit.level != TileDigit::Level::reg && digit.extent > 1) multiple = std::gcd(multiple, digit.stride);
-    }
+  int64_t warps = 1;
+  for (const TileDigit& digit : layout.digits) warps *= digit.level == TileDigit::Level::warp ? digit.extent : 1;
+  const auto run = [&] {
     const loop::TileLayout* outer = tile_layout_;
     tile_layout_ = &layout;
-    for (int64_t r = 0; r < registers; ++r) {
-      std::vector<int64_t> offset(loop.dims.size(), 0);
-      int64_t rest = r;
-      for (size_t i = layout.digits.size(); i-- > 0;) {
-        const TileDigit& digit = layout.digits[i];
-        if (digit.level != TileDigit::Level::reg) continue;
-        offset[static_cast<size_t>(digit.axis)] += rest % digit.extent * digit.stride;
-        rest /= digit.extent;
-      }
-      for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
-        multiples_[loop.dims[axis].var.get()] = std::gcd(thread_multiple[axis], offset[axis]);
-        vars_[loop.dims[axis].var.get()] =
-            builder_.CreateNUWAdd(base[axis], llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(offset[axis])));
-      }
-      tile_register_ = r;
-      emit_where(loop.where, [&] { emit_block(loop.body); });
+    const int64_t iterations = rolled_iterations(loop), registers = loop::registers_of(layout) / iterations;
+    const auto slowest = std::find_if(layout.digits.begin(), layout.digits.end(),
+                                      [](const TileDigit& digit) { return digit.level == TileDigit::Level::reg && digit.extent > 1; });
+    const auto emit_registers = [&](std::vector<llvm::Value*> base, std::vector<int64_t> multiples) {
+      for (int64_t r = 0; r < registers; ++r) emit_register(loop, r, base, multiples);
+    };
+    auto [base, multiples] = tile_origin(loop);
+    if (iterations == 1) {
+      emit_registers(base, multiples);
+    } else {
+      emit_rolled(loop, iterations, [&, base = base, multiples = multiples](llvm::Value* iteration) mutable {
+        const auto axis = static_cast<size_t>(slowest->axis);
+        llvm::Value* stride = llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(slowest->stride));
+        base[axis] = builder_.CreateNUWAdd(base[axis], builder_.CreateNUWMul(iteration, stride));
+        multiples[axis] = std::gcd(multiples[axis], slowest->stride);
+        emit_registers(base, multiples);
+      });
     }
     tile_layout_ = outer;
   };
   if (warps * 32 < kernel_.threads)
     emit_if(builder_.CreateICmpULT(warp(), llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(warps))), run, nullptr);
   else run();
+}
+
+// What lane and warp add to each coordinate, and what that is a multiple of.
+std::pair<std::vector<llvm::Value*>, std::vector<int64_t>> NvptxEmitter::tile_origin(const loop::Loop& loop) {
+  const loop::TileLayout& layout = *loop.tile->tile;
+  std::vector<llvm::Value*> base;
+  llvm::Value* this_lane = lane();
+  llvm::Value* this_warp = warp();
+  for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
+    base.push_back(builder_.CreateNUWAdd(digit_sum(layout, TileDigit::Level::warp, static_cast<int>(axis), this_warp),
+                                         digit_sum(layout, TileDigit::Level::lane, static_cast<int>(axis), this_lane)));
+  }
+  std::vector<int64_t> multiples(loop.dims.size(), 0);
+  for (const TileDigit& digit : layout.digits) {
+    auto& multiple = multiples[static_cast<size_t>(digit.axis)];
+    if (digit.level != TileDigit::Level::reg && digit.extent > 1) multiple = std::gcd(multiple, digit.stride);
+  }
+  return {std::move(base), std::move(multiples)};
+}
+
+// The body for one register of the thread, at coordinates beside the origin.
+void NvptxEmitter::emit_register(const loop::Loop& loop, int64_t number, const std::vector<llvm::Value*>& origin,
+                                 const std::vector<int64_t>& multiples) {
+  const loop::TileLayout& layout = *loop.tile->tile;
+  std::vector<int64_t> offset(loop.dims.size(), 0);
+  int64_t rest = number;
+  for (size_t i = layout.digits.size(); i-- > 0;) {
+    const TileDigit& digit = layout.digits[i];
+    if (digit.level != TileDigit::Level::reg) continue;
+    offset[static_cast<size_t>(digit.axis)] += rest % digit.extent * digit.stride;
+    rest /= digit.extent;
+  }
+  for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
+    multiples_[loop.dims[axis].var.get()] = std::gcd(multiples[axis], offset[axis]);
+    vars_[loop.dims[axis].var.get()] =
+        builder_.CreateNUWAdd(origin[axis], llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(offset[axis])));
+  }
+  tile_register_ = number;
+  emit_where(loop.where, [&] { emit_block(loop.body); });
 }
 
 // Where the digits of the accumulator lie among the registers of a thread.

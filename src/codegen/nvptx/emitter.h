@@ -76,6 +76,10 @@ class NvptxEmitter final : public Emitter {
                                           llvm::Value* column, bool transposed);
   void multiply(const loop::Mma& mma, const MmaTile& tile, int64_t i, int64_t j, const std::vector<llvm::Value*>& a,
                 const std::vector<llvm::Value*>& b);
+  std::pair<std::vector<llvm::Value*>, std::vector<int64_t>> tile_origin(const loop::Loop& loop);
+  void emit_register(const loop::Loop& loop, int64_t number, const std::vector<llvm::Value*>& origin,
+                     const std::vector<int64_t>& multiples);
+  void emit_rolled(const loop::Loop& loop, int64_t iterations, const std::function<void(llvm::Value* iteration)>& body);
   llvm::Value* digit_sum(const loop::TileLayout& layout, loop::TileDigit::Level level, int axis, llvm::Value* number);
 
   struct PipeState {
