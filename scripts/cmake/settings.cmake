@@ -23,6 +23,7 @@ set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
 add_link_options($<$<CONFIG:Release>:-s>)
 
 add_compile_options(-Wall -Wextra -ffunction-sections -fdata-sections)
+add_compile_options(-Werror=switch)   # a switch over the rows of a table says so when one is added
 # A designated initializer that leaves fields at their defaults is the normal way to fill an options struct here.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>)
 if(TCC_WERROR)

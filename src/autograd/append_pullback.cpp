@@ -4,7 +4,8 @@
 
 #include "tcc/autograd/autograd.h"
 #include "tcc/autograd/pullback.h"
-#include "tcc/graph/passes.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/passes/passes.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

@@ -18,7 +18,9 @@
 #include "autograd/vjp.h"
 #include "tcc/autograd/autograd.h"
 #include "tcc/graph/location.h"
-#include "tcc/graph/passes.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/rules.h"
 
 namespace tcc {
 namespace {
@@ -172,10 +174,10 @@ class Differentiator {
       if (operand != nullptr) operand = now(operand);
     }
     const bool varies = any_varies(node);
-    const VjpEntry::Kind kind = find_vjp(node).kind;
-    if (varies && useful && kind == VjpEntry::Kind::decompose) return replace(node);
+    const Gradient kind = find_vjp(node).kind;
+    if (varies && useful && kind == Gradient::decompose) return replace(node);
     graph_.body.nodes.push_back(&node);
-    if (!varies || kind == VjpEntry::Kind::zero) return;
+    if (!varies || kind == Gradient::zero) return;
     for (const Value* result : node.results) varies_[id(result)] = is_float(result->type.dtype);
   }
 
@@ -249,7 +251,7 @@ class Differentiator {
     Vjp vjp(builder, node, std::move(results), std::move(cotangents), wanted);
     try {
       const VjpEntry entry = find_vjp(node);
-      if (entry.kind != VjpEntry::Kind::rule)
+      if (entry.kind != Gradient::rule)
         throw RuleError{"unsupported-gradient", "the gradient of `" + std::string(name_of(node.op)) + "` is not known"};
       entry.rule(vjp);
     } catch (const RuleError& fault) {

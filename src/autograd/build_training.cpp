@@ -4,8 +4,8 @@
 #include <unordered_map>
 
 #include "autograd/state_writer.h"
-#include "tcc/graph/builder.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc {
 namespace autograd {
@@ -84,14 +84,14 @@ class TrainingBuilder {
     StateWriter writer(*graph, state_, options_);
     const bool accumulates = options_.accumulate > 1;
     std::vector<Value*> gradients;
-    for (const Stretch& stretch : state_.in_steps) {
-      Value* gradient = writer.gradient_of(stretch, copies);
-      if (accumulates) gradient = writer.accumulated(stretch.gradients, gradient, stretch.wide);
+    for (const FlatParameters& flat : state_.updated) {
+      Value* gradient = writer.gradient_of(flat, copies);
+      if (accumulates) gradient = writer.accumulated(flat.gradients, gradient, flat.wide);
       gradients.push_back(gradient);
     }
-    writer.update(state_.in_steps, std::move(gradients));
+    writer.update(state_.updated, std::move(gradients));
     if (accumulates) {
-      for (const Stretch& stretch : state_.whole) writer.clear_gradients(stretch);
+      for (const FlatParameters& flat : state_.by_dtype) writer.clear_gradients(flat);
     }
     writer.advance_draw();
     return graph;
@@ -119,8 +119,8 @@ class TrainingBuilder {
     graph->file = joint_.file;
     StateWriter writer(*graph, state_, options_);
     std::vector<Value*> gradients;
-    for (const Stretch& stretch : state_.whole) gradients.push_back(writer.read(stretch.gradients));
-    writer.update(state_.whole, std::move(gradients));
+    for (const FlatParameters& flat : state_.by_dtype) gradients.push_back(writer.read(flat.gradients));
+    writer.update(state_.by_dtype, std::move(gradients));
     writer.advance_draw();
     return graph;
   }

@@ -9,8 +9,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "graph/resolve.h"
+#include "tcc/autograd/gradient_op.h"
 #include "tcc/autograd/pullback.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc {
 namespace {
@@ -79,8 +81,7 @@ struct Cone {
 
 }  // namespace
 
-std::optional<Values> resolve_gradient(ResolveContext& context, const Node& node) {
-  Builder& b = context.builder();
+Values expand_gradient(Builder& b, const Node& node) {
   for (const Value* operand : std::span(node.operands).first(node.results.size() + 1)) {
     if (!is_float(operand->type.dtype))
       throw RuleError{"type-error", "%" + operand->name + " is " + to_string(operand->type) + ", expected floats"};

@@ -11,13 +11,13 @@
 #include "autograd/losses.h"
 
 #include "autograd/option_text.h"
-#include "tcc/prims/rules_common.h"
+#include "tcc/rules/rules_common.h"
 
 namespace tcc {
 namespace autograd {
 namespace {
 
-Value* sum_all(Builder& b, Value* x) { return b.reduce(Op::reduce_sum_, x, prims::axes_from(0, x->type.rank())); }
+Value* sum_all(Builder& b, Value* x) { return b.reduce(Op::reduce_sum_, x, rules::axes_from(0, x->type.rank())); }
 
 [[noreturn]] void does_not_fit(const std::string& message) { throw Error(ExitCode::usage, "invalid-argument", "", "--loss: " + message); }
 
@@ -38,7 +38,7 @@ Value* class_loss(Builder& b, Value* output, const LossOptions& options) {
   target_shape.erase(target_shape.begin() + axis);
   Value* target = b.graph().add_input("target", Type(DType::i64, target_shape));
 
-  Value* log_probability = prims::widen(b, output);
+  Value* log_probability = rules::widen(b, output);
   const DType dtype = log_probability->type.dtype;
   const bool entropy = options.kind == LossOptions::Kind::cross_entropy;
   if (entropy) log_probability = b.emit(Op::log_softmax_, {log_probability}, {{"axis", axis}});
@@ -48,7 +48,7 @@ Value* class_loss(Builder& b, Value* output, const LossOptions& options) {
     weights = b.broadcast_in_dim(of_classes, shape, {axis});
     log_probability = b.mul(log_probability, weights);
   }
-  Value* hot = b.binary(Op::eq_, b.iota(DType::i64, shape, axis), prims::spread(b, target, shape, {axis}));
+  Value* hot = b.binary(Op::eq_, b.iota(DType::i64, shape, axis), rules::spread(b, target, shape, {axis}));
   Value* picked = b.select(hot, log_probability, b.full_like(log_probability, 0));
   Value* loss = b.unary(Op::neg_, b.reduce(Op::reduce_sum_, picked, {axis}));
   if (entropy && options.label_smoothing != 0) {
@@ -76,8 +76,8 @@ Value* clamped_log(Builder& b, Value* x) {
 }
 
 Value* element_loss(Builder& b, Value* output, const LossOptions& options) {
-  Value* target = prims::widen(b, b.graph().add_input("target", output->type));
-  Value* x = prims::widen(b, output);
+  Value* target = rules::widen(b, b.graph().add_input("target", output->type));
+  Value* x = rules::widen(b, output);
   Value* difference = b.sub(x, target);
   Value* loss;
   switch (options.kind) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tcc/autograd/autograd.h"
-#include "tcc/graph/builder.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::autograd {
 

@@ -1,4 +1,4 @@
-// vjp.def as a table.
+// The gradient column of ops.def as a table.
 
 #include "autograd/vjp.h"
 #include "tcc/support/diagnostics.h"
@@ -7,31 +7,31 @@ namespace tcc::autograd {
 namespace {
 
 struct Row {
-  VjpEntry entry;
-  bool (*predicate)(const Node&) = nullptr;
+  VjpRule rule = nullptr;
+  bool (*holds)(const Node&) = nullptr;
 };
 
-using Table = std::vector<Row>;
-
-Table make_table() {
-  Table table(static_cast<size_t>(num_ops()));
-  for (size_t i = 0; i < table.size(); ++i) {
-    if (info(static_cast<Op>(i)).kind == OpKind::composite) table[i].entry.kind = VjpEntry::Kind::decompose;
-  }
-#define TCC_VJP(op, function) table[static_cast<size_t>(Op::op##_)] = {{VjpEntry::Kind::rule, function}, nullptr};
-#define TCC_VJP_WHEN(op, holds, function) table[static_cast<size_t>(Op::op##_)] = {{VjpEntry::Kind::rule, function}, holds};
-#define TCC_VJP_ZERO(op) table[static_cast<size_t>(Op::op##_)] = {{VjpEntry::Kind::zero, nullptr}, nullptr};
-#include "autograd/vjp.def"
-  return table;
-}
+constexpr Row kRows[] = {
+#define TCC_ROW_rule(name) {vjp_##name},
+#define TCC_ROW_conditional(name) {vjp_##name, has_vjp_##name},
+#define TCC_ROW_zero(name) {},
+#define TCC_ROW_decompose(name) {},
+#define TCC_ROW_none(name) {},
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) TCC_ROW_##gradient(name)
+#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, infer_rule, eval_rule, attributes) TCC_ROW_##gradient(name)
+#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, infer_rule, decompose_rule, attributes) TCC_ROW_##gradient(name)
+#define TCC_DYNAMIC(...) {},
+#include "tcc/ops/ops.def"
+};
 
 }  // namespace
 
 VjpEntry find_vjp(const Node& node) {
-  static const Table table = make_table();
-  const Row& row = table[static_cast<size_t>(node.op)];
-  if (row.predicate == nullptr || row.predicate(node)) return row.entry;
-  return {info(node.op).kind == OpKind::composite ? VjpEntry::Kind::decompose : VjpEntry::Kind::missing, nullptr};
+  const Row& row = kRows[static_cast<size_t>(node.op)];
+  const Gradient gradient = info(node.op).gradient;
+  if (gradient != Gradient::conditional) return {gradient, row.rule};
+  if (row.holds(node)) return {Gradient::rule, row.rule};
+  return {Gradient::decompose};
 }
 
 Value* sum_to(Builder& b, Value* value, const Shape& shape) {

@@ -6,7 +6,7 @@
 
 #include "autograd/node_placer.h"
 #include "autograd/update_rules.h"
-#include "tcc/prims/rules_common.h"
+#include "tcc/rules/rules_common.h"
 
 namespace tcc::autograd {
 
@@ -21,19 +21,19 @@ Location StateWriter::update_location(const Value* value) const {
 
 // --------------------------------------------------------------------------------------------------------- gradients
 
-Value* StateWriter::gradient_of(const Stretch& stretch, const std::unordered_map<const Value*, Value*>& copies) {
+Value* StateWriter::gradient_of(const FlatParameters& flat, const std::unordered_map<const Value*, Value*>& copies) {
   std::vector<Value*> pieces;
-  for (const Trained& t : stretch.parts) {
+  for (const Trained& t : flat.parts) {
     Value* gradient = copies.at(t.gradient);
-    if (!stretch.flat) return gradient;
+    if (!flat.flat) return gradient;
     const int64_t count = gradient->type.count();
     if (count == 0) continue;
     b_.set_loc(update_location(gradient));
     Value* piece = b_.reshape(gradient, {count});
-    pieces.push_back(b_.pad(piece, b_.full(stretch.dtype, {}, 0), {0}, {padded_count(stretch.dtype, count) - count}));
+    pieces.push_back(b_.pad(piece, b_.full(flat.dtype, {}, 0), {0}, {padded_count(flat.dtype, count) - count}));
   }
   b_.set_loc({graph_.file, "optimizer", "update"});
-  return pieces.empty() ? b_.full(stretch.dtype, {0}, 0) : b_.concat(pieces, 0);
+  return pieces.empty() ? b_.full(flat.dtype, {0}, 0) : b_.concat(pieces, 0);
 }
 
 Value* StateWriter::accumulated(const std::string& name, Value* gradient, DType wide) {
@@ -59,7 +59,7 @@ void StateWriter::unscale(std::vector<Value*>& gradients) {
   const LossScale& scaling = options_.loss_scale;
   if (!scaling.enabled()) return;
   for (Value* gradient : gradients) {
-    Value* all = b_.reduce(Op::reduce_and_, b_.unary(Op::isfinite_, gradient), prims::axes_from(0, gradient->type.rank()));
+    Value* all = b_.reduce(Op::reduce_and_, b_.unary(Op::isfinite_, gradient), rules::axes_from(0, gradient->type.rank()));
     finite_ = finite_ == nullptr ? all : b_.emit(Op::and_, {finite_, all});
   }
   Value* scale = scaling.dynamic ? read("optimizer.loss_scale") : nullptr;
@@ -86,7 +86,7 @@ void StateWriter::clip_norm(std::vector<Value*>& gradients) {
   if (options_.clip_norm <= 0) return;
   Value* sum = nullptr;
   for (Value* g : gradients) {
-    Value* squares = b_.cast(b_.reduce(Op::reduce_sum_, b_.mul(g, g), prims::axes_from(0, g->type.rank())), DType::f32);
+    Value* squares = b_.cast(b_.reduce(Op::reduce_sum_, b_.mul(g, g), rules::axes_from(0, g->type.rank())), DType::f32);
     sum = sum == nullptr ? squares : b_.add(sum, squares);
   }
   Value* norm = b_.binary(Op::add_, b_.unary(Op::sqrt_, sum), 1e-6);
@@ -102,23 +102,23 @@ Value* StateWriter::set_if_finite(const std::string& name, Value* value) {
   return value;
 }
 
-void StateWriter::update(const Stretch& stretch, Value* gradient, Value* lr, Value* step) {
+void StateWriter::update(const FlatParameters& flat, Value* gradient, Value* lr, Value* step) {
   std::vector<Value*> slots;
-  for (const std::string& slot : stretch.slots) slots.push_back(read(slot));
-  const Updated updated = update_rule(b_, options_, read(stretch.current()), gradient, slots, lr, step);
-  Value* parameter = set_if_finite(stretch.current(), updated.parameter);
-  if (!stretch.master.empty()) set(stretch.parameters, b_.cast(parameter, stretch.dtype));
-  for (size_t k = 0; k < slots.size(); ++k) set_if_finite(stretch.slots[k], updated.slots[k]);
+  for (const std::string& slot : flat.slots) slots.push_back(read(slot));
+  const Updated updated = update_rule(b_, options_, read(flat.current()), gradient, slots, lr, step);
+  Value* parameter = set_if_finite(flat.current(), updated.parameter);
+  if (!flat.master.empty()) set(flat.parameters, b_.cast(parameter, flat.dtype));
+  for (size_t k = 0; k < slots.size(); ++k) set_if_finite(flat.slots[k], updated.slots[k]);
 }
 
-void StateWriter::update(const std::vector<Stretch>& stretches, std::vector<Value*> gradients) {
+void StateWriter::update(const std::vector<FlatParameters>& flats, std::vector<Value*> gradients) {
   Value* lr = graph_.add_input("lr", Type(DType::f32, {}));
   NodePlacer placer(graph_);
   // Updates apart stand behind their gradient and the last reader of the parameter, which they overwrite; what they share, before the first of them.
   const size_t end = graph_.body.nodes.size();
   std::vector<size_t> places;
-  for (size_t i = 0; i < stretches.size(); ++i)
-    places.push_back(stretches[i].flat ? end : placer.behind(gradients[i], graph_.find_weight(stretches[i].parameters)));
+  for (size_t i = 0; i < flats.size(); ++i)
+    places.push_back(flats[i].flat ? end : placer.behind(gradients[i], graph_.find_weight(flats[i].parameters)));
 
   const bool together = options_.loss_scale.enabled() || options_.clip_norm > 0;
   if (together) {
@@ -134,11 +134,11 @@ void StateWriter::update(const std::vector<Stretch>& stretches, std::vector<Valu
   }
   placer.move(end, *std::min_element(places.begin(), places.end()));
 
-  for (size_t i = 0; i < stretches.size(); ++i) {
-    const Stretch& stretch = stretches[i];
+  for (size_t i = 0; i < flats.size(); ++i) {
+    const FlatParameters& flat = flats[i];
     const size_t first = graph_.body.nodes.size();
-    b_.set_loc(stretch.flat ? Location{graph_.file, "optimizer", "update"} : update_location(gradients[i]));
-    update(stretch, together ? gradients[i] : clip_value(b_.cast(gradients[i], stretch.wide)), lr, step);
+    b_.set_loc(flat.flat ? Location{graph_.file, "optimizer", "update"} : update_location(gradients[i]));
+    update(flat, together ? gradients[i] : clip_value(b_.cast(gradients[i], flat.wide)), lr, step);
     placer.move(first, places[i]);
   }
   placer.finish();

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "autograd/training_state.h"
-#include "tcc/graph/builder.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::autograd {
 
@@ -23,16 +23,16 @@ class StateWriter {
   Value* read(const std::string& name) { return state_.read(graph_, name); }
   void set(const std::string& name, Value* value) { graph_.state_updates.push_back({read(name)->weight, value}); }
 
-  /// The gradients of a stretch as one tensor; `copies` tells what those of the joint graph are in this one.
-  Value* gradient_of(const Stretch& stretch, const std::unordered_map<const Value*, Value*>& copies);
+  /// The gradients of flat parameters as one tensor; `copies` tells what those of the joint graph are in this one.
+  Value* gradient_of(const FlatParameters& flat, const std::unordered_map<const Value*, Value*>& copies);
   /// The gradients that the state has under this name, plus these / K, in a wide dtype.
   Value* accumulated(const std::string& name, Value* gradient, DType wide);
   /// Adds the share of each gradient to the state.
   void accumulate(const std::vector<Trained>& trained, const std::unordered_map<const Value*, Value*>& copies);
-  void clear_gradients(const Stretch& stretch) { set(stretch.gradients, b_.full_like(read(stretch.gradients), 0)); }
+  void clear_gradients(const FlatParameters& flat) { set(flat.gradients, b_.full_like(read(flat.gradients), 0)); }
 
-  /// Updates each stretch from its gradient, and adds the input `lr`.
-  void update(const std::vector<Stretch>& stretches, std::vector<Value*> gradients);
+  /// Updates all flat parameters from their gradients, and adds the input `lr`.
+  void update(const std::vector<FlatParameters>& flats, std::vector<Value*> gradients);
   /// Counts a draw of random numbers.
   void advance_draw();
 
@@ -42,7 +42,7 @@ class StateWriter {
   void unscale(std::vector<Value*>& gradients);
   Value* clip_value(Value* gradient);
   void clip_norm(std::vector<Value*>& gradients);
-  void update(const Stretch& stretch, Value* gradient, Value* lr, Value* step);
+  void update(const FlatParameters& flat, Value* gradient, Value* lr, Value* step);
 
   Graph& graph_;
   TrainingState& state_;

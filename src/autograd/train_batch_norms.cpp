@@ -6,8 +6,8 @@
 #include <unordered_set>
 
 #include "tcc/autograd/optimizer.h"
-#include "tcc/graph/builder.h"
-#include "tcc/prims/rules_common.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/rules_common.h"
 
 namespace tcc {
 
@@ -43,12 +43,12 @@ void train_batch_norms(Graph& graph, double momentum) {
     Location loc = node->loc;
     loc.phase = "update";
     b.set_loc(loc);
-    Value* x = prims::widen(b, node->operand(0));
-    const std::vector<int64_t> axes = prims::other_axes(x->type.rank(), {1});
-    const double n = static_cast<double>(prims::extent_over(x, axes));
-    Value* mean = prims::mean(b, x, axes);
-    Value* centered = b.sub(x, prims::spread(b, mean, x->type.shape(), axes));
-    Value* variance = b.binary(Op::mul_, prims::mean(b, b.mul(centered, centered), axes), n / std::max(n - 1, 1.0));
+    Value* x = rules::widen(b, node->operand(0));
+    const std::vector<int64_t> axes = rules::other_axes(x->type.rank(), {1});
+    const double n = static_cast<double>(rules::extent_over(x, axes));
+    Value* mean = rules::mean(b, x, axes);
+    Value* centered = b.sub(x, rules::spread(b, mean, x->type.shape(), axes));
+    Value* variance = b.binary(Op::mul_, rules::mean(b, b.mul(centered, centered), axes), n / std::max(n - 1, 1.0));
     auto remember = [&](Value* old, Value* now) {
       if (old->kind != Value::Kind::weight || !updated.insert(old).second) return;
       Value* kept = b.binary(Op::mul_, b.cast(old, now->type.dtype), 1 - momentum);

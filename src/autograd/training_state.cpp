@@ -4,7 +4,7 @@
 //   parameters.f16   | w 100 | 28 zeros | b 3 | 125 zeros |     256-byte aligned
 //   optimizer.master.f32   the same elements, so 512-byte aligned
 //
-// Parameters that are updated apart come first; the others are one stretch then. Zeros stay zeros in all formulas: their gradients are zeros.
+// Parameters that are updated apart come first; the others are one flat tensor then. Zeros stay zeros in all formulas: their gradients are zeros.
 
 #include "autograd/training_state.h"
 
@@ -139,22 +139,22 @@ namespace {
 using Parameters = std::unordered_set<const Value*>;
 
 /// The parameters of each dtype, in the order of the dtypes' first ones.
-std::vector<Stretch> stretches_of(const std::vector<Trained>& trained) {
-  std::vector<Stretch> stretches;
+std::vector<FlatParameters> flats_of(const std::vector<Trained>& trained) {
+  std::vector<FlatParameters> flats;
   for (const Trained& t : trained) {
     const DType dtype = t.weight->type.dtype;
-    auto stretch = std::find_if(stretches.begin(), stretches.end(), [&](const Stretch& other) { return other.dtype == dtype; });
-    if (stretch == stretches.end()) {
-      stretch = stretches.emplace(stretches.end());
-      stretch->dtype = dtype;
-      stretch->wide = compute_dtype(dtype);
+    auto flat = std::find_if(flats.begin(), flats.end(), [&](const FlatParameters& other) { return other.dtype == dtype; });
+    if (flat == flats.end()) {
+      flat = flats.emplace(flats.end());
+      flat->dtype = dtype;
+      flat->wide = compute_dtype(dtype);
     }
-    stretch->parts.push_back(t);
+    flat->parts.push_back(t);
   }
-  return stretches;
+  return flats;
 }
 
-/// What a section holds for each parameter of a stretch.
+/// What a section holds for each of its parameters.
 struct SectionKind {
   std::string name;
   StateRole role;
@@ -164,8 +164,8 @@ struct SectionKind {
   bool has_parameters = false;  ///< begins as the parameters are
 };
 
-/// A section of a tensor for each parameter of the stretch; returns its number. Those that begin as parameters of another dtype have no contents yet.
-int append_section(StateLayout& layout, const Stretch& of, const SectionKind& kind) {
+/// A section of a tensor for each of the flat parameters; returns its number. Those that begin as parameters of another dtype have no contents yet.
+int append_section(StateLayout& layout, const FlatParameters& of, const SectionKind& kind) {
   std::vector<StateTensor> tensors;
   for (const Trained& t : of.parts) {
     const Tensor initial = kind.has_parameters && kind.dtype == of.dtype ? t.weight->weight->tensor : Tensor();
@@ -179,8 +179,8 @@ int append_section(StateLayout& layout, const Stretch& of, const SectionKind& ki
                                kStateAlignment / size_bytes(of.dtype) * size_bytes(kind.dtype));
 }
 
-/// The flat tensors over a section of the stretch: the whole, and what is behind the tensors that are updated apart. Returns the name of the whole.
-std::string append_views(StateLayout& layout, const Stretch& of, const Parameters& apart, int number) {
+/// The flat tensors over a section of flat parameters: the whole, and what is behind the tensors that are updated apart. Returns the name of the whole.
+std::string append_views(StateLayout& layout, const FlatParameters& of, const Parameters& apart, int number) {
   const StateSection section = layout.sections[static_cast<size_t>(number)];
   int64_t apart_bytes = 0;
   for (const Trained& t : of.parts) {
@@ -191,9 +191,9 @@ std::string append_views(StateLayout& layout, const Stretch& of, const Parameter
   return section.name;
 }
 
-/// A parameter of the stretch by itself.
-Stretch alone(const Stretch& stretch, const Trained& trained, const OptimizerOptions& options) {
-  Stretch one = stretch;
+/// One of the flat parameters by itself.
+FlatParameters alone(const FlatParameters& flat, const Trained& trained, const OptimizerOptions& options) {
+  FlatParameters one = flat;
   const std::string& name = trained.weight->name;
   one.flat = false;
   one.parts = {trained};
@@ -204,11 +204,11 @@ Stretch alone(const Stretch& stretch, const Trained& trained, const OptimizerOpt
   return one;
 }
 
-/// The stretch without those that are updated apart; without parts where none are left.
-Stretch rest_of(const Stretch& stretch, const Parameters& apart) {
-  Stretch rest = stretch;
+/// The flat parameters without those that are updated apart; without parts where none are left.
+FlatParameters rest_of(const FlatParameters& flat, const Parameters& apart) {
+  FlatParameters rest = flat;
   std::erase_if(rest.parts, [&](const Trained& t) { return apart.contains(t.weight); });
-  if (rest.parts.size() == stretch.parts.size()) return rest;
+  if (rest.parts.size() == flat.parts.size()) return rest;
   rest.parameters += ".rest";
   rest.gradients += ".rest";
   if (!rest.master.empty()) rest.master += ".rest";
@@ -225,33 +225,32 @@ void TrainingState::add_parameters(std::vector<Trained> trained, const Optimizer
   Parameters apart;
   for (auto t = trained.begin(); t != apart_end; ++t) apart.insert(t->weight);
 
-  const auto add_section = [&](const Stretch& of, const SectionKind& kind) {
+  const auto add_section = [&](const FlatParameters& of, const SectionKind& kind) {
     const int section = append_section(layout, of, kind);
     if (kind.has_parameters && kind.dtype != of.dtype) convert_into_section(section, of.parts);
     return append_views(layout, of, apart, section);
   };
-  whole = stretches_of(trained);
-  for (Stretch& stretch : whole)
-    stretch.parameters = add_section(stretch, {"parameters", StateRole::parameter, stretch.dtype, "", 0, true});
-  for (Stretch& stretch : whole) {
-    if (stretch.wide == stretch.dtype) continue;
-    const SectionKind master{"optimizer.master", StateRole::optimizer, stretch.wide, "optimizer.master.", 0, true};
-    stretch.master = add_section(stretch, master);
+  by_dtype = flats_of(trained);
+  for (FlatParameters& flat : by_dtype) flat.parameters = add_section(flat, {"parameters", StateRole::parameter, flat.dtype, "", 0, true});
+  for (FlatParameters& flat : by_dtype) {
+    if (flat.wide == flat.dtype) continue;
+    const SectionKind master{"optimizer.master", StateRole::optimizer, flat.wide, "optimizer.master.", 0, true};
+    flat.master = add_section(flat, master);
   }
   for (const Slot& slot : slots_of(options)) {
-    for (Stretch& stretch : whole) {
+    for (FlatParameters& flat : by_dtype) {
       const std::string name = std::string("optimizer.") + slot.name;
-      stretch.slots.push_back(add_section(stretch, {name, StateRole::optimizer, stretch.wide, name + ".", slot.fill}));
+      flat.slots.push_back(add_section(flat, {name, StateRole::optimizer, flat.wide, name + ".", slot.fill}));
     }
   }
-  for (Stretch& stretch : whole) stretch.gradients = add_section(stretch, {"gradients", StateRole::gradient, stretch.dtype, "grad."});
+  for (FlatParameters& flat : by_dtype) flat.gradients = add_section(flat, {"gradients", StateRole::gradient, flat.dtype, "grad."});
 
-  for (const Stretch& stretch : whole) {
-    for (const Trained& t : stretch.parts) {
-      if (apart.contains(t.weight)) in_steps.push_back(alone(stretch, t, options));
+  for (const FlatParameters& flat : by_dtype) {
+    for (const Trained& t : flat.parts) {
+      if (apart.contains(t.weight)) updated.push_back(alone(flat, t, options));
     }
-    Stretch rest = rest_of(stretch, apart);
-    if (!rest.parts.empty()) in_steps.push_back(std::move(rest));
+    FlatParameters rest = rest_of(flat, apart);
+    if (!rest.parts.empty()) updated.push_back(std::move(rest));
   }
 }
 

@@ -1,4 +1,4 @@
-// The state of a training: which tensors there are, where they lie, and which stretches of them are updated together.
+// The state of a training: which tensors there are, where they lie, and which of them are updated together.
 #pragma once
 
 #include <map>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tcc/autograd/optimizer.h"
-#include "tcc/graph/builder.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::autograd {
 
@@ -17,7 +17,7 @@ struct Trained {
 };
 
 /// Parameters that are updated as one tensor, by the names under which graphs read what belongs to them.
-struct Stretch {
+struct FlatParameters {
   DType dtype = DType::f32, wide = DType::f32;  ///< of parameters and gradients, and in which they are updated
   bool flat = true;                             ///< false: one parameter in its own shape
   std::vector<Trained> parts;                   ///< in the order of the section
@@ -33,8 +33,9 @@ class TrainingState {
   TrainingState(const Graph& joint, const Graph& forward, const OptimizerOptions& options);
 
   StateLayout layout;
-  std::vector<Stretch> whole;     ///< all parameters of a dtype each
-  std::vector<Stretch> in_steps;  ///< those that a step updates apart, and the rest of each dtype; the same as `whole` where none are apart
+  std::vector<FlatParameters> by_dtype;  ///< all parameters of a dtype each
+  std::vector<FlatParameters>
+      updated;  ///< those that a step updates apart, and the rest of each dtype; the same as `by_dtype` where none are apart
 
   /// The value of `graph` that reads a tensor of the state.
   Value* read(Graph& graph, const std::string& name);

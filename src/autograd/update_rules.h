@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tcc/autograd/optimizer.h"
-#include "tcc/graph/builder.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::autograd {
 

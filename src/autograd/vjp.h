@@ -7,9 +7,9 @@
 
 #include <vector>
 
-#include "tcc/graph/builder.h"
 #include "tcc/graph/graph.h"
-#include "tcc/prims/rules_common.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/rules_common.h"
 
 namespace tcc::autograd {
 
@@ -56,24 +56,33 @@ class Vjp {
 using VjpRule = void (*)(Vjp& v);
 
 struct VjpEntry {
-  enum class Kind : uint8_t {
-    rule,
-    zero,       ///< the derivative is zero, or the result is no float
-    decompose,  ///< differentiated through its decomposition
-    missing,
-  };
-  Kind kind = Kind::missing;
-  VjpRule rule = nullptr;
+  Gradient kind;           ///< not `conditional`: what holds for the node
+  VjpRule rule = nullptr;  ///< of kind `rule`
 };
+/// The gradient column of ops.def for this node.
 VjpEntry find_vjp(const Node& node);
 
 /// Sums what broadcasting spread: a value whose shape `shape` broadcasts to, back to `shape`.
 Value* sum_to(Builder& b, Value* value, const Shape& shape);
 
-#define TCC_VJP(op, rule) void rule(Vjp& v);
-#define TCC_VJP_WHEN(op, predicate, rule) \
-  bool predicate(const Node& node);       \
-  void rule(Vjp& v);
-#include "autograd/vjp.def"
+// What the gradient column of ops.def asks for. A rule that is missing stops the link.
+#define TCC_DECLARE_rule(name) void vjp_##name(Vjp& v);
+#define TCC_DECLARE_conditional(name)    \
+  bool has_vjp_##name(const Node& node); \
+  void vjp_##name(Vjp& v);
+#define TCC_DECLARE_zero(name)
+#define TCC_DECLARE_decompose(name)
+#define TCC_DECLARE_none(name)
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) TCC_DECLARE_##gradient(name)
+#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, infer_rule, eval_rule, attributes) \
+  TCC_DECLARE_##gradient(name)
+#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, infer_rule, decompose_rule, attributes) \
+  TCC_DECLARE_##gradient(name)
+#include "tcc/ops/ops.def"
+#undef TCC_DECLARE_rule
+#undef TCC_DECLARE_conditional
+#undef TCC_DECLARE_zero
+#undef TCC_DECLARE_decompose
+#undef TCC_DECLARE_none
 
 }  // namespace tcc::autograd

@@ -14,7 +14,7 @@ namespace {
 
 /// The rule in wide floats: f(x or y, g) -> cotangent of x.
 template <class F> void in_wide(Vjp& v, Value* read, F f) {
-  Value* cotangent = f(prims::widen(v.b, read), prims::widen(v.b, v.g));
+  Value* cotangent = f(rules::widen(v.b, read), rules::widen(v.b, v.g));
   v.give(0, v.b.cast(cotangent, v.x()->type.dtype));
 }
 
@@ -77,7 +77,7 @@ void vjp_hard_swish(Vjp& v) {
 void vjp_silu(Vjp& v) {
   Builder& b = v.b;
   in_wide(v, v.x(), [&](Value* x, Value* g) {
-    Value* s = prims::sigmoid(b, x);
+    Value* s = rules::sigmoid(b, x);
     return b.mul(g, b.mul(s, plus(v, b.mul(x, one_minus(v, s)), 1)));
   });
 }
@@ -110,7 +110,7 @@ void vjp_celu(Vjp& v) {
 }
 
 void vjp_softplus(Vjp& v) {
-  in_wide(v, v.x(), [&](Value* x, Value* g) { return v.b.mul(g, prims::sigmoid(v.b, x)); });
+  in_wide(v, v.x(), [&](Value* x, Value* g) { return v.b.mul(g, rules::sigmoid(v.b, x)); });
 }
 
 void vjp_softsign(Vjp& v) {
@@ -124,8 +124,8 @@ void vjp_softsign(Vjp& v) {
 void vjp_mish(Vjp& v) {
   Builder& b = v.b;
   in_wide(v, v.x(), [&](Value* x, Value* g) {
-    Value* t = b.unary(Op::tanh_, prims::softplus(b, x));
-    return b.mul(g, b.add(t, b.mul(x, b.mul(prims::sigmoid(b, x), one_minus(v, b.mul(t, t))))));
+    Value* t = b.unary(Op::tanh_, rules::softplus(b, x));
+    return b.mul(g, b.add(t, b.mul(x, b.mul(rules::sigmoid(b, x), one_minus(v, b.mul(t, t))))));
   });
 }
 

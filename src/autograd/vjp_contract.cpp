@@ -25,7 +25,7 @@ Value* dot_vjp(Vjp& v, int target) {
   auto free_axes = [&](int operand, const std::vector<int64_t>& first, const std::vector<int64_t>& second) {
     std::vector<int64_t> used = first;
     used.insert(used.end(), second.begin(), second.end());
-    return prims::other_axes(v.x(operand)->type.rank(), used);
+    return rules::other_axes(v.x(operand)->type.rank(), used);
   };
   const std::vector<int64_t> own_free = free_axes(target, batch, contract), other_free = free_axes(other, other_batch, other_contract);
   const int64_t lhs_free = static_cast<int64_t>(target == 0 ? own_free.size() : other_free.size());
@@ -37,7 +37,7 @@ Value* dot_vjp(Vjp& v, int target) {
   Value* factor = v.x(other);
   if (g->type.dtype != factor->type.dtype) factor = b.cast(factor, g->type.dtype);
   Value* product = b.emit(Op::dot_general_, {g, factor},
-                          {{"lhs_batch", prims::axes_from(0, static_cast<int>(num_batch))},
+                          {{"lhs_batch", rules::axes_from(0, static_cast<int>(num_batch))},
                            {"rhs_batch", other_batch},
                            {"lhs_contract", g_contract},
                            {"rhs_contract", other_free},
@@ -97,7 +97,7 @@ Value* batch_as_channels(Builder& b, Value* x, int64_t groups) {
 }
 
 Value* exchange_first_two(Builder& b, Value* x) {
-  std::vector<int64_t> permutation = prims::axes_from(0, x->type.rank());
+  std::vector<int64_t> permutation = rules::axes_from(0, x->type.rank());
   std::swap(permutation[0], permutation[1]);
   return b.transpose(x, permutation);
 }
@@ -143,7 +143,7 @@ void vjp_conv_general(Vjp& v) {
       const int64_t low = a.reach() - 1 - a.low;
       attrs.add(a.input_step, low, a.spread() - 1 + a.reach() - a.spread_output() - low, a.stride, a.kernel_step);
     }
-    Value* reversed = b.emit(Op::reverse_, {v.x(1)}, {{"axes", prims::axes_from(2, v.x(1)->type.rank())}});
+    Value* reversed = b.emit(Op::reverse_, {v.x(1)}, {{"axes", rules::axes_from(2, v.x(1)->type.rank())}});
     v.give(0, attrs.emit(b, v.g, exchange_within_groups(b, reversed, groups), groups));
   }
   if (v.wants(1)) {

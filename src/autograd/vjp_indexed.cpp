@@ -65,7 +65,7 @@ void vjp_gather(Vjp& v) {
   Builder& b = v.b;
   Value *data = v.x(0), *indices = v.x(1);
   const Shape shape = data->type.shape(), index_shape = indices->type.shape();
-  const int64_t rank = static_cast<int64_t>(shape.size()), axis = prims::normal_axis(v.attrs().get_int("axis"), data->type.rank());
+  const int64_t rank = static_cast<int64_t>(shape.size()), axis = rules::normal_axis(v.attrs().get_int("axis"), data->type.rank());
   const int64_t count = num_elements(index_shape);
   const int64_t extent = shape[static_cast<size_t>(axis)];
   // The axes of the indices as one.
@@ -111,9 +111,11 @@ void vjp_gather_nd(Vjp& v) {
   v.give(0, add_at(v, v.x(0)->type.shape(), indices, v.g));
 }
 
+namespace {
+
 /// y = data with updates combined in at the indices. `assign` routes to the update, also where another one overwrote it (as frameworks do: which
 /// is last is not defined there). max and min share among all that equal the result; a product of the others comes from products without zeros.
-void vjp_scatter(Vjp& v) {
+void differentiate_scatter(Vjp& v) {
   Builder& b = v.b;
   Value *data = v.x(0), *indices = v.x(1), *updates = v.x(2), *y = v.y();
   const bool elements = v.node.op == Op::scatter_elements_;
@@ -154,6 +156,11 @@ void vjp_scatter(Vjp& v) {
     v.give(2, b.mul(at_indices(v.g), others));
   }
 }
+
+}  // namespace
+
+void vjp_scatter_elements(Vjp& v) { differentiate_scatter(v); }
+void vjp_scatter_nd(Vjp& v) { differentiate_scatter(v); }
 
 /// The indices of one line differ, so that assigning is enough.
 void vjp_topk(Vjp& v) {

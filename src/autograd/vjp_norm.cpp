@@ -24,15 +24,15 @@ struct Normalized {
 Value* statistic(Vjp& v, size_t i, const Value* x, const std::vector<int64_t>& axes) {
   if (i >= v.node.results.size()) return nullptr;
   Shape reduced;
-  for (const int64_t axis : prims::other_axes(x->type.rank(), axes)) reduced.push_back(prims::extent_of(x, axis));
-  return prims::spread(v.b, v.b.reshape(v.b.cast(v.y(static_cast<int>(i)), x->type.dtype), reduced), x->type.shape(), axes);
+  for (const int64_t axis : rules::other_axes(x->type.rank(), axes)) reduced.push_back(rules::extent_of(x, axis));
+  return rules::spread(v.b, v.b.reshape(v.b.cast(v.y(static_cast<int>(i)), x->type.dtype), reduced), x->type.shape(), axes);
 }
 
 /// 1 / sqrt(mean(values^2) + epsilon), of their shape.
 Value* inverse_root(Vjp& v, Value* values, const std::vector<int64_t>& axes) {
-  Value* square = prims::mean(v.b, v.b.mul(values, values), axes);
+  Value* square = rules::mean(v.b, v.b.mul(values, values), axes);
   Value* inverse = v.b.unary(Op::rsqrt_, v.b.binary(Op::add_, square, v.attrs().get_float("epsilon")));
-  return prims::spread(v.b, inverse, values->type.shape(), axes);
+  return rules::spread(v.b, inverse, values->type.shape(), axes);
 }
 
 constexpr size_t kNoResult = SIZE_MAX - 1;
@@ -41,7 +41,7 @@ constexpr size_t kNoResult = SIZE_MAX - 1;
 Normalized normalize(Vjp& v, Value* x, const std::vector<int64_t>& axes, size_t first = kNoResult) {
   Builder& b = v.b;
   Value *mean = statistic(v, first, x, axes), *inverse = statistic(v, first + 1, x, axes);
-  if (mean == nullptr) mean = prims::spread(b, prims::mean(b, x, axes), x->type.shape(), axes);
+  if (mean == nullptr) mean = rules::spread(b, rules::mean(b, x, axes), x->type.shape(), axes);
   Value* centered = b.sub(x, mean);
   if (inverse == nullptr) inverse = inverse_root(v, centered, axes);
   return {b.mul(centered, inverse), inverse};
@@ -52,9 +52,9 @@ Value* share_of(Vjp& v, int result, const Value* x, const std::vector<int64_t>& 
   Value* g = static_cast<size_t>(result) < v.node.results.size() ? v.cotangent(result) : nullptr;
   if (g == nullptr || x->type.count() == 0) return nullptr;
   Shape reduced;
-  for (const int64_t axis : prims::other_axes(x->type.rank(), axes)) reduced.push_back(prims::extent_of(x, axis));
-  g = v.scale(v.b.reshape(v.b.cast(g, x->type.dtype), reduced), 1 / static_cast<double>(prims::extent_over(x, axes)));
-  return prims::spread(v.b, g, x->type.shape(), axes);
+  for (const int64_t axis : rules::other_axes(x->type.rank(), axes)) reduced.push_back(rules::extent_of(x, axis));
+  g = v.scale(v.b.reshape(v.b.cast(g, x->type.dtype), reduced), 1 / static_cast<double>(rules::extent_over(x, axes)));
+  return rules::spread(v.b, g, x->type.shape(), axes);
 }
 
 void give_to_x(Vjp& v, Value* cotangent) { v.give(0, v.b.cast(v.b.reshape(cotangent, v.x()->type.shape()), v.x()->type.dtype)); }
@@ -67,7 +67,7 @@ void give_through_statistics(Vjp& v, const Normalized& n, const std::vector<int6
 }
 
 Value* mean_over(Vjp& v, Value* x, const std::vector<int64_t>& axes) {
-  return prims::spread(v.b, prims::mean(v.b, x, axes), x->type.shape(), axes);
+  return rules::spread(v.b, rules::mean(v.b, x, axes), x->type.shape(), axes);
 }
 
 Value* normalize_vjp(Vjp& v, const Normalized& n, Value* gh, const std::vector<int64_t>& axes) {
@@ -81,7 +81,7 @@ void give_narrow(Vjp& v, int operand, Value* cotangent) {
 }
 
 /// Sums over all axes but 1, the channels.
-Value* per_channel(Vjp& v, Value* x) { return v.b.reduce(Op::reduce_sum_, x, prims::other_axes(x->type.rank(), {1})); }
+Value* per_channel(Vjp& v, Value* x) { return v.b.reduce(Op::reduce_sum_, x, rules::other_axes(x->type.rank(), {1})); }
 
 void give_channels(Vjp& v, int operand, Value* cotangent) {
   if (v.wants(operand)) v.give(operand, v.b.cast(per_channel(v, cotangent), v.x(operand)->type.dtype));
@@ -89,11 +89,11 @@ void give_channels(Vjp& v, int operand, Value* cotangent) {
 
 std::vector<int64_t> trailing_axes(const Vjp& v) {
   const int rank = v.x()->type.rank();
-  return prims::axes_from(prims::normal_axis(v.attrs().get_int("axis"), rank), rank);
+  return rules::axes_from(rules::normal_axis(v.attrs().get_int("axis"), rank), rank);
 }
 
 Value* along_channels(Vjp& v, Value* channels, const Value* like) {
-  return prims::along(v.b, v.b.cast(channels, like->type.dtype), like->type.shape(), 1);
+  return rules::along(v.b, v.b.cast(channels, like->type.dtype), like->type.shape(), 1);
 }
 
 }  // namespace
@@ -102,28 +102,28 @@ Value* along_channels(Vjp& v, Value* channels, const Value* like) {
 /// that does reach the loss has a cotangent that is none either, which stays.
 void vjp_softmax(Vjp& v) {
   Builder& b = v.b;
-  const std::vector<int64_t> axes{prims::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank())};
-  Value *y = prims::widen(b, v.y()), *g = prims::widen(b, v.g);
+  const std::vector<int64_t> axes{rules::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank())};
+  Value *y = rules::widen(b, v.y()), *g = rules::widen(b, v.g);
   y = v.where_not(b.unary(Op::isnan_, y), y);
-  Value* sum = prims::spread(b, b.reduce(Op::reduce_sum_, b.mul(g, y), axes), g->type.shape(), axes);
+  Value* sum = rules::spread(b, b.reduce(Op::reduce_sum_, b.mul(g, y), axes), g->type.shape(), axes);
   v.give(0, b.cast(b.mul(y, b.sub(g, sum)), v.x()->type.dtype));
 }
 
 void vjp_log_softmax(Vjp& v) {
   Builder& b = v.b;
-  const std::vector<int64_t> axes{prims::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank())};
-  Value *y = prims::widen(b, v.y()), *g = prims::widen(b, v.g);
-  Value* sum = prims::spread(b, b.reduce(Op::reduce_sum_, g, axes), g->type.shape(), axes);
+  const std::vector<int64_t> axes{rules::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank())};
+  Value *y = rules::widen(b, v.y()), *g = rules::widen(b, v.g);
+  Value* sum = rules::spread(b, b.reduce(Op::reduce_sum_, g, axes), g->type.shape(), axes);
   v.give(0, b.cast(b.sub(g, b.mul(b.unary(Op::exp_, y), sum)), v.x()->type.dtype));
 }
 
 void vjp_layer_norm(Vjp& v) {
   Builder& b = v.b;
   const std::vector<int64_t> axes = trailing_axes(v);
-  const Normalized n = normalize(v, prims::widen(b, v.x()), axes, 1);
+  const Normalized n = normalize(v, rules::widen(b, v.x()), axes, 1);
   give_through_statistics(v, n, axes, 1, 2);
   if (v.g == nullptr) return;
-  Value* g = prims::widen(b, v.g);
+  Value* g = rules::widen(b, v.g);
   if (v.wants(0)) {
     Value* gh = b.mul(g, b.cast(v.x(1), g->type.dtype));
     v.give(0, b.cast(normalize_vjp(v, n, gh, axes), v.x()->type.dtype));
@@ -134,14 +134,14 @@ void vjp_layer_norm(Vjp& v) {
 
 void vjp_rms_norm(Vjp& v) {
   Builder& b = v.b;
-  Value* x = prims::widen(b, v.x());
+  Value* x = rules::widen(b, v.x());
   const std::vector<int64_t> axes = trailing_axes(v);
   Value* inverse = statistic(v, 1, x, axes);
   if (inverse == nullptr) inverse = inverse_root(v, x, axes);
   const Normalized n{b.mul(x, inverse), inverse};
   give_through_statistics(v, n, axes, -1, 1);
   if (v.g == nullptr) return;
-  Value* g = prims::widen(b, v.g);
+  Value* g = rules::widen(b, v.g);
   if (v.wants(0)) {
     Value* gh = b.mul(g, b.cast(v.x(1), g->type.dtype));
     v.give(0, b.cast(b.mul(inverse, b.sub(gh, b.mul(n.h, mean_over(v, b.mul(gh, n.h), axes)))), v.x()->type.dtype));
@@ -152,7 +152,7 @@ void vjp_rms_norm(Vjp& v) {
 /// y = (x - mean) * scale / sqrt(var + epsilon) + bias, everything but x per channel.
 void vjp_batch_norm(Vjp& v) {
   Builder& b = v.b;
-  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
+  Value *x = rules::widen(b, v.x()), *g = rules::widen(b, v.g);
   const DType dtype = g->type.dtype;
   Value *scale = b.cast(v.x(1), dtype), *mean = b.cast(v.x(3), dtype), *variance = b.cast(v.x(4), dtype);
   Value* deviation = b.unary(Op::sqrt_, b.binary(Op::add_, variance, v.attrs().get_float("epsilon")));
@@ -175,34 +175,34 @@ void vjp_batch_norm(Vjp& v) {
 /// 2 (x - mean) / n for the variance.
 void vjp_batch_norm_train(Vjp& v) {
   Builder& b = v.b;
-  Value* x = prims::widen(b, v.x());
+  Value* x = rules::widen(b, v.x());
   const DType dtype = x->type.dtype;
   const Shape shape = x->type.shape();
-  const std::vector<int64_t> axes = prims::other_axes(x->type.rank(), {1});
+  const std::vector<int64_t> axes = rules::other_axes(x->type.rank(), {1});
   if (v.node.results.size() > 3) give_through_statistics(v, normalize(v, x, axes, 3), axes, 3, 4);
   if (v.g != nullptr) {
     const Normalized n = normalize(v, x, axes, 3);
-    Value* g = prims::widen(b, v.g);
+    Value* g = rules::widen(b, v.g);
     if (v.wants(0)) v.give(0, b.cast(normalize_vjp(v, n, b.mul(g, along_channels(v, v.x(1), g)), axes), v.x()->type.dtype));
     if (v.wants(1)) give_channels(v, 1, b.mul(g, n.h));
     give_channels(v, 2, g);
   }
-  const double momentum = v.attrs().get_float("momentum"), share = (1 - momentum) / static_cast<double>(prims::extent_over(x, axes));
+  const double momentum = v.attrs().get_float("momentum"), share = (1 - momentum) / static_cast<double>(rules::extent_over(x, axes));
   for (int i = 1; i <= 2; ++i) {
     Value* g = v.cotangent(i);
     if (g == nullptr) continue;
     if (v.wants(2 + i)) v.give(2 + i, v.scale(g, momentum));
     if (!v.wants(0) || num_elements(shape) == 0) continue;
     Value* dx = along_channels(v, v.scale(b.cast(g, dtype), i == 1 ? share : 2 * share), x);
-    if (i == 2) dx = b.mul(dx, b.sub(x, prims::spread(b, prims::mean(b, x, axes), shape, axes)));
+    if (i == 2) dx = b.mul(dx, b.sub(x, rules::spread(b, rules::mean(b, x, axes), shape, axes)));
     v.give(0, b.cast(dx, v.x()->type.dtype));
   }
 }
 
 void vjp_instance_norm(Vjp& v) {
   Builder& b = v.b;
-  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g);
-  const std::vector<int64_t> axes = prims::axes_from(2, x->type.rank());
+  Value *x = rules::widen(b, v.x()), *g = rules::widen(b, v.g);
+  const std::vector<int64_t> axes = rules::axes_from(2, x->type.rank());
   const Normalized n = normalize(v, x, axes);
   if (v.wants(0)) v.give(0, b.cast(normalize_vjp(v, n, b.mul(g, along_channels(v, v.x(1), g)), axes), v.x()->type.dtype));
   if (v.wants(1)) give_channels(v, 1, b.mul(g, n.h));
@@ -212,16 +212,16 @@ void vjp_instance_norm(Vjp& v) {
 /// Groups are rows of [N, groups, rest]; scale and bias are per channel or per group.
 void vjp_group_norm(Vjp& v) {
   Builder& b = v.b;
-  Value* x = prims::widen(b, v.x());
+  Value* x = rules::widen(b, v.x());
   const Shape shape = x->type.shape();
   const int64_t groups = v.attrs().get_int("num_groups");
-  const int64_t spatial = prims::extent_over(x, prims::axes_from(2, x->type.rank()));
+  const int64_t spatial = rules::extent_over(x, rules::axes_from(2, x->type.rank()));
   const Shape rows{shape[0], groups, shape[1] / groups * spatial};
-  const Shape affine = prims::extent_of(v.x(1), 0) == shape[1] ? shape : rows;  // where scale lies along axis 1
+  const Shape affine = rules::extent_of(v.x(1), 0) == shape[1] ? shape : rows;  // where scale lies along axis 1
   const Normalized n = normalize(v, b.reshape(x, rows), {2}, 1);
   give_through_statistics(v, n, {2}, 1, 2);
   if (v.g == nullptr) return;
-  Value* g_affine = b.reshape(prims::widen(b, v.g), affine);
+  Value* g_affine = b.reshape(rules::widen(b, v.g), affine);
   if (v.wants(0)) {
     Value* gh = b.mul(g_affine, along_channels(v, v.x(1), g_affine));
     v.give(0, b.cast(b.reshape(normalize_vjp(v, n, b.reshape(gh, rows), {2}), shape), v.x()->type.dtype));
@@ -233,16 +233,16 @@ void vjp_group_norm(Vjp& v) {
 /// dx = (g - direction * sum(g * y)) / norm, the direction being y (p = 2) or the signs; a line of zeros is divided by 1.
 void vjp_lp_norm(Vjp& v) {
   Builder& b = v.b;
-  const std::vector<int64_t> axes{prims::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank())};
-  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g), *y = prims::widen(b, v.y());
+  const std::vector<int64_t> axes{rules::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank())};
+  Value *x = rules::widen(b, v.x()), *g = rules::widen(b, v.g), *y = rules::widen(b, v.y());
   const Shape shape = x->type.shape();
   const bool euclidean = v.attrs().get_int("p") == 2;
   Value* norm = b.reduce(Op::reduce_sum_, euclidean ? b.mul(x, x) : b.unary(Op::abs_, x), axes);
   if (euclidean) norm = b.unary(Op::sqrt_, norm);
   norm = b.select(b.binary(Op::eq_, norm, 0.0), b.full_like(norm, 1), norm);
-  Value* sum = prims::spread(b, b.reduce(Op::reduce_sum_, b.mul(g, y), axes), shape, axes);
+  Value* sum = rules::spread(b, b.reduce(Op::reduce_sum_, b.mul(g, y), axes), shape, axes);
   Value* direction = euclidean ? y : b.unary(Op::sign_, x);
-  v.give(0, b.cast(b.div(b.sub(g, b.mul(direction, sum)), prims::spread(b, norm, shape, axes)), v.x()->type.dtype));
+  v.give(0, b.cast(b.div(b.sub(g, b.mul(direction, sum)), rules::spread(b, norm, shape, axes)), v.x()->type.dtype));
 }
 
 }  // namespace tcc::autograd

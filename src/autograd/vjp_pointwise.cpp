@@ -18,7 +18,7 @@ Value* plus(Vjp& v, Value* value, double other) { return v.b.binary(Op::add_, va
 
 /// The cotangent f(read, g), computed in wide floats; `read` is the operand or the result.
 template <class F> void give_wide(Vjp& v, Value* read, F f) {
-  v.give(0, v.b.cast(f(prims::widen(v.b, read), prims::widen(v.b, v.g)), v.x()->type.dtype));
+  v.give(0, v.b.cast(f(rules::widen(v.b, read), rules::widen(v.b, v.g)), v.x()->type.dtype));
 }
 
 /// 1 + x^2 = w^2 * s with w = max(|x|, 1) and s in [1, 2].
@@ -145,13 +145,13 @@ void vjp_mod(Vjp& v) { remainder_vjp(v, Op::floor_); }
 void vjp_pow(Vjp& v) {
   Builder& b = v.b;
   const DType dtype = v.x()->type.dtype;
-  Value *base = prims::widen(b, v.x(0)), *exponent = prims::widen(b, v.x(1)), *g = prims::widen(b, v.g);
+  Value *base = rules::widen(b, v.x(0)), *exponent = rules::widen(b, v.x(1)), *g = rules::widen(b, v.g);
   if (v.wants(0)) {
     Value* slope = b.mul(exponent, b.binary(Op::pow_, base, plus(v, exponent, -1)));
     v.give(0, b.cast(v.where_not(b.binary(Op::eq_, exponent, 0.0), b.mul(g, slope)), dtype));
   }
   if (v.wants(1)) {
-    Value* y = prims::widen(b, v.y());
+    Value* y = rules::widen(b, v.y());
     Value* flat = b.binary(Op::and_, b.binary(Op::eq_, base, 0.0), b.binary(Op::ge_, exponent, 0.0));
     Value* vanished = b.binary(Op::and_, b.binary(Op::eq_, y, 0.0), b.binary(Op::gt_, base, 0.0));
     v.give(1, b.cast(v.where_not(b.binary(Op::or_, flat, vanished), b.mul(g, b.mul(y, b.unary(Op::log_, base)))), dtype));
@@ -162,7 +162,7 @@ void vjp_pow(Vjp& v) {
 void vjp_atan2(Vjp& v) {
   Builder& b = v.b;
   const DType dtype = v.x()->type.dtype;
-  Value *y = prims::widen(b, v.x(0)), *x = prims::widen(b, v.x(1)), *g = prims::widen(b, v.g);
+  Value *y = rules::widen(b, v.x(0)), *x = rules::widen(b, v.x(1)), *g = rules::widen(b, v.g);
   Value* size = b.max(b.unary(Op::abs_, y), b.unary(Op::abs_, x));
   Value* flat = b.binary(Op::or_, b.binary(Op::eq_, size, 0.0), b.unary(Op::isinf_, size));
   size = b.select(flat, b.full_like(size, 1), size);
@@ -172,7 +172,9 @@ void vjp_atan2(Vjp& v) {
   if (v.wants(1)) v.give(1, b.cast(v.where_not(flat, v.neg(b.mul(share, a))), dtype));
 }
 
-void vjp_max_min(Vjp& v) {
+namespace {
+
+void differentiate_max_min(Vjp& v) {
   Builder& b = v.b;
   Value* tie = b.binary(Op::eq_, v.x(0), v.x(1));
   Value* half = v.scale(v.g, 0.5);
@@ -182,6 +184,11 @@ void vjp_max_min(Vjp& v) {
     if (v.wants(i)) v.give(i, b.select(tie, half, v.where_not(b.binary(loses, v.x(i), v.x(1 - i)), v.g)));
   }
 }
+
+}  // namespace
+
+void vjp_max(Vjp& v) { differentiate_max_min(v); }
+void vjp_min(Vjp& v) { differentiate_max_min(v); }
 
 void vjp_select(Vjp& v) {
   if (v.wants(1)) v.give(1, v.where(v.x(0), v.g));

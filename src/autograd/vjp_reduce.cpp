@@ -11,7 +11,7 @@ namespace {
 
 std::vector<int64_t> sorted_axes(const Node& node) {
   std::vector<int64_t> axes = node.attrs.get_ints("axes");
-  for (int64_t& axis : axes) axis = prims::normal_axis(axis, node.operand(0)->type.rank(), "axes");
+  for (int64_t& axis : axes) axis = rules::normal_axis(axis, node.operand(0)->type.rank(), "axes");
   std::sort(axes.begin(), axes.end());
   return axes;
 }
@@ -20,8 +20,8 @@ std::vector<int64_t> sorted_axes(const Node& node) {
 Value* over(Vjp& v, Value* reduced, const std::vector<int64_t>& axes) {
   const Shape shape = v.x()->type.shape();
   Shape left;
-  for (int64_t axis : prims::other_axes(static_cast<int>(shape.size()), axes)) left.push_back(shape[static_cast<size_t>(axis)]);
-  return prims::spread(v.b, v.b.reshape(reduced, left), shape, axes);
+  for (int64_t axis : rules::other_axes(static_cast<int>(shape.size()), axes)) left.push_back(shape[static_cast<size_t>(axis)]);
+  return rules::spread(v.b, v.b.reshape(reduced, left), shape, axes);
 }
 
 Value* cumulative(Vjp& v, Value* x, const char* op, int64_t axis, bool reverse, bool exclusive) {
@@ -58,7 +58,7 @@ Value* product_of_others(Vjp& v, Value* x) {
   const int64_t axis = static_cast<int64_t>(shape.size()) - 1;
   const Factors f = factors_of(v, x);
   auto among_others = [&](Value* flags) {
-    return some(v, b.sub(prims::spread(b, b.reduce(Op::reduce_sum_, flags, {axis}), shape, {axis}), flags));
+    return some(v, b.sub(rules::spread(b, b.reduce(Op::reduce_sum_, flags, {axis}), shape, {axis}), flags));
   };
   Value* product = b.mul(cumulative(v, f.nonzero, "prod", axis, false, true), cumulative(v, f.nonzero, "prod", axis, true, true));
   return product_or_zero(v, product, among_others(f.zeros), among_others(f.nonfinite));
@@ -71,7 +71,7 @@ Value* cumulative_product_vjp(Vjp& v, int64_t axis, bool reverse, bool exclusive
   const Shape shape = v.x()->type.shape();
   const int64_t rank = static_cast<int64_t>(shape.size());
   // Bring the axis to the end, and the scan to forward order.
-  std::vector<int64_t> permutation = prims::other_axes(static_cast<int>(rank), {axis});
+  std::vector<int64_t> permutation = rules::other_axes(static_cast<int>(rank), {axis});
   permutation.push_back(axis);
   auto forward = [&](Value* value) {
     value = b.transpose(value, permutation);
@@ -84,8 +84,8 @@ Value* cumulative_product_vjp(Vjp& v, int64_t axis, bool reverse, bool exclusive
   square.push_back(n);  // [..., k, i]
   Value* k = b.iota(DType::i64, square, rank - 1);
   Value* i = b.iota(DType::i64, square, rank);
-  auto along_i = [&](Value* value) { return prims::spread(b, value, square, {rank - 1}); };
-  auto along_k = [&](Value* value) { return prims::spread(b, value, square, {rank}); };
+  auto along_i = [&](Value* value) { return rules::spread(b, value, square, {rank - 1}); };
+  auto along_k = [&](Value* value) { return rules::spread(b, value, square, {rank}); };
   auto until = [&](Value* flags, bool without_last) { return cumulative(v, flags, "sum", rank - 1, false, without_last); };
   auto between = [&](Value* flags) { return some(v, b.sub(along_i(until(flags, exclusive)), along_k(until(flags, false)))); };
   auto before = [&](Value* flags) { return some(v, until(flags, true)); };
@@ -131,10 +131,10 @@ void vjp_reduce_prod(Vjp& v) {
   if (axes.empty()) return v.give(0, v.g);
   const Shape shape = v.x()->type.shape();
   // The reduced axes as one, at the end.
-  std::vector<int64_t> permutation = prims::other_axes(static_cast<int>(shape.size()), axes);
+  std::vector<int64_t> permutation = rules::other_axes(static_cast<int>(shape.size()), axes);
   Shape joined, moved;
   for (int64_t axis : permutation) joined.push_back(shape[static_cast<size_t>(axis)]);
-  joined.push_back(prims::extent_over(v.x(), axes));
+  joined.push_back(rules::extent_over(v.x(), axes));
   permutation.insert(permutation.end(), axes.begin(), axes.end());
   std::vector<int64_t> inverse(permutation.size());
   for (size_t i = 0; i < permutation.size(); ++i) {
@@ -147,7 +147,9 @@ void vjp_reduce_prod(Vjp& v) {
   v.give(0, b.cast(b.mul(b.cast(g, DType::f64), others), g->type.dtype));
 }
 
-void vjp_reduce_extreme(Vjp& v) {
+namespace {
+
+void differentiate_reduce_extreme(Vjp& v) {
   Builder& b = v.b;
   const std::vector<int64_t> axes = sorted_axes(v.node);
   Value* hit = b.binary(Op::eq_, v.x(), over(v, v.y(), axes));
@@ -155,16 +157,21 @@ void vjp_reduce_extreme(Vjp& v) {
   v.give(0, v.where(hit, over(v, b.div(v.g, count), axes)));
 }
 
+}  // namespace
+
+void vjp_reduce_max(Vjp& v) { differentiate_reduce_extreme(v); }
+void vjp_reduce_min(Vjp& v) { differentiate_reduce_extreme(v); }
+
 void vjp_cumulative(Vjp& v) {
   const std::string& op = v.attrs().get_string("op");
-  const int64_t axis = prims::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank());
+  const int64_t axis = rules::normal_axis(v.attrs().get_int("axis"), v.x()->type.rank());
   const bool reverse = v.attrs().get_bool("reverse"), exclusive = v.attrs().get_bool("exclusive");
   if (op == "sum") return v.give(0, cumulative(v, v.g, "sum", axis, !reverse, exclusive));
   if (op == "prod") return v.give(0, cumulative_product_vjp(v, axis, reverse, exclusive));
   v.give(0, cumulative_extreme_vjp(v, axis, reverse, exclusive));
 }
 
-bool reduce_has_vjp(const Node& node) {
+bool has_vjp_reduce(const Node& node) {
   const std::string& op = node.attrs.get_string("op");
   return (op == "l2" || op == "log_sum_exp") && is_float(node.operand(0)->type.dtype);
 }
@@ -175,7 +182,7 @@ void vjp_reduce(Vjp& v) {
   Builder& b = v.b;
   const std::vector<int64_t> axes = sorted_axes(v.node);
   const DType dtype = v.x()->type.dtype;
-  Value *x = prims::widen(b, v.x()), *g = prims::widen(b, v.g), *y = prims::widen(b, v.y());
+  Value *x = rules::widen(b, v.x()), *g = rules::widen(b, v.g), *y = rules::widen(b, v.y());
   if (v.attrs().get_string("op") == "l2") {
     Value* share = v.where_not(b.binary(Op::eq_, y, 0.0), b.div(g, y));
     return v.give(0, b.cast(b.mul(x, over(v, share, axes)), dtype));

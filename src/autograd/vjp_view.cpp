@@ -11,7 +11,7 @@ Value* zero(Vjp& v) { return v.b.full(v.g->type.dtype, {}, 0); }
 
 void vjp_broadcast_in_dim(Vjp& v) {
   const Shape from = v.x()->type.shape(), to = v.y()->type.shape();
-  std::vector<int64_t> axes = prims::axes_from(0, static_cast<int>(to.size()));
+  std::vector<int64_t> axes = rules::axes_from(0, static_cast<int>(to.size()));
   const std::vector<int64_t>& dims = v.attrs().get_ints("dims");
   for (size_t i = 0; i < dims.size(); ++i) {
     if (from[i] == to[static_cast<size_t>(dims[i])]) std::erase(axes, dims[i]);  // kept; others of extent 1 are summed
@@ -57,17 +57,17 @@ void vjp_pad(Vjp& v) {
     // The padding alone, summed: the difference of two sums would cancel.
     Value* padding = b.pad(b.full(v.g->type.dtype, from, 0), b.full(v.g->type.dtype, {}, 1), low, v.attrs().get_ints("high"), interior);
     Value* kept = v.where(b.binary(Op::ne_, padding, 0.0), v.g);
-    v.give(1, b.reduce(Op::reduce_sum_, kept, prims::axes_from(0, v.g->type.rank())));
+    v.give(1, b.reduce(Op::reduce_sum_, kept, rules::axes_from(0, v.g->type.rank())));
   }
 }
 
 void vjp_concat(Vjp& v) {
-  const size_t axis = static_cast<size_t>(prims::normal_axis(v.attrs().get_int("axis"), v.y()->type.rank()));
+  const size_t axis = static_cast<size_t>(rules::normal_axis(v.attrs().get_int("axis"), v.y()->type.rank()));
   std::vector<int64_t> starts(v.y()->type.dims.size(), 0), limits = v.y()->type.shape();
   int64_t at = 0;
   for (int i = 0; i < static_cast<int>(v.node.operands.size()); ++i) {
     starts[axis] = at;
-    at += prims::extent_of(v.x(i), static_cast<int64_t>(axis));
+    at += rules::extent_of(v.x(i), static_cast<int64_t>(axis));
     limits[axis] = at;
     if (v.wants(i)) v.give(i, v.b.slice(v.g, starts, limits));
   }

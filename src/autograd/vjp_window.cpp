@@ -96,12 +96,12 @@ void vjp_reduce_window(Vjp& v) {
 void vjp_global_max_pool(Vjp& v) {
   Builder& b = v.b;
   const Shape shape = v.x()->type.shape();
-  const int64_t spatial = prims::extent_over(v.x(), prims::axes_from(2, v.x()->type.rank()));
+  const int64_t spatial = rules::extent_over(v.x(), rules::axes_from(2, v.x()->type.rank()));
   const Shape rows{shape[0], shape[1], spatial};
   if (num_elements(rows) == 0) return v.give(0, v.zeros(v.x()));
   Value* first = b.emit(Op::argmax_, {b.reshape(v.x(), rows)}, {{"axis", int64_t{2}}, {"last", false}});
-  Value* hit = b.binary(Op::eq_, b.iota(DType::i64, rows, 2), prims::spread(b, first, rows, {2}));
-  Value* g = prims::spread(b, b.reshape(v.g, {shape[0], shape[1]}), rows, {2});
+  Value* hit = b.binary(Op::eq_, b.iota(DType::i64, rows, 2), rules::spread(b, first, rows, {2}));
+  Value* g = rules::spread(b, b.reshape(v.g, {shape[0], shape[1]}), rows, {2});
   v.give(0, b.reshape(v.where(hit, g), shape));
 }
 

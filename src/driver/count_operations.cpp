@@ -4,7 +4,7 @@ namespace tcc::driver {
 
 namespace {
 
-/// Products that are summed up to one element of the result.
+/// CompiledModule that are summed up to one element of the result.
 double depth_of(const Node& node) {
   const Shape a = node.operand(0)->type.shape(), b = node.operand(1)->type.shape();
   double depth = 1;

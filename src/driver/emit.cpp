@@ -94,7 +94,7 @@ std::string stem_of(const std::string& model) {
   return name;
 }
 
-Emitter::Emitter(const Options& options, const std::vector<TargetChoice>& targets) : options_(options) {
+ProductWriter::ProductWriter(const Options& options, const std::vector<TargetChoice>& targets) : options_(options) {
   std::vector<EmitRequest> requests = options.emit;
   if (requests.empty() && !options.dump_dir.empty()) {
     for (const EmitKind& kind : kKinds) {
@@ -144,18 +144,18 @@ Emitter::Emitter(const Options& options, const std::vector<TargetChoice>& target
   }
 }
 
-const Emitter::Product* Emitter::find(std::string_view kind, std::string_view target) const {
+const ProductWriter::Product* ProductWriter::find(std::string_view kind, std::string_view target) const {
   for (const Product& product : products_) {
     if (product.kind == kind && (product.target == target || target.empty())) return &product;
   }
   return nullptr;
 }
 
-bool Emitter::wants(std::string_view kind) const { return find(kind, "") != nullptr; }
-bool Emitter::wants(std::string_view kind, const TargetChoice& target) const { return find(kind, target.name) != nullptr; }
-Stage Emitter::last_stage() const { return last_stage_; }
+bool ProductWriter::wants(std::string_view kind) const { return find(kind, "") != nullptr; }
+bool ProductWriter::wants(std::string_view kind, const TargetChoice& target) const { return find(kind, target.name) != nullptr; }
+Stage ProductWriter::last_stage() const { return last_stage_; }
 
-void Emitter::list_files(CommandFiles& files) const {
+void ProductWriter::list_files(CommandFiles& files) const {
   for (const Product& product : products_) {
     const std::string role = "--emit=" + product.kind + (product.target.empty() ? "" : " for " + product.target);
     if (product.path != "-") files.writes(product.path, role);
@@ -163,7 +163,7 @@ void Emitter::list_files(CommandFiles& files) const {
   }
 }
 
-std::vector<std::string> Emitter::paths() const {
+std::vector<std::string> ProductWriter::paths() const {
   std::vector<std::string> paths;
   for (const Product& product : products_) {
     if (product.path != "-") paths.push_back(product.path);
@@ -171,11 +171,11 @@ std::vector<std::string> Emitter::paths() const {
   return paths;
 }
 
-void Emitter::make_folder() {
+void ProductWriter::make_folder() {
   if (!options_.dump_dir.empty()) outputs_.make_folder(options_.dump_dir);
 }
 
-std::string Emitter::heading(const Product& product) const {
+std::string ProductWriter::heading(const Product& product) const {
   const auto on_stdout = [&](const Product& other) { return other.kind == product.kind && other.path == "-"; };
   if (std::count_if(products_.begin(), products_.end(), on_stdout) < 2) return "";
   return (product.kind == "llvm" ? "; " : "// ") + product.target + "\n";
@@ -184,22 +184,22 @@ std::string Emitter::heading(const Product& product) const {
 // Of a text without a file of weights: scales and axes are there, and its large ones alone are lost.
 constexpr int64_t kInlineWeights = 16;
 
-std::string Emitter::weights_path(const Product& product) const {
+std::string ProductWriter::weights_path(const Product& product) const {
   const bool is_fx = product.kind == "fx";
   if (!is_graph(product.kind) && !is_fx) return "";
   return product.path == "-" ? options_.emit_weights : product.path + (is_fx ? ".weights" : ".safetensors");
 }
 
-void Emitter::put(const Product& product, std::string_view text) {
+void ProductWriter::put(const Product& product, std::string_view text) {
   if (product.path == "-") write_stdout(heading(product) + std::string(text));
   else outputs_.write(product.path, text);
 }
 
-void Emitter::write(std::string_view kind, std::string_view target, std::string_view text) {
+void ProductWriter::write(std::string_view kind, std::string_view target, std::string_view text) {
   if (const Product* product = find(kind, target)) put(*product, text);
 }
 
-void Emitter::write_fx(const Graph& graph) {
+void ProductWriter::write_fx(const Graph& graph) {
   const Product* product = find("fx", "");
   if (product == nullptr) return;
   const std::string weights = weights_path(*product);
@@ -209,7 +209,7 @@ void Emitter::write_fx(const Graph& graph) {
   put(*product, json.text);
 }
 
-void Emitter::write_graph(std::string_view kind, std::string_view target, const Graph& graph) {
+void ProductWriter::write_graph(std::string_view kind, std::string_view target, const Graph& graph) {
   const Product* product = find(kind, target);
   if (product == nullptr) return;
   const std::string weights = weights_path(*product);

@@ -22,10 +22,10 @@
 
 namespace tcc::driver {
 
-class Emitter {
+class ProductWriter {
  public:
   /// Checks the kinds and decides every name. Errors (usage): a kind that is unknown, that this mode or form of input lacks, or none of the targets has.
-  Emitter(const Options& options, const std::vector<TargetChoice>& targets);
+  ProductWriter(const Options& options, const std::vector<TargetChoice>& targets);
 
   bool wants(std::string_view kind) const;
   /// Also whether the product exists for this target.

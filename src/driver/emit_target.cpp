@@ -48,11 +48,11 @@ std::string units_text(const TargetBuild& build) {
 
 }  // namespace
 
-void emit_target(Session& session, const TargetBuild& build, Emitter& emitter) {
+void emit_target(Session& session, const TargetBuild& build, ProductWriter& writer) {
   const TargetChoice& choice = build.choice;
   const plan::Plan& plan = build.plans.front();  // all have the same kernels
   const auto write = [&](std::string_view kind, const auto& make) {
-    if (emitter.wants(kind, choice)) emitter.write(kind, choice.name, make());
+    if (writer.wants(kind, choice)) writer.write(kind, choice.name, make());
   };
   write("loop", [&] { return units_text(build); });
   write("schedule", [&] { return schedules_text(build); });
@@ -62,13 +62,13 @@ void emit_target(Session& session, const TargetBuild& build, Emitter& emitter) {
     for (const plan::Plan& one : build.plans) text += plan::print(one);
     return text;
   });
-  const bool llvm = emitter.wants("llvm", choice), assembly = emitter.wants("asm", choice) || emitter.wants("ptx", choice),
-             object = emitter.wants("obj", choice);
+  const bool llvm = writer.wants("llvm", choice), assembly = writer.wants("asm", choice) || writer.wants("ptx", choice),
+             object = writer.wants("obj", choice);
   if (!llvm && !assembly && !object) return;
   session.progress.step("generating code to print");
   const Timed timed(session.times, "emit-code");
   const std::string level = choice.target.is_cpu() ? choice.levels.front() : choice.ptx_arch;
-  codegen::Products products;
+  codegen::CompiledModule products;
   guard_stage(session, "generate-code", kernels_input(build),
               [&] { products = emit_all_kernels(plan, choice, level, session.options.optimization, llvm, assembly); });
   write("llvm", [&] { return products.llvm_ir; });
@@ -84,11 +84,11 @@ void emit_target(Session& session, const TargetBuild& build, Emitter& emitter) {
   });
 }
 
-void emit_interface(const LibraryInterface& interface, std::vector<TargetBuild>& builds, const Options& options, Emitter& emitter) {
-  if (!emitter.wants("header") && !emitter.wants("manifest")) return;
+void emit_interface(const LibraryInterface& interface, std::vector<TargetBuild>& builds, const Options& options, ProductWriter& writer) {
+  if (!writer.wants("header") && !writer.wants("manifest")) return;
   const link::LinkInput input = make_link_input(interface, builds, options);
-  if (emitter.wants("header")) emitter.write("header", link::write_header(input.program, options.symbol_prefix));
-  if (emitter.wants("manifest")) emitter.write("manifest", link::write_manifest(input));
+  if (writer.wants("header")) writer.write("header", link::write_header(input.program, options.symbol_prefix));
+  if (writer.wants("manifest")) writer.write("manifest", link::write_manifest(input));
 }
 
 }  // namespace tcc::driver

@@ -8,8 +8,8 @@
 namespace tcc::driver {
 
 /// Everything that plans print, and the code of all their kernels together.
-void emit_target(Session& session, const TargetBuild& build, Emitter& emitter);
+void emit_target(Session& session, const TargetBuild& build, ProductWriter& writer);
 /// The header and the manifest.
-void emit_interface(const LibraryInterface& interface, std::vector<TargetBuild>& builds, const Options& options, Emitter& emitter);
+void emit_interface(const LibraryInterface& interface, std::vector<TargetBuild>& builds, const Options& options, ProductWriter& writer);
 
 }  // namespace tcc::driver

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/interpret.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/random.h"
 

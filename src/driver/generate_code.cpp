@@ -61,7 +61,7 @@ void generate_cpu(const plan::Plan& plan, const TargetChoice& choice, int optimi
     const std::string& level = choice.levels[task % choice.levels.size()];
     const size_t number = order[task / choice.levels.size()], i = task % choice.levels.size() * count + number;
     const codegen::Options options{.optimization = optimization, .want_llvm = false, .want_asm = false, .target = level};
-    codegen::Products products = codegen::emit_x86({{symbol(choice, level, number), &plan.kernels[number]}}, options);
+    codegen::CompiledModule products = codegen::emit_x86({{symbol(choice, level, number), &plan.kernels[number]}}, options);
     code->objects[i] = {"kernel " + kernel_name(number) + " for " + level, std::move(products.object)};
     progress.advance();
   });
@@ -126,8 +126,8 @@ GeneratedCode generate_kernels(const plan::Plan& plan, const TargetChoice& choic
   return code;
 }
 
-codegen::Products emit_all_kernels(const plan::Plan& plan, const TargetChoice& choice, const std::string& level, int optimization,
-                                   bool want_llvm, bool want_asm) {
+codegen::CompiledModule emit_all_kernels(const plan::Plan& plan, const TargetChoice& choice, const std::string& level, int optimization,
+                                         bool want_llvm, bool want_asm) {
   std::vector<codegen::NamedKernel> kernels;
   for (size_t k = 0; k < plan.kernels.size(); ++k) kernels.push_back({symbol(choice, level, k), &plan.kernels[k]});
   const codegen::Options options{.optimization = optimization, .want_llvm = want_llvm, .want_asm = want_asm, .target = level};

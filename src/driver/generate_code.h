@@ -26,7 +26,7 @@ std::string kernel_name(size_t number);
 GeneratedCode generate_kernels(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times);
 
 /// All kernels in one module, for --emit. `level`: the CPU level or the PTX architecture.
-codegen::Products emit_all_kernels(const plan::Plan& plan, const TargetChoice& choice, const std::string& level, int optimization,
-                                   bool want_llvm, bool want_asm);
+codegen::CompiledModule emit_all_kernels(const plan::Plan& plan, const TargetChoice& choice, const std::string& level, int optimization,
+                                         bool want_llvm, bool want_asm);
 
 }  // namespace tcc::driver

@@ -6,6 +6,7 @@
 #include "driver/parameters.h"
 #include "tcc/driver/read_ir.h"
 #include "tcc/frontend/import.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/safetensors.h"
 #include "tcc/support/suggest.h"
 

@@ -6,6 +6,7 @@
 
 #include "driver/stages.h"
 #include "tcc/autograd/optimizer.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::driver {
@@ -123,7 +124,7 @@ Functions functions_of(Session& session, std::unique_ptr<Graph> prims) {
   return functions;
 }
 
-Functions make_functions(Session& session, std::vector<PassState> imported, Emitter& emitter, bool stop_at_joint) {
+Functions make_functions(Session& session, std::vector<PassState> imported, ProductWriter& writer, bool stop_at_joint) {
   const Options& options = session.options;
   Functions functions;
   for (const PassState& state : imported) add_seed(*state.graph, functions);
@@ -157,13 +158,13 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Emit
   }
   if (options.from != "prims") to_resolved(session, state);
   if (goes_on) {
-    emitter.write_graph("joint", *state.graph);
+    writer.write_graph("joint", *state.graph);
     if (!stop_at_joint) add_gradients(session, functions, std::move(state.graph));
     return functions;
   }
   std::unique_ptr<Graph> forward = options.mode == Mode::train ? state.graph->clone() : nullptr;
   to_joint(session, state);
-  emitter.write_graph("joint", *state.graph);
+  writer.write_graph("joint", *state.graph);
   if (stop_at_joint) return functions;
   if (options.mode == Mode::grad) {
     add_gradients(session, functions, std::move(state.graph));

@@ -33,7 +33,7 @@ struct Functions {
 
 /// From the imported graphs (of any stage up to prims; several for an inference only) to the functions of the mode. Emits `joint` and stops there, the list empty, when nothing
 /// later is asked for.
-Functions make_functions(Session& session, std::vector<PassState> imported, Emitter& emitter, bool stop_at_joint);
+Functions make_functions(Session& session, std::vector<PassState> imported, ProductWriter& writer, bool stop_at_joint);
 
 /// The first state update that is none of the model's own but a training's; null when there is none.
 const StateUpdate* update_of_training(const Graph& graph);

@@ -4,8 +4,10 @@
 #include <array>
 
 #include "tcc/autograd/autograd.h"
+#include "tcc/autograd/gradient_op.h"
 #include "tcc/autograd/optimizer.h"
 #include "tcc/group/group.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/suggest.h"
 
@@ -34,8 +36,9 @@ GradOptions gradient_options(const Options& options) {
   return gradients;
 }
 
-void take_half(PassState& state, std::unique_ptr<Graph> residuals::Halves::* half, int residuals::Halves::* first_residual) {
-  residuals::Halves halves = residuals::split_halves(*state.graph);
+void take_half(PassState& state, std::unique_ptr<Graph> residuals::PartitionedGraphs::* half,
+               int residuals::PartitionedGraphs::* first_residual) {
+  residuals::PartitionedGraphs halves = residuals::split_partition(*state.graph);
   state.graph = std::move(halves.*half);
   state.first_residual = halves.*first_residual;
 }
@@ -45,7 +48,7 @@ constexpr auto kPasses = std::to_array<Pass>({
      [](Session&, PassState& state) { bind_shapes(*state.graph, state.bindings); },
      GraphStage::imported},
     {{"resolve", "infers every type; ops whose sizes are operands become prims and composites"},
-     [](Session& session, PassState& state) { resolve(*state.graph, session.diagnostics); },
+     [](Session& session, PassState& state) { resolve(*state.graph, session.diagnostics, expand_gradient); },
      GraphStage::resolved},
     {{"canonicalize", "brings nodes to the form that later passes expect, drops those that do nothing"},
      [](Session& session, PassState& state) { canonicalize(*state.graph, keeps_parameters(session.options)); },
@@ -95,12 +98,16 @@ constexpr auto kPasses = std::to_array<Pass>({
      GraphStage::prims,
      true},
     {{"forward-half", "of a graph with gradients what comes before them; residuals become outputs"},
-     [](Session&, PassState& state) { take_half(state, &residuals::Halves::forward, &residuals::Halves::first_residual_output); },
+     [](Session&, PassState& state) {
+       take_half(state, &residuals::PartitionedGraphs::forward, &residuals::PartitionedGraphs::first_residual_output);
+     },
      GraphStage::prims,
      GraphStage::prims,
      true},
     {{"backward-half", "the rest of it; residuals become inputs"},
-     [](Session&, PassState& state) { take_half(state, &residuals::Halves::backward, &residuals::Halves::first_residual_input); },
+     [](Session&, PassState& state) {
+       take_half(state, &residuals::PartitionedGraphs::backward, &residuals::PartitionedGraphs::first_residual_input);
+     },
      GraphStage::prims,
      GraphStage::prims,
      true},

@@ -9,8 +9,9 @@
 #include "tcc/driver/pipeline.h"
 #include "tcc/frontend/import.h"
 #include "tcc/graph/graph.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
 #include "tcc/residuals/residuals.h"
+#include "tcc/rules/verify.h"
 #include "tcc/schedule/schedule.h"
 
 namespace tcc::driver {

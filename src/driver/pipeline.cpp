@@ -21,48 +21,48 @@ namespace tcc::driver {
 
 namespace {
 
-void write_dependencies(Session& session, Emitter& emitter) {
+void write_dependencies(Session& session, ProductWriter& writer) {
   const std::string path = dependency_path(session.options);
   if (path.empty()) return;
-  const std::string text = dependencies(session.options, emitter.paths(), session.files.read_paths());
+  const std::string text = dependencies(session.options, writer.paths(), session.files.read_paths());
   if (path == "-") write_stdout(text);
-  else emitter.outputs().write(path, text);
+  else writer.outputs().write(path, text);
 }
 
 /// Code, what is printed, and the library.
-void finish(Session& session, const LibraryInterface* interface, std::vector<TargetBuild>& builds, Emitter& emitter) {
+void finish(Session& session, const LibraryInterface* interface, std::vector<TargetBuild>& builds, ProductWriter& writer) {
   const Options& options = session.options;
-  for (const TargetBuild& build : builds) emit_target(session, build, emitter);
-  if (interface != nullptr) emit_interface(*interface, builds, options, emitter);
+  for (const TargetBuild& build : builds) emit_target(session, build, writer);
+  if (interface != nullptr) emit_interface(*interface, builds, options, writer);
   if (options.output.empty()) return;
   if (interface == nullptr) {
     throw Error(ExitCode::usage, "invalid-argument", options.model, "a library is made of one unit or kernel, the text has several",
                 "leave -o out, or cut the text");
   }
-  link_library(session, *interface, builds, emitter.outputs(), options.output);
+  link_library(session, *interface, builds, writer.outputs(), options.output);
 }
 
-void finish(Session& session, UnitBuilds& units, Emitter& emitter) {
-  if (units.interface == nullptr) return finish(session, nullptr, units.builds, emitter);
+void finish(Session& session, UnitBuilds& units, ProductWriter& writer) {
+  if (units.interface == nullptr) return finish(session, nullptr, units.builds, writer);
   LibraryInterface interface;
   interface.model_name = units.interface->name;
   interface.functions = {{"infer", units.interface.get()}};
-  finish(session, &interface, units.builds, emitter);
+  finish(session, &interface, units.builds, writer);
 }
 
-void compile_loops(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter) {
+void compile_loops(Session& session, const std::vector<TargetChoice>& choices, ProductWriter& writer) {
   const Options& options = session.options;
-  const auto is_asked_for = [&](const EmitKind& kind) { return kind.name != "loop" && emitter.wants(kind.name); };
+  const auto is_asked_for = [&](const EmitKind& kind) { return kind.name != "loop" && writer.wants(kind.name); };
   if (!options.passes.empty() && options.output.empty() && std::ranges::none_of(emit_kinds(), is_asked_for)) {
-    for (const TargetChoice& choice : choices) emitter.write("loop", choice.name, print_loops(session, choice));
+    for (const TargetChoice& choice : choices) writer.write("loop", choice.name, print_loops(session, choice));
     return;
   }
   UnitBuilds units = plan_loops(session, choices);
-  finish(session, units, emitter);
+  finish(session, units, writer);
 }
 
 /// --pass: these passes alone.
-void run_passes(Session& session, PassState& state, const TargetChoice& choice, Emitter& emitter) {
+void run_passes(Session& session, PassState& state, const TargetChoice& choice, ProductWriter& writer) {
   schedule::ScheduleCache cache;
   const plan::PlanOptions plan_options;
   const ResidualSearch search = residual_search(session.options, choice, plan_options, cache, false);
@@ -70,36 +70,36 @@ void run_passes(Session& session, PassState& state, const TargetChoice& choice, 
     state.search = name == "choose-residuals" ? &search : nullptr;
     run_pass(session, state, name);
   }
-  emitter.write_graph("graph", *state.graph);
-  emitter.write_fx(*state.graph);
-  emitter.write_graph("prims", *state.graph);
+  writer.write_graph("graph", *state.graph);
+  writer.write_fx(*state.graph);
+  writer.write_graph("prims", *state.graph);
 }
 
 bool prints_units(const Options& options) {
   return std::ranges::any_of(unit_stages(), [&](const PassInfo& stage) { return prints_after(options, stage.name, false); });
 }
 
-void compile_graph(Session& session, const std::vector<TargetChoice>& choices, Emitter& emitter) {
+void compile_graph(Session& session, const std::vector<TargetChoice>& choices, ProductWriter& writer) {
   const Options& options = session.options;
   std::vector<PassState> states = import_models(session);
   PassState& state = states.front();
-  if (!options.passes.empty()) return run_passes(session, state, choices.front(), emitter);
-  emitter.write_graph("graph", *state.graph);
-  emitter.write_fx(*state.graph);
+  if (!options.passes.empty()) return run_passes(session, state, choices.front(), writer);
+  writer.write_graph("graph", *state.graph);
+  writer.write_fx(*state.graph);
   const bool builds = !options.output.empty();
   if (const StateUpdate* update = update_of_training(*state.graph); builds && options.mode == Mode::infer && update != nullptr) {
     throw Error(ExitCode::usage, "invalid-argument", options.model,
                 "the graph updates state, `" + update->weight->name + "` for one, and the text doesn't say how it is laid out",
                 "leave -o out to look at it; a library that trains is made from the model with --mode=train");
   }
-  if (!builds && emitter.last_stage() <= Stage::imported && options.print_after.empty()) return;
+  if (!builds && writer.last_stage() <= Stage::imported && options.print_after.empty()) return;
   Functions functions =
-      make_functions(session, std::move(states), emitter, !builds && emitter.last_stage() == Stage::joint && options.print_after.empty());
+      make_functions(session, std::move(states), writer, !builds && writer.last_stage() == Stage::joint && options.print_after.empty());
   if (functions.list.empty()) return;
-  emitter.write_graph("prims", *functions.list[functions.main].prims);
-  if (!builds && emitter.last_stage() <= Stage::prims && !prints_units(options)) return;
-  Library library = plan_functions(session, std::move(functions), choices, emitter);
-  finish(session, &library.interface, library.builds, emitter);
+  writer.write_graph("prims", *functions.list[functions.main].prims);
+  if (!builds && writer.last_stage() <= Stage::prims && !prints_units(options)) return;
+  Library library = plan_functions(session, std::move(functions), choices, writer);
+  finish(session, &library.interface, library.builds, writer);
 }
 
 /// For what only looks at the result.
@@ -126,21 +126,21 @@ void compile(const Options& options, Diagnostics& diagnostics) {
     kernels = read_kernels(options);
     choices = {target_of(kernels, choices, options.model)};
   }
-  Emitter emitter(options, choices);
-  emitter.list_files(files);
+  ProductWriter writer(options, choices);
+  writer.list_files(files);
   files.check_distinct();
-  emitter.make_folder();
+  writer.make_folder();
   files.check_writable();
   if (options.from == "kernel") {
     UnitBuilds units = plan_kernels(kernels, choices.front());
-    finish(session, units, emitter);
+    finish(session, units, writer);
   } else if (options.from == "loop") {
-    compile_loops(session, choices, emitter);
+    compile_loops(session, choices, writer);
   } else {
-    compile_graph(session, choices, emitter);
+    compile_graph(session, choices, writer);
   }
-  write_dependencies(session, emitter);
-  emitter.outputs().commit(options.output);
+  write_dependencies(session, writer);
+  writer.outputs().commit(options.output);
   session.progress.clear();
   if (options.time_report) std::fputs(session.times.table().c_str(), stderr);
 }
@@ -157,7 +157,7 @@ std::unique_ptr<Graph> compile_to_prims(const Options& options, Diagnostics& dia
   set_up(options);
   Options quiet = without_products(options);
   Session session(quiet, diagnostics);
-  Emitter emitter(quiet, choose_targets(quiet));
+  ProductWriter writer(quiet, choose_targets(quiet));
   std::vector<PassState> states = import_models(session);
   if (states.size() > 1) {
     std::vector<std::string> names;
@@ -166,30 +166,30 @@ std::unique_ptr<Graph> compile_to_prims(const Options& options, Diagnostics& dia
                 "the file has " + std::to_string(names.size()) + " functions, one was expected",
                 suggest("", "functions for --function", names));
   }
-  Functions functions = make_functions(session, std::move(states), emitter, false);
+  Functions functions = make_functions(session, std::move(states), writer, false);
   return std::move(functions.list[functions.main].prims);
 }
 
 void compile_prims_to_library(std::unique_ptr<Graph> prims, const Options& options, const std::string& output) {
   const Options quiet = without_products(options);
   const std::vector<TargetChoice> choices = choose_targets(quiet);
-  Emitter emitter(quiet, choices);
+  ProductWriter writer(quiet, choices);
   Diagnostics diagnostics;
   Session session(quiet, diagnostics);
-  Library library = plan_functions(session, functions_of(session, std::move(prims)), choices, emitter);
-  link_library(session, library.interface, library.builds, emitter.outputs(), output);
-  emitter.outputs().commit(output);
+  Library library = plan_functions(session, functions_of(session, std::move(prims)), choices, writer);
+  link_library(session, library.interface, library.builds, writer.outputs(), output);
+  writer.outputs().commit(output);
 }
 
 std::unique_ptr<Graph> check_model(const Options& options, Diagnostics& diagnostics) {
   set_up(options);
   const Options quiet = without_products(options);
   const std::vector<TargetChoice> choices = choose_targets(quiet);
-  Emitter emitter(quiet, choices);
+  ProductWriter writer(quiet, choices);
   Session session(quiet, diagnostics);
-  Functions functions = make_functions(session, import_models(session), emitter, false);
+  Functions functions = make_functions(session, import_models(session), writer, false);
   std::unique_ptr<Graph> prims = functions.list[functions.main].prims->clone();
-  plan_functions(session, std::move(functions), choices, emitter);
+  plan_functions(session, std::move(functions), choices, writer);
   return prims;
 }
 

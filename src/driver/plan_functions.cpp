@@ -8,6 +8,7 @@
 #include "driver/stages.h"
 #include "link/weights_layout.h"
 #include "tcc/residuals/residuals.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/integer_math.h"
 
 namespace tcc::driver {
@@ -63,8 +64,8 @@ class TargetPlanner {
  public:
   /// `lowered`: the functions without a backward half, which are the same for all targets. `fixed_bytes`: see above; only the others need it.
   TargetPlanner(Session& session, const Functions& functions, const std::vector<LoweredGraph>& lowered, const TargetChoice& choice,
-                Emitter& emitter, int64_t fixed_bytes)
-      : session_(session), functions_(functions), lowered_(lowered), choice_(choice), emitter_(emitter), fixed_bytes_(fixed_bytes) {
+                ProductWriter& writer, int64_t fixed_bytes)
+      : session_(session), functions_(functions), lowered_(lowered), choice_(choice), emitter_(writer), fixed_bytes_(fixed_bytes) {
     if (!functions.state.tensors.empty()) options_.state = &functions.state;
     for (const link::ScalarDesc& scalar : functions.scalars) options_.scalars.push_back(scalar.name);
   }
@@ -173,7 +174,7 @@ class TargetPlanner {
   const Functions& functions_;
   const std::vector<LoweredGraph>& lowered_;
   const TargetChoice& choice_;
-  Emitter& emitter_;
+  ProductWriter& emitter_;
   int64_t fixed_bytes_;
   schedule::ScheduleCache cache_;
   plan::PlanOptions options_;
@@ -196,7 +197,7 @@ ResidualSearch residual_search(const Options& options, const TargetChoice& choic
   return search;
 }
 
-Library plan_functions(Session& session, Functions functions, const std::vector<TargetChoice>& choices, Emitter& emitter) {
+Library plan_functions(Session& session, Functions functions, const std::vector<TargetChoice>& choices, ProductWriter& writer) {
   Library library;
   const bool has_backward =
       std::any_of(functions.list.begin(), functions.list.end(), [](const Function& function) { return function.has_backward; });
@@ -207,7 +208,7 @@ Library plan_functions(Session& session, Functions functions, const std::vector<
   }
   for (const TargetChoice& choice : choices) {
     session.progress.step("planning for " + choice.name);
-    TargetPlanner planner(session, functions, lowered, choice, emitter, fixed);
+    TargetPlanner planner(session, functions, lowered, choice, writer, fixed);
     for (size_t i = 0; i < functions.list.size(); ++i) planner.add(i);
     library.builds.push_back(planner.run());
     // What functions take and give is the same for all targets.

@@ -22,7 +22,7 @@ struct Library {
 
 /// Chooses what each function saves and recomputes, lowers, schedules and plans it; --schedule and --kernel then replace what they name. Emits `groups`,
 /// `remat`, `forward` and `backward` of the main function.
-Library plan_functions(Session& session, Functions functions, const std::vector<TargetChoice>& choices, Emitter& emitter);
+Library plan_functions(Session& session, Functions functions, const std::vector<TargetChoice>& choices, ProductWriter& writer);
 
 /// How choose-residuals goes about a graph for a target. All references are kept.
 ResidualSearch residual_search(const Options& options, const TargetChoice& choice, const plan::PlanOptions& plan_options,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "driver/stage_results.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
 #include "tcc/support/safetensors.h"

@@ -6,6 +6,7 @@
 #include <map>
 #include <new>
 
+#include "tcc/graph/rule_error.h"
 #include "tcc/support/output_files.h"
 #include "tcc/support/safetensors.h"
 #include "tcc/support/temporary.h"

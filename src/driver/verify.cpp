@@ -5,8 +5,8 @@
 
 #include "driver/trial_library.h"
 #include "tcc/driver/pipeline.h"
-#include "tcc/graph/passes.h"
-#include "tcc/graph/reference.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/reference.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::driver {

@@ -1,6 +1,6 @@
 // Comparison and hashing of attributes by their bits.
 
-#include "attr_values.h"
+#include "tcc/graph/attr_values.h"
 
 #include <bit>
 #include <functional>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "attr_values.h"
+#include "tcc/graph/attr_values.h"
 #include "tcc/graph/graph.h"
 #include "tcc/support/diagnostics.h"
 

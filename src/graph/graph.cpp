@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "tcc/graph/walk.h"
 #include "tcc/support/diagnostics.h"
-#include "walk.h"
 
 namespace tcc {
 

@@ -1,6 +1,7 @@
 // Where a node comes from, and faults of nodes as diagnostics.
 
 #include "tcc/graph/location.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc {
 

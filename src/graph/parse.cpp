@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "tcc/graph/graph.h"
-#include "tcc/graph/op_schema.h"
+#include "tcc/ops/attributes.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/text.h"
 

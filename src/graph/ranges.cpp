@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "splat.h"
+#include "tcc/graph/splat.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

@@ -1,6 +1,6 @@
 // Tensors whose elements are all the same.
 
-#include "splat.h"
+#include "tcc/graph/splat.h"
 
 #include <cstring>
 

@@ -15,6 +15,7 @@
 #include <deque>
 
 #include "group/merge.h"
+#include "tcc/ops/op.h"
 
 namespace tcc::group {
 namespace {

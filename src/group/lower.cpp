@@ -8,7 +8,7 @@
 //                                                     }
 //                                                   }
 //
-// Placement says which loops there are; the outputs are then pulled (pull.h) at their places: those that have every variable of the domain and no other at
+// Placement says which loops there are; the outputs are then pulled (inliner.h) at their places: those that have every variable of the domain and no other at
 // its innermost block, full ones of row units in an inner map. An output without a place gets a nest of its own: always right, what it shares with the others
 // is computed again. Grouping sees to it that this stays rare.
 
@@ -40,26 +40,26 @@ struct Inner {
 
 }  // namespace
 
-std::vector<VarRef> nest_vars(Puller& puller, const Shape& shape, Indices* at) {
+std::vector<VarRef> nest_vars(Inliner& inliner, const Shape& shape, Indices* at) {
   std::vector<VarRef> vars;
   for (int64_t extent : shape) {
     if (extent == 1) {
       at->emplace_back(0);
       continue;
     }
-    vars.push_back(puller.fresh_var(static_cast<int>(vars.size()), extent));
+    vars.push_back(inliner.fresh_var(static_cast<int>(vars.size()), extent));
     at->emplace_back(vars.back());
   }
   return vars;
 }
 
-void store_whole(const Value* value, Puller& puller) {
+void store_whole(const Value* value, Inliner& inliner) {
   Indices at;
-  const std::vector<VarRef> vars = nest_vars(puller, value->type.shape(), &at);
-  puller.nest(vars, [&] { puller.store(value, at); });
+  const std::vector<VarRef> vars = nest_vars(inliner, value->type.shape(), &at);
+  inliner.nest(vars, [&] { inliner.store(value, at); });
 }
 
-void lower_nests(const Unit& unit, Puller& puller) {
+void lower_nests(const Unit& unit, Inliner& inliner) {
   std::vector<const Value*> outputs;
   for (const Value* value : unit.outputs) {
     if (value->type.count() > 0) outputs.push_back(value);
@@ -68,7 +68,7 @@ void lower_nests(const Unit& unit, Puller& puller) {
   const Value* main =
       *std::max_element(outputs.begin(), outputs.end(), [](const Value* a, const Value* b) { return a->type.count() < b->type.count(); });
   const Placement placement = place(unit.kind, unit.nodes, unit.anchor, main);
-  for (const VarRef& var : placement.domain) puller.take_name(var->name);
+  for (const VarRef& var : placement.domain) inliner.take_name(var->name);
 
   std::vector<const Value*> direct, apart;
   std::vector<Inner> inner;
@@ -91,13 +91,13 @@ void lower_nests(const Unit& unit, Puller& puller) {
   }
 
   if (!direct.empty() || !inner.empty()) {
-    puller.nest(placement.domain, [&] {
-      for (const Value* value : direct) puller.store(value, *placement.find(value));
+    inliner.nest(placement.domain, [&] {
+      for (const Value* value : direct) inliner.store(value, *placement.find(value));
       for (const Inner& one : inner) {
         std::vector<VarRef> vars;
         for (const VarRef& var : one.vars)
-          vars.push_back(puller.fresh_var(puller.current()->depth + static_cast<int>(vars.size()), var->extent));
-        puller.map(vars, [&] {
+          vars.push_back(inliner.fresh_var(inliner.current()->depth + static_cast<int>(vars.size()), var->extent));
+        inliner.map(vars, [&] {
           for (const Value* value : one.values) {
             Indices at;
             for (const Index& index : *placement.find(value)) {
@@ -107,31 +107,31 @@ void lower_nests(const Unit& unit, Puller& puller) {
                                                : std::optional<Index>(vars[static_cast<size_t>(found - one.vars.begin())]);
               }));
             }
-            puller.store(value, at);
+            inliner.store(value, at);
           }
         });
       }
     });
   }
-  for (const Value* value : apart) store_whole(value, puller);
+  for (const Value* value : apart) store_whole(value, inliner);
 }
 
 loop::Unit lower(const Graph&, const Unit& unit, std::vector<IndexCheck>* checks) {
-  Puller puller(unit);
+  Inliner inliner(unit);
   switch (unit.kind) {
     case UnitKind::map:
     case UnitKind::rows:
     case UnitKind::contract:
-    case UnitKind::window: lower_nests(unit, puller); break;
-    case UnitKind::scan: lower_scan(unit, puller); break;
-    case UnitKind::scatter: lower_scatter(unit, puller); break;
-    case UnitKind::sort: lower_topk(unit, puller); break;
+    case UnitKind::window: lower_nests(unit, inliner); break;
+    case UnitKind::scan: lower_scan(unit, inliner); break;
+    case UnitKind::scatter: lower_scatter(unit, inliner); break;
+    case UnitKind::sort: lower_topk(unit, inliner); break;
   }
   loop::Unit result;
-  result.params = puller.params();
-  result.body = puller.take_block();
+  result.params = inliner.params();
+  result.body = inliner.take_block();
   tidy(result.body);
-  if (checks) *checks = puller.checks();
+  if (checks) *checks = inliner.checks();
   return result;
 }
 

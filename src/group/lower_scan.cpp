@@ -17,12 +17,12 @@ using loop::ExprPtr;
 using loop::Index;
 using loop::VarRef;
 
-void lower_scan(const Unit& unit, Puller& puller) {
+void lower_scan(const Unit& unit, Inliner& inliner) {
   const Node& node = *unit.anchor;
   const Value* result = node.result();
   if (result->type.count() == 0) return;
   const Placement placement = place(unit.kind, unit.nodes, unit.anchor, nullptr);
-  for (const VarRef& var : placement.domain) puller.take_name(var->name);
+  for (const VarRef& var : placement.domain) inliner.take_name(var->name);
   const size_t axis = static_cast<size_t>(node.attrs.get_int("axis"));
   const int64_t extent = result->type.shape()[axis];
   const bool exclusive = node.attrs.get_bool("exclusive");
@@ -43,37 +43,37 @@ void lower_scan(const Unit& unit, Puller& puller) {
         to.push_back(
             substitute(index, [&](const VarRef& var) { return !inner.empty() && var == inner[0] ? std::optional(along) : std::nullopt; }));
       }
-      puller.store(value, to);
+      inliner.store(value, to);
     }
   };
-  puller.nest(placement.domain, [&] {
+  inliner.nest(placement.domain, [&] {
     Indices at = *placement.find(result);
     const ExprPtr identity = loop::identity_value(combiner, dtype);
     if (extent == 1) {
-      puller.current()->memo[result].emplace_back(at, exclusive ? identity : cast_to(puller.pull(node.operand(0), at), dtype));
+      inliner.current()->memo[result].emplace_back(at, exclusive ? identity : cast_to(inliner.value_at(node.operand(0), at), dtype));
       store_all(Index(0));
       return;
     }
-    const VarRef var = puller.fresh_var(extent);
+    const VarRef var = inliner.fresh_var(extent);
     const Index along = node.attrs.get_bool("reverse") ? Index(extent - 1) - Index(var) : Index(var);
     at[axis] = along;
     loop::Scan scan;
     scan.dims.push_back({var, loop::Bind::none});
     scan.exclusive = exclusive;
     loop::State state;
-    state.result = puller.fresh_scalar(dtype);
+    state.result = inliner.fresh_scalar(dtype);
     state.combiner = combiner;
-    puller.in_scope(
-        {var}, [&] { state.value = cast_to(puller.pull(node.operand(0), at), dtype); },
+    inliner.in_scope(
+        {var}, [&] { state.value = cast_to(inliner.value_at(node.operand(0), at), dtype); },
         [&](loop::Block block) {
           scan.body = std::move(block);
           return loop::Stmt{loop::Scan{}};
         });
-    puller.current()->block.pop_back();  // the scan itself comes when `after` is known
-    puller.in_scope(
+    inliner.current()->block.pop_back();  // the scan itself comes when `after` is known
+    inliner.in_scope(
         {var},
         [&] {
-          puller.define(state.result, result, at);
+          inliner.define(state.result, result, at);
           store_all(along);
         },
         [&](loop::Block block) {

@@ -14,17 +14,17 @@ namespace tcc::group {
 using loop::Index;
 using loop::VarRef;
 
-void lower_scatter(const Unit& unit, Puller& puller) {
+void lower_scatter(const Unit& unit, Inliner& inliner) {
   const Node& node = *unit.anchor;
   const Value *data = node.operand(0), *indices = node.operand(1), *updates = node.operand(2), *result = node.result();
-  const loop::BufferRef& buffer = puller.buffer_of(result);
+  const loop::BufferRef& buffer = inliner.buffer_of(result);
   if (result->type.count() == 0) return;
   {
     Indices at;
-    const std::vector<VarRef> vars = nest_vars(puller, result->type.shape(), &at);
-    puller.nest(vars, [&] {
-      const auto value = puller.pull(data, at);
-      puller.append({loop::Store{buffer, at, Puller::as_stored(value, buffer->dtype)}});
+    const std::vector<VarRef> vars = nest_vars(inliner, result->type.shape(), &at);
+    inliner.nest(vars, [&] {
+      const auto value = inliner.value_at(data, at);
+      inliner.append({loop::Store{buffer, at, Inliner::as_stored(value, buffer->dtype)}});
     });
   }
   if (updates->type.count() == 0) return;
@@ -32,25 +32,25 @@ void lower_scatter(const Unit& unit, Puller& puller) {
   check(combiner.has_value(), "a scatter whose combiner was checked");
   const Shape shape = result->type.shape();
   Indices at;
-  const std::vector<VarRef> vars = nest_vars(puller, updates->type.shape(), &at);
-  puller.nest(vars, [&] {
+  const std::vector<VarRef> vars = nest_vars(inliner, updates->type.shape(), &at);
+  inliner.nest(vars, [&] {
     Indices to;
     if (node.op == Op::scatter_elements_) {
       const size_t axis = static_cast<size_t>(node.attrs.get_int("axis"));
       to = at;
-      to[axis] = puller.pull_index(node, at, shape[axis]);
+      to[axis] = inliner.index_read(node, at, shape[axis]);
     } else {
       const size_t tuple_rank = static_cast<size_t>(indices->type.rank()) - 1;
       const int64_t depth = indices->type.shape().back();
       for (int64_t i = 0; i < depth; ++i) {
         Indices one(at.begin(), at.begin() + static_cast<ptrdiff_t>(tuple_rank));
         one.emplace_back(i);
-        to.push_back(puller.pull_index(node, one, shape[static_cast<size_t>(i)]));
+        to.push_back(inliner.index_read(node, one, shape[static_cast<size_t>(i)]));
       }
       to.insert(to.end(), at.begin() + static_cast<ptrdiff_t>(tuple_rank), at.end());
     }
-    const auto value = puller.pull(updates, at);
-    puller.append({loop::Scatter{buffer, to, *combiner, Puller::as_stored(value, buffer->dtype)}});
+    const auto value = inliner.value_at(updates, at);
+    inliner.append({loop::Scatter{buffer, to, *combiner, Inliner::as_stored(value, buffer->dtype)}});
   });
 }
 

@@ -31,7 +31,7 @@ ExprPtr less(const ExprPtr& a, const ExprPtr& b) {
 
 }  // namespace
 
-void lower_topk(const Unit& unit, Puller& puller) {
+void lower_topk(const Unit& unit, Inliner& inliner) {
   const Node& node = *unit.anchor;
   const Value* x = node.operand(0);
   if (x->type.count() == 0 || node.result()->type.count() == 0) return;
@@ -39,24 +39,24 @@ void lower_topk(const Unit& unit, Puller& puller) {
   const bool largest = node.attrs.get_bool("largest");
   const int64_t extent = x->type.shape()[axis];
   Indices at;
-  const std::vector<VarRef> vars = nest_vars(puller, x->type.shape(), &at);
-  puller.nest(vars, [&] {
-    const ExprPtr mine = puller.pull(x, at);
+  const std::vector<VarRef> vars = nest_vars(inliner, x->type.shape(), &at);
+  inliner.nest(vars, [&] {
+    const ExprPtr mine = inliner.value_at(x, at);
     const ExprPtr one = loop::constant_int(DType::i64, 1), zero = loop::constant_int(DType::i64, 0);
     Index rank(0);
     if (extent > 1) {
-      const VarRef var = puller.fresh_var(extent);
+      const VarRef var = inliner.fresh_var(extent);
       loop::Reduce count;
       count.dims.push_back({var, loop::Bind::none});
       loop::State state;
-      state.result = puller.fresh_scalar(DType::i64);
+      state.result = inliner.fresh_scalar(DType::i64);
       state.combiner = Combiner::sum;
-      puller.in_scope(
+      inliner.in_scope(
           {var},
           [&] {
             Indices other_at = at;
             other_at[axis] = Index(var);
-            const ExprPtr other = puller.pull(x, other_at);
+            const ExprPtr other = inliner.value_at(x, other_at);
             const ExprPtr& low = largest ? mine : other;
             const ExprPtr& high = largest ? other : mine;
             const ExprPtr earlier = apply(Op::lt_, {index_value(Index(var)), index_value(at[axis])});
@@ -68,14 +68,14 @@ void lower_topk(const Unit& unit, Puller& puller) {
             count.states.push_back(state);
             return loop::Stmt{count};
           });
-      puller.define(state.result, nullptr, {});
+      inliner.define(state.result, nullptr, {});
       rank = Index::of_scalar(state.result);
     }
     Indices to = at;
     to[axis] = rank;
     for (const Value* output : unit.outputs) {
-      const ExprPtr value = output->index == 0 ? Puller::as_stored(mine, output->type.dtype) : index_value(at[axis]);
-      puller.append({loop::Scatter{puller.buffer_of(output), to, Combiner::assign, value}});
+      const ExprPtr value = output->index == 0 ? Inliner::as_stored(mine, output->type.dtype) : index_value(at[axis]);
+      inliner.append({loop::Scatter{inliner.buffer_of(output), to, Combiner::assign, value}});
     }
   });
 }

@@ -125,7 +125,7 @@ class Materializer {
     }
   }
 
-  /// A piece that pads another value with zeros at its end is that value and a gap, where the value has no other place: no copy that adds zeros.
+  /// A piece that pads another value with zeros at its end is that value and a padding, where the value has no other place: no copy that adds zeros.
   Piece without_padding(Value* piece, std::unordered_set<const Value*>& placed) const {
     const Node& pad = *piece->producer;
     if (pad.op != Op::pad_ || piece->type.rank() != 1 || materialized_.count(piece)) return {piece};
@@ -289,7 +289,7 @@ class Materializer {
     for (const Piece& piece : pieces_.at(&node)) {
       groups_.aliases.push_back({piece.value, node.result(), offset});
       offset += piece.value->type.size_bytes();
-      if (piece.gap_bytes > 0) groups_.gaps.push_back({node.result(), offset, piece.gap_bytes});
+      if (piece.gap_bytes > 0) groups_.paddings.push_back({node.result(), offset, piece.gap_bytes});
       offset += piece.gap_bytes;
     }
     materialized_.insert(node.result());

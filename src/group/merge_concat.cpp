@@ -13,7 +13,7 @@
 #include <unordered_set>
 
 #include "group/merge.h"
-#include "tcc/graph/builder.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::group {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "group/index_maps.h"
 #include "group/merge.h"
-#include "tcc/graph/builder.h"
 #include "tcc/group/group.h"
+#include "tcc/rules/builder.h"
 #include "tcc/support/integer_math.h"
 
 namespace tcc::group {

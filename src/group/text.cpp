@@ -4,7 +4,7 @@
 //     unit 0 contract "fc1/Gemm + relu/Relu" anchor %h {%h, %c, %b, %r} (%x, @fc1.weight, @fc1.bias) -> (%r)
 //     unit 1 rows "softmax/Softmax" {%m, %m_1, %d, %e, %s, %s_1, %y} (%r) -> (%y)
 //     alias %z = %y + 0
-//     gap %flat + 24 bytes 232
+//     padding %flat + 24 bytes 232
 //   }
 //
 // A node is named by its first result.
@@ -88,8 +88,9 @@ std::string print(const Groups& groups) {
   for (const Alias& alias : groups.aliases) {
     text += "  alias " + name_of(alias.value) + " = " + name_of(alias.base) + " + " + std::to_string(alias.byte_offset) + "\n";
   }
-  for (const Gap& gap : groups.gaps) {
-    text += "  gap " + name_of(gap.base) + " + " + std::to_string(gap.byte_offset) + " bytes " + std::to_string(gap.size_bytes) + "\n";
+  for (const Padding& padding : groups.paddings) {
+    text += "  padding " + name_of(padding.base) + " + " + std::to_string(padding.byte_offset) + " bytes " +
+            std::to_string(padding.size_bytes) + "\n";
   }
   return text + "}\n";
 }
@@ -113,14 +114,14 @@ Groups parse_groups(std::string_view text, const std::string& file, const Graph&
       groups.aliases.push_back(alias);
       continue;
     }
-    if (lexer.accept("gap")) {
-      Gap gap;
-      gap.base = names.value();
+    if (lexer.accept("padding")) {
+      Padding padding;
+      padding.base = names.value();
       lexer.expect("+");
-      gap.byte_offset = lexer.expect_integer();
+      padding.byte_offset = lexer.expect_integer();
       lexer.expect("bytes");
-      gap.size_bytes = lexer.expect_integer();
-      groups.gaps.push_back(gap);
+      padding.size_bytes = lexer.expect_integer();
+      groups.paddings.push_back(padding);
       continue;
     }
     lexer.expect("unit");
@@ -175,11 +176,12 @@ bool equal(const Groups& a, const Groups& b, std::string* why) {
       return differ("alias " + std::to_string(i) + " differs");
     }
   }
-  if (a.gaps.size() != b.gaps.size()) return differ(std::to_string(a.gaps.size()) + " gaps and " + std::to_string(b.gaps.size()));
-  for (size_t i = 0; i < a.gaps.size(); ++i) {
-    const Gap &x = a.gaps[i], &y = b.gaps[i];
+  if (a.paddings.size() != b.paddings.size())
+    return differ(std::to_string(a.paddings.size()) + " paddings and " + std::to_string(b.paddings.size()));
+  for (size_t i = 0; i < a.paddings.size(); ++i) {
+    const Padding &x = a.paddings[i], &y = b.paddings[i];
     if (name_of(x.base) != name_of(y.base) || x.byte_offset != y.byte_offset || x.size_bytes != y.size_bytes)
-      return differ("gap " + std::to_string(i) + " differs");
+      return differ("padding " + std::to_string(i) + " differs");
   }
   return true;
 }

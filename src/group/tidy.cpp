@@ -11,7 +11,7 @@
 #include <functional>
 #include <unordered_map>
 
-#include "group/pull.h"
+#include "group/inliner.h"
 #include "tcc/loop/fields.h"
 #include "tcc/loop/rewrite.h"
 

@@ -24,10 +24,10 @@ class Verifier {
       }
     }
     for (const Alias& alias : groups_.aliases) check_alias(alias);
-    for (const Gap& gap : groups_.gaps) {
-      if (gap.byte_offset < 0 || gap.byte_offset + gap.size_bytes > gap.base->type.size_bytes())
-        fault("a gap reaches outside of its base:", gap.base);
-      gap_bytes_[gap.base] += gap.size_bytes;
+    for (const Padding& padding : groups_.paddings) {
+      if (padding.byte_offset < 0 || padding.byte_offset + padding.size_bytes > padding.base->type.size_bytes())
+        fault("a padding reaches outside of its base:", padding.base);
+      gap_bytes_[padding.base] += padding.size_bytes;
     }
     for (const Unit& unit : groups_.units) check_unit(unit);
     for (const Value* output : graph.body.results) check_present(output, "the graph returns", nullptr);

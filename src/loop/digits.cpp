@@ -7,7 +7,7 @@ namespace tcc::loop {
 namespace {
 
 bool is_numbered(Bind bind) {
-  return bind == Bind::block || bind == Bind::threads || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
+  return bind == Bind::block || bind == Bind::parallel || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
 }
 
 using Radix = std::map<Bind, int64_t>;  // stride of the innermost dim around, by level

@@ -5,9 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include "loop/scalar_math.h"
 #include "tcc/loop/loop.h"
 #include "tcc/loop/rewrite.h"
+#include "tcc/ops/scalar.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/tensor.h"
 

@@ -88,7 +88,7 @@ void Machine::collective(const Threads& active, const char* what) {
 int Machine::number(Bind bind, int thread) const {
   switch (bind) {
     case Bind::block:
-    case Bind::threads: return static_cast<int>(block_);
+    case Bind::parallel: return static_cast<int>(block_);
     case Bind::thread: return thread;
     case Bind::warp: return thread / 32;
     case Bind::lane: return thread % 32;

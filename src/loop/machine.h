@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "loop/scalar_math.h"
 #include "tcc/loop/loop.h"
 #include "tcc/loop/rewrite.h"
+#include "tcc/ops/scalar.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc::loop {

@@ -43,7 +43,7 @@ template <class F> void Machine::iterate(const std::vector<Dim>& dims, size_t at
     }
     return;
   }
-  const bool stands_for_threads = digits_.count(v) != 0 && dim.bind != Bind::block && dim.bind != Bind::threads && v->extent > 1;
+  const bool stands_for_threads = digits_.count(v) != 0 && dim.bind != Bind::block && dim.bind != Bind::parallel && v->extent > 1;
   bound_depth_ += stands_for_threads;
   for (int64_t i = 0; i < v->extent; ++i) {
     for (int t : active) var(v, t) = i;

@@ -51,7 +51,7 @@ std::string_view name_of(Bind bind) {
     case Bind::unroll: return "unroll";
     case Bind::vector: return "vector";
     case Bind::block: return "block";
-    case Bind::threads: return "threads";
+    case Bind::parallel: return "parallel";
     case Bind::thread: return "thread";
     case Bind::warp: return "warp";
     case Bind::lane: return "lane";

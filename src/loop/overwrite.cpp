@@ -1,8 +1,8 @@
 // A result may take the place of an operand when every element has been loaded before it is stored:
 //
-//   map %i in 64 bind(threads) { %t0: f32 = load %a0[%i];  store mul(%t0, %s), %r0[%i] }     with %a0 and %r0 in one place
+//   map %i in 64 bind(parallel) { %t0: f32 = load %a0[%i];  store mul(%t0, %s), %r0[%i] }     with %a0 and %r0 in one place
 //   becomes
-//   map %i in 64 bind(threads) { %t0: f32 = load %r0[%i];  store mul(%t0, %s), %r0[%i] }
+//   map %i in 64 bind(parallel) { %t0: f32 = load %r0[%i];  store mul(%t0, %s), %r0[%i] }
 //
 // One parameter and not two that alias: code generation may go on to assume that parameters do not overlap, and that what is never stored does not change.
 // A load is safe where
@@ -23,8 +23,8 @@
 #include <optional>
 #include <set>
 
-#include "loop/primitives/edit.h"
 #include "loop/self_stores.h"
+#include "tcc/loop/edit.h"
 #include "tcc/loop/fields.h"
 #include "tcc/loop/rewrite.h"
 
@@ -132,7 +132,7 @@ class Checker {
     for (const Dim& dim : dims) {
       const auto digit = digits_.find(dim.var.get());
       if (digit == digits_.end() || digit->second.stride != 1) continue;
-      digits.block = digits.block || dim.bind == Bind::block || dim.bind == Bind::threads;
+      digits.block = digits.block || dim.bind == Bind::block || dim.bind == Bind::parallel;
       digits.thread = digits.thread || dim.bind == Bind::thread;
       digits.warp = digits.warp || dim.bind == Bind::warp;
       digits.lane = digits.lane || dim.bind == Bind::lane;

@@ -144,7 +144,7 @@ class Parser : ExprParser {
   ScalarRef new_scalar(const std::string& written, DType type) { return make_scalar(names_.fresh(written), type); }
 
   void dims(std::vector<Dim>& result, ExprPtr* where) {
-    static constexpr Bind binds[] = {Bind::serial, Bind::unroll, Bind::vector, Bind::block, Bind::threads,
+    static constexpr Bind binds[] = {Bind::serial, Bind::unroll, Bind::vector, Bind::block, Bind::parallel,
                                      Bind::thread, Bind::warp,   Bind::lane,   Bind::tile};
     while (lexer_.peek().kind == TokenKind::value) {
       const std::string written = lexer_.expect_value();

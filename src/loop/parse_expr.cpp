@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "loop/scalar_math.h"
+#include "tcc/ops/scalar.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {

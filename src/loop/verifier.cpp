@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "loop/scalar_math.h"
 #include "tcc/loop/fields.h"
+#include "tcc/ops/scalar.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc::loop {
@@ -121,11 +121,11 @@ void Verifier::verify(const Stmt& stmt) {
 }
 
 void Verifier::inner(const Block& block, const ExprPtr& holds, const ExprPtr& fails) {
-  const Facts facts = facts_;
-  facts_.assume(holds);
-  facts_.assume_not(fails);
+  const IndexBounds bounds = bounds_;
+  bounds_.assume(holds);
+  bounds_.assume_not(fails);
   verify(block);
-  facts_ = facts;
+  bounds_ = bounds;
 }
 
 // -------------------------------------------------------------------------------------------------------- expressions
@@ -156,10 +156,10 @@ void Verifier::in_bounds(const BufferRef& buffer, const std::vector<Index>& at, 
   }
   for (size_t i = 0; i < at.size(); ++i) {
     const int64_t extent = buffer->extents[i];
-    if (facts_.proves(at[i], 0, extent)) continue;
-    const auto range = facts_.bounds(at[i]);
+    if (bounds_.proves(at[i], 0, extent)) continue;
+    const auto range = bounds_.bounds(at[i]);
     if (!range && at[i].uses_scalars()) continue;  // depends on values: the interpreter and `else` see to it
-    if (range && range->low < extent && range->high >= 0 && facts_.mentions(at[i]))
+    if (range && range->low < extent && range->high >= 0 && bounds_.mentions(at[i]))
       continue;  // a mask over divisions: the interpreter sees to it
     fault(std::string(what) + " may be out of bounds: " + to_string(at[i]) +
           (range ? " is in [" + std::to_string(range->low) + ", " + std::to_string(range->high) + "]" : "") + ", axis " +
@@ -285,11 +285,11 @@ void Verifier::statement(const Reduce& reduce) {
   dims(reduce.dims);
   condition(reduce.where);
   on_enter(*current_);
-  const Facts facts = facts_;
-  facts_.assume(reduce.where);
+  const IndexBounds bounds = bounds_;
+  bounds_.assume(reduce.where);
   for (const Stmt& stmt : reduce.body) verify(stmt);  // the values see what the body defines
   states(reduce.states, reduce.combine.get());
-  facts_ = facts;
+  bounds_ = bounds;
   on_leave(*current_);
   visible_ = visible;
   buffers_ = buffers;
@@ -377,7 +377,7 @@ void Verifier::statement(const Copy& copy) {
   for (size_t i = 0; i < copy.to.size(); ++i) {
     const size_t lead = copy.to.size() - rank;
     const int64_t box = i < lead ? 1 : copy.extents[i - lead];
-    if (!facts_.proves(copy.to[i], 0, copy.destination->extents[i] - box + 1))
+    if (!bounds_.proves(copy.to[i], 0, copy.destination->extents[i] - box + 1))
       fault("a copy may leave axis " + std::to_string(i) + " of %" + copy.destination->name);
   }
   on_access(copy.source, copy.from, false);
@@ -410,7 +410,7 @@ void Verifier::statement(const Mma& mma) {
     const size_t rank = from.size();
     for (size_t i = 0; i < rank; ++i) {
       const int64_t box = i + 2 < rank ? 1 : (i + 2 == rank) == k_first ? mma.k : rows;
-      if (!facts_.proves(from[i], 0, buffer->extents[i] - box + 1))
+      if (!bounds_.proves(from[i], 0, buffer->extents[i] - box + 1))
         fault("mma may leave axis " + std::to_string(i) + " of %" + buffer->name);
     }
     on_access(buffer, from, false);

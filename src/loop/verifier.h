@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "loop/facts.h"
+#include "loop/index_bounds.h"
 #include "tcc/loop/loop.h"
 #include "tcc/loop/rewrite.h"
 
@@ -35,7 +35,7 @@ class Verifier {
 
   void fault(const std::string& message);
   const std::vector<Around>& around() const { return around_; }
-  const Facts& facts() const { return facts_; }
+  const IndexBounds& bounds() const { return bounds_; }
   bool is_written_param(const Buffer* buffer) const { return written_params_.count(buffer) != 0; }
   bool is_read_param(const Buffer* buffer) const { return read_params_.count(buffer) != 0; }
 
@@ -73,7 +73,7 @@ class Verifier {
   std::set<const Buffer*> buffers_, written_params_, read_params_;
   std::vector<Around> around_;
   const Stmt* current_ = nullptr;
-  Facts facts_;
+  IndexBounds bounds_;
 };
 
 }  // namespace tcc::loop

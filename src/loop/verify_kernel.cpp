@@ -31,7 +31,7 @@ class Scheduled : public Verifier {
       : kernel_(kernel), target_(target), cuda_(target.is_cuda()), digits_(digits_of(kernel.body)), written_(kernel.body) {}
 
   void run() {
-    const int64_t grid = nest_extent(kernel_.body, cuda_ ? Bind::block : Bind::threads);
+    const int64_t grid = nest_extent(kernel_.body, cuda_ ? Bind::block : Bind::parallel);
     if (cuda_ && grid > target_.grid_blocks)
       fault("loops bound to block make " + std::to_string(grid) + ", a launch has at most " + std::to_string(target_.grid_blocks));
     if (grid != kernel_.grid) fault("the grid is " + std::to_string(kernel_.grid) + ", the loops bound to it make " + std::to_string(grid));
@@ -100,7 +100,7 @@ class Scheduled : public Verifier {
   void check(const Reduce& reduce) {
     for (const Dim& dim : reduce.dims) {
       if (dim.bind == Bind::tile) fault("a reduce over the coordinates of a register tile is not supported");
-      if (dim.bind == Bind::block || dim.bind == Bind::threads)
+      if (dim.bind == Bind::block || dim.bind == Bind::parallel)
         fault("a reduce across blocks or parallel items: split it into two kernels");
     }
   }
@@ -134,7 +134,7 @@ class Scheduled : public Verifier {
     bool outermost = std::all_of(around().begin(), around().end() - 1, [](const Around& a) {
       const auto* outer = dims_of(*a.stmt);
       return outer &&
-             std::all_of(outer->begin(), outer->end(), [](const Dim& d) { return d.bind == Bind::block || d.bind == Bind::threads; });
+             std::all_of(outer->begin(), outer->end(), [](const Dim& d) { return d.bind == Bind::block || d.bind == Bind::parallel; });
     });
     bool in_vector = std::any_of(around().begin(), around().end() - 1, [](const Around& a) {
       const auto* outer = dims_of(*a.stmt);
@@ -152,7 +152,7 @@ class Scheduled : public Verifier {
           in_vector = true;
           break;
         case Bind::block:
-        case Bind::threads:
+        case Bind::parallel:
           known = (dim.bind == Bind::block) == cuda_;
           if (!outermost) fault(name + " is bound to " + bind + " within a loop that is not");
           break;
@@ -172,7 +172,7 @@ class Scheduled : public Verifier {
       if (loop && loop->kind == Loop::Kind::for_ && dim.bind != Bind::serial && dim.bind != Bind::unroll && dim.bind != Bind::none) {
         fault(name + " is a loop in order, bound to " + bind);
       }
-      outermost = outermost && (dim.bind == Bind::block || dim.bind == Bind::threads);
+      outermost = outermost && (dim.bind == Bind::block || dim.bind == Bind::parallel);
     }
   }
 
@@ -230,9 +230,9 @@ class Scheduled : public Verifier {
       const auto* dims = dims_of(*a.stmt);
       for (size_t d = 0; dims && d < dims->size(); ++d) {
         const Dim& dim = (*dims)[d];
-        const bool numbered = is_thread_bind(dim.bind) || dim.bind == Bind::block || dim.bind == Bind::threads;
+        const bool numbered = is_thread_bind(dim.bind) || dim.bind == Bind::block || dim.bind == Bind::parallel;
         if (!numbered || digits_.at(dim.var.get()).stride != 1) continue;
-        block = block || dim.bind == Bind::block || dim.bind == Bind::threads;
+        block = block || dim.bind == Bind::block || dim.bind == Bind::parallel;
         thread = thread || dim.bind == Bind::thread;
         warp = warp || dim.bind == Bind::warp;
         lane = lane || dim.bind == Bind::lane;
@@ -347,7 +347,7 @@ class Scheduled : public Verifier {
   void on_load(const Expr& load) override {
     std::vector<ExprPtr> conditions;
     for (const Around& a : around()) conditions.push_back(condition_of(*a.stmt));
-    if (const auto wrong = written_.fault(load, facts(), conditions)) fault(*wrong);
+    if (const auto wrong = written_.fault(load, bounds(), conditions)) fault(*wrong);
   }
 
   /// The element that a thread holds is the one that its number says, the same wherever the buffer is named: an index is the digits of that number.

@@ -9,9 +9,10 @@
 #include <map>
 #include <set>
 
-#include "loop/scalar_math.h"
 #include "tcc/loop/fields.h"
 #include "tcc/loop/rewrite.h"
+#include "tcc/ops/op.h"
+#include "tcc/ops/scalar.h"
 
 namespace tcc::loop {
 namespace {
@@ -35,11 +36,9 @@ class Lanes {
  private:
   static constexpr int64_t kCountless = int64_t{1} << 40, kFunction = 100;
 
-  /// Remainders are a loop of the machine's or one instruction, not a polynomial.
-  static bool is_function(Op op) { return is_transcendental(op) && op != Op::rem_ && op != Op::mod_; }
   static int64_t operations(const ExprPtr& expr) {
     if (!expr || expr->kind == Expr::Kind::constant || expr->kind == Expr::Kind::scalar) return 0;
-    int64_t count = expr->kind == Expr::Kind::op && is_function(expr->op) ? kFunction : 1;
+    int64_t count = expr->kind == Expr::Kind::op && info(expr->op).cost == ScalarCost::function ? kFunction : 1;
     for (const ExprPtr& arg : expr->args) count += operations(arg);
     return count + operations(expr->otherwise);
   }

@@ -98,7 +98,7 @@ Written::Written(const Block& body) {
   }
 }
 
-std::optional<std::string> Written::fault(const Expr& load, const Facts& facts, const std::vector<ExprPtr>& conditions) const {
+std::optional<std::string> Written::fault(const Expr& load, const IndexBounds& bounds, const std::vector<ExprPtr>& conditions) const {
   const auto found = writers_.find(load.buffer.get());
   if (found == writers_.end() || load.indices.size() != found->second.indices.size()) return std::nullopt;
   const Writer& writer = found->second;
@@ -111,7 +111,7 @@ std::optional<std::string> Written::fault(const Expr& load, const Facts& facts, 
     const int64_t low = written.constant(), count = vars.empty() ? 1 : vars[0]->extent;
     if (!vars.empty()) at.emplace(vars[0].get(), read);
     if (read.uses_scalars() || (low == 0 && count >= load.buffer->extents[axis])) continue;
-    if (!facts.proves(read, low, low + count))
+    if (!bounds.proves(read, low, low + count))
       return never("axis " + std::to_string(axis) + " is filled for " + std::to_string(count) + " elements, read at " + to_string(read));
   }
   if (!writer.mask) return std::nullopt;
@@ -123,7 +123,7 @@ std::optional<std::string> Written::fault(const Expr& load, const Facts& facts, 
   moved.scalar = [](const ScalarRef&) { return ExprPtr(); };
   moved.buffer = [](const BufferRef&) { return BufferRef(); };
   const ExprPtr needed = substitute(writer.mask, moved);
-  if (facts.proves(needed)) return std::nullopt;
+  if (bounds.proves(needed)) return std::nullopt;
   ExprPtr known;
   for (const ExprPtr& condition : conditions) known = logical_and(known, condition);
   if (implies(known, needed)) return std::nullopt;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "loop/facts.h"
+#include "loop/index_bounds.h"
 #include "tcc/loop/loop.h"
 
 namespace tcc::loop {
@@ -17,8 +17,8 @@ class Written {
  public:
   explicit Written(const Block& body);
 
-  /// What is wrong with a load, where `facts` hold and the `conditions` around it are true; nullopt when nothing is seen.
-  std::optional<std::string> fault(const Expr& load, const Facts& facts, const std::vector<ExprPtr>& conditions) const;
+  /// What is wrong with a load, within `bounds` and where the `conditions` around it are true; nullopt when nothing is seen.
+  std::optional<std::string> fault(const Expr& load, const IndexBounds& bounds, const std::vector<ExprPtr>& conditions) const;
 
  private:
   struct Writer {

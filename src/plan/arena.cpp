@@ -10,7 +10,7 @@
 #include <limits>
 #include <numeric>
 
-#include "tcc/graph/limits.h"
+#include "tcc/rules/limits.h"
 
 namespace tcc::plan {
 namespace {

@@ -14,15 +14,15 @@
 #include <unordered_set>
 
 #include "plan/arena.h"
-#include "plan/gaps.h"
+#include "plan/buffer_aliases.h"
 #include "plan/order.h"
+#include "plan/padding.h"
 #include "plan/reuse.h"
 #include "plan/state_writes.h"
-#include "plan/storage.h"
-#include "tcc/graph/limits.h"
 #include "tcc/graph/ranges.h"
 #include "tcc/loop/overwrite.h"
 #include "tcc/plan/plan.h"
+#include "tcc/rules/limits.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::plan {
@@ -55,7 +55,7 @@ class Planner {
  public:
   Planner(const group::Groups& groups, const group::LoweredUnits& lowered, const schedule::ScheduledUnits& scheduled,
           const PlanOptions& options)
-      : graph_(*groups.graph), groups_(groups), lowered_(lowered), options_(options), storages_(groups), state_(options.state) {
+      : graph_(*groups.graph), groups_(groups), lowered_(lowered), options_(options), aliases_(groups), state_(options.state) {
     for (const int form : lowered.form_of_unit) scheduled_.push_back(scheduled.units[static_cast<size_t>(form)].get());
     plan_.name = graph_.name;
     plan_.target = scheduled.target;
@@ -169,47 +169,47 @@ class Planner {
   void choose_outputs() {
     const auto& results = graph_.body.results;
     for (size_t i = 0; i < results.size(); ++i) {
-      const Storages::Storage storage = storages_.of(results[i]);
+      const BufferAliases::Storage storage = aliases_.of(results[i]);
       const bool whole = storage.offset == 0 && storage.base->type.size_bytes() == results[i]->type.size_bytes();
       if (storage.base->producer && whole && output_of_.emplace(storage.base, static_cast<int>(i)).second) continue;
       if (results[i]->type.count() > 0) copies_.push_back({results[i], static_cast<int>(i), nullptr});
     }
     if (!state_.any()) return;
     for (const StateUpdate& update : graph_.state_updates) {
-      const StateTensor* source = state_.find(storages_.of(update.value).base);
+      const StateTensor* source = state_.find(aliases_.of(update.value).base);
       if (source && source != state_.find(update.weight) && update.value->type.count() > 0) copies_.push_back({update.value, -1, &update});
     }
   }
 
   // ------------------------------------------------------------------------------------------------------- order
 
-  /// Steps are units, then copies, then what fills gaps.
+  /// Steps are units, then copies, then what fills paddings.
   std::vector<std::vector<int>> order_steps() {
-    for (const group::Gap& gap : groups_.gaps) {
-      if (gaps_.empty() || gaps_.back().front().base != gap.base) gaps_.emplace_back();
-      gaps_.back().push_back(gap);
+    for (const group::Padding& padding : groups_.paddings) {
+      if (paddings_.empty() || paddings_.back().front().base != padding.base) paddings_.emplace_back();
+      paddings_.back().push_back(padding);
     }
     const int num_copies = static_cast<int>(copies_.size());
-    Order order(num_units() + num_copies + static_cast<int>(gaps_.size()));
-    std::unordered_map<const Value*, int> gap_steps;
-    for (size_t i = 0; i < gaps_.size(); ++i) {
-      const Value* base = storages_.of(gaps_[i].front().base).base;
+    Order order(num_units() + num_copies + static_cast<int>(paddings_.size()));
+    std::unordered_map<const Value*, int> padding_steps;
+    for (size_t i = 0; i < paddings_.size(); ++i) {
+      const Value* base = aliases_.of(paddings_[i].front().base).base;
       const int step = num_units() + num_copies + static_cast<int>(i);
-      gap_steps[base] = step;
-      order.add(storages_.writers(base).front().unit, step);  // memory for the base is needed from there on
+      padding_steps[base] = step;
+      order.add(aliases_.writers(base).front().unit, step);  // memory for the base is needed from there on
     }
     std::vector<StateRead> reads;
     std::vector<int> last_reader(static_cast<size_t>(num_units()), -1);  // so that each edge is added once
     auto add_read = [&](const Value* value, int step, int input) {
-      const Storages::Storage storage = storages_.of(value);
+      const BufferAliases::Storage storage = aliases_.of(value);
       const int64_t end = storage.offset + value->type.size_bytes();
-      for (const Storages::Writer& writer : storages_.writers(storage.base)) {
+      for (const BufferAliases::Writer& writer : aliases_.writers(storage.base)) {
         const bool overlaps = writer.offset < end && storage.offset < writer.offset + writer.value->type.size_bytes();
         if (!overlaps || writer.unit == step || std::exchange(last_reader[static_cast<size_t>(writer.unit)], step) == step) continue;
         order.add(writer.unit, step);
       }
-      const auto gap_step = gap_steps.find(storage.base);
-      if (gap_step != gap_steps.end() && storages_.writers(storage.base).front().unit != step) order.add(gap_step->second, step);
+      const auto gap_step = padding_steps.find(storage.base);
+      if (gap_step != padding_steps.end() && aliases_.writers(storage.base).front().unit != step) order.add(gap_step->second, step);
       if (const StateTensor* tensor = state_.find(storage.base)) {
         const int64_t begin = tensor->offset + storage.offset;
         reads.push_back({step, {tensor->block(), begin, begin + value->type.size_bytes()}, input});
@@ -222,18 +222,18 @@ class Planner {
     for (size_t i = 0; i < copies_.size(); ++i) add_read(copies_[i].source, num_units() + static_cast<int>(i), -1);
     std::unordered_set<const Value*> taken;
     for (const auto& [value, output] : output_of_) taken.insert(value);
-    writes_ = choose_state_writes(graph_, groups_, storages_, scheduled_, state_, reads, taken, gap_steps, order);
+    writes_ = choose_state_writes(graph_, groups_, aliases_, scheduled_, state_, reads, taken, padding_steps, order);
     return order.sorted(footprints());
   }
 
   /// What each step needs of the arena.
   Footprints footprints() const {
     Footprints result;
-    result.blocks.resize(groups_.units.size() + copies_.size() + gaps_.size());
+    result.blocks.resize(groups_.units.size() + copies_.size() + paddings_.size());
     result.own_bytes.resize(result.blocks.size());
     std::unordered_map<const Value*, int> numbers;
     auto add = [&](const Value* value, size_t step) {
-      const Value* base = storages_.of(value).base;
+      const Value* base = aliases_.of(value).base;
       if (!base->producer || output_of_.count(base) || writes_.in_place.count(base)) return;
       const auto [at, is_new] = numbers.emplace(base, static_cast<int>(numbers.size()));
       if (is_new) result.block_bytes.push_back(aligned(base->type.size_bytes()));
@@ -247,7 +247,7 @@ class Planner {
       for (const loop::BufferRef& temporary : scheduled_[unit]->temporaries) result.own_bytes[unit] += aligned(span_bytes(*temporary));
     }
     for (size_t i = 0; i < copies_.size(); ++i) add(copies_[i].source, groups_.units.size() + i);
-    for (size_t i = 0; i < gaps_.size(); ++i) add(gaps_[i].front().base, groups_.units.size() + copies_.size() + i);
+    for (size_t i = 0; i < paddings_.size(); ++i) add(paddings_[i].front().base, groups_.units.size() + copies_.size() + i);
     return result;
   }
 
@@ -266,7 +266,7 @@ class Planner {
       const size_t number = static_cast<size_t>(step - num_units());
       if (step < num_units()) add_launches(step);
       else if (number < copies_.size()) add_copy(copies_[number]);
-      else fill_gaps(gaps_[number - copies_.size()]);
+      else fill_paddings(paddings_[number - copies_.size()]);
     }
     for (const StateUpdate* update : writes_.copied) copy_state(*update);
   }
@@ -287,7 +287,7 @@ class Planner {
       return &intervals[static_cast<size_t>(buffer->second)];
     };
     std::vector<Reuse> reuses = find_reuses(
-        groups_, storages_, scheduled_, [&](const Value* base) { return interval_of(base) != nullptr; },
+        groups_, aliases_, scheduled_, [&](const Value* base) { return interval_of(base) != nullptr; },
         [&](const Value* base, int unit) { return interval_of(base)->last <= last_launch_[static_cast<size_t>(unit)]; });
     std::vector<std::pair<int, int>> both;
     std::vector<int64_t> sizes;
@@ -332,7 +332,7 @@ class Planner {
     const DType dtype = value->type.dtype;
     const Shape shape = value->type.shape();
     int number;
-    if (const group::Alias* alias = storages_.alias(value)) {
+    if (const group::Alias* alias = aliases_.alias(value)) {
       const int base = buffer_of(alias->base);
       number = add_buffer(Buffer::Kind::alias, value->name, dtype, shape, base, alias->byte_offset);
     } else if (const auto scalar = scalars_.find(value); scalar != scalars_.end()) {
@@ -427,9 +427,9 @@ class Planner {
     last_launch_[static_cast<size_t>(unit_number)] = static_cast<int>(plan_.launches.size()) - 1;
   }
 
-  void fill_gaps(const std::vector<group::Gap>& gaps) {
-    const Value* base = gaps.front().base;
-    const loop::Kernel kernel = gap_kernel(gaps, plan_.target);
+  void fill_paddings(const std::vector<group::Padding>& paddings) {
+    const Value* base = paddings.front().base;
+    const loop::Kernel kernel = padding_kernel(paddings, plan_.target);
     Launch launch;
     launch.kernel = kernel_number(kernel, loop::print(kernel, "k"));
     launch.label = base->name;
@@ -511,7 +511,7 @@ class Planner {
   const group::LoweredUnits& lowered_;
   std::vector<const schedule::ScheduledUnit*> scheduled_;  ///< of each unit
   const PlanOptions& options_;
-  const Storages storages_;
+  const BufferAliases aliases_;
   const StateWeights state_;
   Plan plan_;
   std::unordered_map<const Value*, int> scalars_;
@@ -519,7 +519,7 @@ class Planner {
   std::vector<Place> outputs_;
   std::unordered_map<const Value*, int> output_of_;  ///< what is computed into which output
   std::vector<Copy> copies_;
-  std::vector<std::vector<group::Gap>> gaps_;  ///< of one base each
+  std::vector<std::vector<group::Padding>> paddings_;  ///< of one base each
   StateWrites writes_;
   std::vector<std::vector<loop::Overwrite>> overwrites_;   ///< of each unit: in the state, and in the arena
   std::vector<int> last_launch_;                           ///< of each unit

@@ -11,7 +11,7 @@
 
 namespace tcc::plan {
 
-std::vector<Reuse> find_reuses(const group::Groups& groups, const Storages& storages,
+std::vector<Reuse> find_reuses(const group::Groups& groups, const BufferAliases& aliases,
                                const std::vector<const schedule::ScheduledUnit*>& scheduled,
                                const std::function<bool(const Value*)>& in_arena, const std::function<bool(const Value*, int)>& dies_at) {
   std::vector<Reuse> found;
@@ -23,16 +23,16 @@ std::vector<Reuse> find_reuses(const group::Groups& groups, const Storages& stor
     std::unordered_set<const Value*> taken;
     for (size_t o = 0; o < unit.outputs.size(); ++o) {
       const Value* result = unit.outputs[o];
-      if (storages.alias(result) || result->type.count() == 0 || !in_arena(result)) continue;
+      if (aliases.alias(result) || result->type.count() == 0 || !in_arena(result)) continue;
       const std::string& to = params.at(unit.inputs.size() + o).buffer->name;
       for (const Value* input : unit.inputs) {
-        const Value* old = storages.of(input).base;
+        const Value* old = aliases.of(input).base;
         if (!old->producer || taken.count(old) || !in_arena(old) || !dies_at(old, unit_number)) continue;
         if (old->type.dtype != result->type.dtype || old->type.size_bytes() != result->type.size_bytes()) continue;
         std::vector<loop::Overwrite> pairs;
         bool fits = true;
         for (size_t i = 0; i < unit.inputs.size() && fits; ++i) {
-          const Storages::Storage storage = storages.of(unit.inputs[i]);
+          const BufferAliases::Storage storage = aliases.of(unit.inputs[i]);
           if (storage.base != old) continue;
           const std::string& from = params.at(i).buffer->name;
           fits = unit.inputs[i]->type.size_bytes() == old->type.size_bytes() && loop::can_overwrite(kernels, from, to);

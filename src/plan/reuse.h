@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/storage.h"
+#include "plan/buffer_aliases.h"
 #include "tcc/loop/overwrite.h"
 #include "tcc/schedule/schedule_units.h"
 
@@ -21,7 +21,7 @@ struct Reuse {
 
 /// All that are possible, each base at most once as old and once as result. `scheduled`: of each unit; `in_arena`: whether a base has no other place; `dies_at`: whether nothing
 /// uses a base after the unit.
-std::vector<Reuse> find_reuses(const group::Groups& groups, const Storages& storages,
+std::vector<Reuse> find_reuses(const group::Groups& groups, const BufferAliases& aliases,
                                const std::vector<const schedule::ScheduledUnit*>& scheduled,
                                const std::function<bool(const Value*)>& in_arena, const std::function<bool(const Value*, int)>& dies_at);
 

@@ -31,20 +31,20 @@ namespace {
 
 class Chooser {
  public:
-  Chooser(const group::Groups& groups, const Storages& storages, const std::vector<const schedule::ScheduledUnit*>& scheduled,
-          const std::vector<StateRead>& reads, const std::unordered_map<const Value*, int>& gap_steps, Order& order)
-      : groups_(groups), storages_(storages), scheduled_(scheduled), reads_(reads), gap_steps_(gap_steps), order_(order) {
+  Chooser(const group::Groups& groups, const BufferAliases& aliases, const std::vector<const schedule::ScheduledUnit*>& scheduled,
+          const std::vector<StateRead>& reads, const std::unordered_map<const Value*, int>& padding_steps, Order& order)
+      : groups_(groups), aliases_(aliases), scheduled_(scheduled), reads_(reads), padding_steps_(padding_steps), order_(order) {
     writes_.overwrites.resize(groups.units.size());
   }
 
   /// Whether all that write the base may write the tensor; adds the edges if so.
   bool try_in_place(const Value* base, const StateTensor& tensor) {
-    const auto& writers = storages_.writers(base);
+    const auto& writers = aliases_.writers(base);
     if (writers.empty()) return false;
     std::vector<std::pair<int, std::vector<loop::Overwrite>>> found;  // unit, pairs
     std::vector<std::pair<int, std::vector<int>>> edges;
     bool fits = true;
-    for (const Storages::Writer& writer : writers) {
+    for (const BufferAliases::Writer& writer : writers) {
       const int64_t begin = tensor.offset + writer.offset;
       std::vector<int> before;
       std::vector<loop::Overwrite> pairs;
@@ -54,7 +54,7 @@ class Chooser {
       edges.emplace_back(writer.unit, std::move(before));
       found.emplace_back(writer.unit, std::move(pairs));
     }
-    if (const auto step = gap_steps_.find(base); fits && step != gap_steps_.end()) {
+    if (const auto step = padding_steps_.find(base); fits && step != padding_steps_.end()) {
       const StateRange range{tensor.block(), tensor.offset, tensor.offset + tensor.size_bytes()};
       std::vector<int> before;
       for (const StateRead& read : reads_) {
@@ -79,7 +79,7 @@ class Chooser {
 
  private:
   /// Who must read before the writer writes, and which of its own inputs it overwrites; false when its own reads forbid it.
-  bool collect(const Storages::Writer& writer, const StateRange& range, std::vector<int>& before,
+  bool collect(const BufferAliases::Writer& writer, const StateRange& range, std::vector<int>& before,
                std::vector<loop::Overwrite>& pairs) const {
     const group::Unit& unit = groups_.units[static_cast<size_t>(writer.unit)];
     const schedule::ScheduledUnit& scheduled = *scheduled_[static_cast<size_t>(writer.unit)];
@@ -101,10 +101,10 @@ class Chooser {
   }
 
   const group::Groups& groups_;
-  const Storages& storages_;
+  const BufferAliases& aliases_;
   const std::vector<const schedule::ScheduledUnit*>& scheduled_;
   const std::vector<StateRead>& reads_;
-  const std::unordered_map<const Value*, int>& gap_steps_;
+  const std::unordered_map<const Value*, int>& padding_steps_;
   Order& order_;
 };
 
@@ -126,16 +126,16 @@ void check_disjoint(const Graph& graph, const StateWeights& weights) {
 
 }  // namespace
 
-StateWrites choose_state_writes(const Graph& graph, const group::Groups& groups, const Storages& storages,
+StateWrites choose_state_writes(const Graph& graph, const group::Groups& groups, const BufferAliases& aliases,
                                 const std::vector<const schedule::ScheduledUnit*>& scheduled, const StateWeights& weights,
                                 const std::vector<StateRead>& reads, const std::unordered_set<const Value*>& taken,
-                                const std::unordered_map<const Value*, int>& gap_steps, Order& order) {
-  Chooser chooser(groups, storages, scheduled, reads, gap_steps, order);
+                                const std::unordered_map<const Value*, int>& padding_steps, Order& order) {
+  Chooser chooser(groups, aliases, scheduled, reads, padding_steps, order);
   if (!weights.any()) return std::move(chooser.writes_);
   check_disjoint(graph, weights);
   for (const StateUpdate& update : graph.state_updates) {
     if (update.value->type.count() == 0) continue;
-    const Storages::Storage storage = storages.of(update.value);
+    const BufferAliases::Storage storage = aliases.of(update.value);
     const StateTensor& tensor = *weights.find(update.weight);
     if (storage.base->kind == Value::Kind::weight && weights.find(storage.base) == &tensor) continue;  // as it was
     const bool whole = storage.offset == 0 && storage.base->type.size_bytes() == tensor.size_bytes();

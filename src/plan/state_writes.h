@@ -6,8 +6,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "plan/buffer_aliases.h"
 #include "plan/order.h"
-#include "plan/storage.h"
 #include "tcc/graph/state.h"
 #include "tcc/loop/overwrite.h"
 #include "tcc/schedule/schedule_units.h"
@@ -48,10 +48,10 @@ struct StateWrites {
   std::vector<const StateUpdate*> copied;                         ///< the others
 };
 
-/// Adds to the order what in-place writes ask for. `scheduled`: of each unit; `taken`: bases that have a place elsewhere; `gap_steps`: the steps that fill the gaps of bases.
-StateWrites choose_state_writes(const Graph& graph, const group::Groups& groups, const Storages& storages,
+/// Adds to the order what in-place writes ask for. `scheduled`: of each unit; `taken`: bases that have a place elsewhere; `padding_steps`: the steps that fill the paddings of bases.
+StateWrites choose_state_writes(const Graph& graph, const group::Groups& groups, const BufferAliases& aliases,
                                 const std::vector<const schedule::ScheduledUnit*>& scheduled, const StateWeights& weights,
                                 const std::vector<StateRead>& reads, const std::unordered_set<const Value*>& taken,
-                                const std::unordered_map<const Value*, int>& gap_steps, Order& order);
+                                const std::unordered_map<const Value*, int>& padding_steps, Order& order);
 
 }  // namespace tcc::plan

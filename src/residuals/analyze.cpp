@@ -16,6 +16,7 @@
 
 #include "residuals/copy_graph.h"
 #include "tcc/group/group.h"
+#include "tcc/ops/op.h"
 #include "tcc/schedule/schedule.h"
 #include "tcc/support/diagnostics.h"
 
@@ -57,28 +58,28 @@ class Analyzer {
   Analyzer(const Graph& graph, const schedule::Target& target, const std::function<group::Groups(const Graph&)>& group)
       : graph_(graph), target_(target), group_(group) {
     const size_t num_nodes = graph.body.nodes.size(), num_values = static_cast<size_t>(graph.num_values());
-    facts_.graph = &graph;
-    facts_.halves = find_halves(graph);
-    for (auto* list : {&facts_.needed_by_forward, &facts_.needed_by_backward}) list->resize(num_nodes);
-    facts_.recompute.resize(num_nodes);
-    for (auto* list : {&facts_.savable, &facts_.read_by_backward, &facts_.stored_again}) list->resize(num_values);
-    facts_.save.resize(num_values);
-    facts_.bytes.resize(num_values);
+    costs_.graph = &graph;
+    costs_.partition = find_partition(graph);
+    for (auto* list : {&costs_.needed_by_forward, &costs_.needed_by_backward}) list->resize(num_nodes);
+    costs_.recompute.resize(num_nodes);
+    for (auto* list : {&costs_.savable, &costs_.read_by_backward, &costs_.stored_again}) list->resize(num_values);
+    costs_.save.resize(num_values);
+    costs_.bytes.resize(num_values);
     stored_.resize(num_values);
     source_bytes_.resize(num_values);
     output_.resize(num_values);
   }
 
-  Facts run() {
+  RecomputeCosts run() {
     mark_readers();
     mark_needed();
     group_forward();
     mark_stored_again();
     for (size_t i = 0; i < graph_.body.nodes.size(); ++i) {
-      if (facts_.halves.of_node[i] != Half::backward) measure(i);
+      if (costs_.partition.of_node[i] != Half::backward) measure(i);
     }
     price_bytes();
-    return std::move(facts_);
+    return std::move(costs_);
   }
 
  private:
@@ -86,39 +87,39 @@ class Analyzer {
 
   void mark_readers() {
     auto mark = [&](const Value* value) {
-      if (value && facts_.halves.is_made(value) && facts_.halves.of(value) != Half::backward) facts_.read_by_backward[at(value)] = 1;
+      if (value && costs_.partition.is_made(value) && costs_.partition.of(value) != Half::backward) costs_.read_by_backward[at(value)] = 1;
     };
     for (size_t i = 0; i < nodes().size(); ++i) {
-      if (facts_.halves.of_node[i] != Half::backward) continue;
+      if (costs_.partition.of_node[i] != Half::backward) continue;
       for (const Value* operand : nodes()[i]->operands) mark(operand);
     }
     for (size_t i = 0; i < graph_.body.results.size(); ++i) {
       const Value* result = graph_.body.results[i];
-      if (is_backward_output(graph_, i, facts_.halves)) mark(result);
+      if (is_backward_output(graph_, i, costs_.partition)) mark(result);
       else output_[at(below_reshapes(result))] = 1;
     }
     for (const StateUpdate& update : graph_.state_updates) {
-      if (is_backward_update(update, facts_.halves)) mark(update.value);
+      if (is_backward_update(update, costs_.partition)) mark(update.value);
     }
   }
 
   void mark_needed() {
-    std::vector<char> forward(facts_.save.size()), backward = facts_.read_by_backward;
+    std::vector<char> forward(costs_.save.size()), backward = costs_.read_by_backward;
     for (size_t i = 0; i < graph_.body.results.size(); ++i) {
-      if (!is_backward_output(graph_, i, facts_.halves)) forward[at(graph_.body.results[i])] = 1;
+      if (!is_backward_output(graph_, i, costs_.partition)) forward[at(graph_.body.results[i])] = 1;
     }
     for (const StateUpdate& update : graph_.state_updates) {
-      if (!is_backward_update(update, facts_.halves)) forward[at(update.value)] = 1;
+      if (!is_backward_update(update, costs_.partition)) forward[at(update.value)] = 1;
     }
     for (size_t i = nodes().size(); i-- > 0;) {
-      if (facts_.halves.of_node[i] == Half::backward) continue;
+      if (costs_.partition.of_node[i] == Half::backward) continue;
       for (const Value* result : nodes()[i]->results) {
-        facts_.needed_by_forward[i] |= forward[at(result)];
-        facts_.needed_by_backward[i] |= backward[at(result)];
+        costs_.needed_by_forward[i] |= forward[at(result)];
+        costs_.needed_by_backward[i] |= backward[at(result)];
       }
       for (const Value* operand : nodes()[i]->operands) {
-        if (facts_.needed_by_forward[i]) forward[at(operand)] = 1;
-        if (facts_.needed_by_backward[i]) backward[at(operand)] = 1;
+        if (costs_.needed_by_forward[i]) forward[at(operand)] = 1;
+        if (costs_.needed_by_backward[i]) backward[at(operand)] = 1;
       }
     }
   }
@@ -126,21 +127,21 @@ class Analyzer {
   /// The trial grouping: what the forward half stores for itself.
   void group_forward() {
     GraphCopy copy(graph_, graph_.name);
-    std::vector<Value*> copies(facts_.save.size());
+    std::vector<Value*> copies(costs_.save.size());
     for (const Value* input : graph_.body.args) copies[at(input)] = copy.graph().add_input(input->name, input->type);
     auto map = [&](const Value* value) { return value->kind == Value::Kind::weight ? copy.weight(value) : copies[at(value)]; };
     for (size_t i = 0; i < nodes().size(); ++i) {
-      if (!facts_.needed_by_forward[i]) continue;
+      if (!costs_.needed_by_forward[i]) continue;
       std::vector<Value*> operands;
       for (const Value* operand : nodes()[i]->operands) operands.push_back(map(operand));
       const Node* node = copy.append(*nodes()[i], std::move(operands), "");
       for (size_t k = 0; k < node->results.size(); ++k) copies[at(nodes()[i]->results[k])] = node->results[k];
     }
     for (size_t i = 0; i < graph_.body.results.size(); ++i) {
-      if (!is_backward_output(graph_, i, facts_.halves)) copy.graph().add_output(map(graph_.body.results[i]), graph_.output_names[i]);
+      if (!is_backward_output(graph_, i, costs_.partition)) copy.graph().add_output(map(graph_.body.results[i]), graph_.output_names[i]);
     }
     for (const StateUpdate& update : graph_.state_updates) {
-      if (!is_backward_update(update, facts_.halves)) copy.graph().add_output(map(update.value), update.weight->name);
+      if (!is_backward_update(update, costs_.partition)) copy.graph().add_output(map(update.value), update.weight->name);
     }
     if (copy.graph().body.nodes.empty()) return;
     const std::unique_ptr<Graph> forward = copy.take();
@@ -163,8 +164,8 @@ class Analyzer {
       const Node& node = *nodes()[i];
       for (const Value* operand : node.operands) {
         const bool spreads = node.op == Op::broadcast_in_dim_ && node.result()->type.count() > operand->type.count();
-        const bool reads = is_anchor(node) && facts_.halves.of_node[i] == Half::backward;
-        if (spreads || reads) facts_.stored_again[at(base_of(operand))] = 1;
+        const bool reads = is_anchor(node) && costs_.partition.of_node[i] == Half::backward;
+        if (spreads || reads) costs_.stored_again[at(base_of(operand))] = 1;
       }
     }
   }
@@ -223,33 +224,33 @@ class Analyzer {
     double time = work_ns(node) + always_there;
     // Contractions take casts in.
     const bool cast = node.op == Op::cast_ || node.op == Op::bitcast_;
-    if (facts_.stored_again[at(node.result())] && !cast) time += launch_ns() + 2 * result;
+    if (costs_.stored_again[at(node.result())] && !cast) time += launch_ns() + 2 * result;
     return time;
   }
 
-  Half halves_of(size_t i) const { return facts_.halves.of_node[i]; }
+  Half halves_of(size_t i) const { return costs_.partition.of_node[i]; }
 
   /// Early values are worth saving where they are smaller than what they are of. Others stay where they are: moved, they would only be made too soon.
   bool is_smaller_form(const Value* value) {
     int64_t& largest = source_bytes_[at(value)];
     for (const Value* operand : value->producer->operands) {
       const Value* base = base_of(operand);
-      if (!facts_.halves.is_made(base) || is_free(*base->producer)) continue;
-      largest = std::max(largest, facts_.halves.of(base) == Half::forward ? base->type.size_bytes() : source_bytes_[at(base)]);
+      if (!costs_.partition.is_made(base) || is_free(*base->producer)) continue;
+      largest = std::max(largest, costs_.partition.of(base) == Half::forward ? base->type.size_bytes() : source_bytes_[at(base)]);
     }
     return value->type.size_bytes() < largest;
   }
 
   void measure(size_t i) {
     const Node& node = *nodes()[i];
-    const bool moves = !facts_.needed_by_forward[i];
-    facts_.recompute[i] = moves ? 0 : static_cast<Picoseconds>(std::llround(1000 * recompute_ns(node)));
+    const bool moves = !costs_.needed_by_forward[i];
+    costs_.recompute[i] = moves ? 0 : static_cast<Picoseconds>(std::llround(1000 * recompute_ns(node)));
     for (const Value* value : node.results) {
       const bool output = output_[at(below_reshapes(value))] != 0;
       const bool stored = stored_[at(value)] || output;
-      facts_.savable[at(value)] = (node.op == Op::slice_ || !is_free(node)) && (halves_of(i) == Half::forward || is_smaller_form(value));
-      facts_.save[at(value)] = static_cast<Picoseconds>(std::llround(1000 * bytes_ns(value) * (stored ? 1 : 2)));
-      facts_.bytes[at(value)] = output ? 0 : value->type.size_bytes();
+      costs_.savable[at(value)] = (node.op == Op::slice_ || !is_free(node)) && (halves_of(i) == Half::forward || is_smaller_form(value));
+      costs_.save[at(value)] = static_cast<Picoseconds>(std::llround(1000 * bytes_ns(value) * (stored ? 1 : 2)));
+      costs_.bytes[at(value)] = output ? 0 : value->type.size_bytes();
     }
   }
 
@@ -257,22 +258,22 @@ class Analyzer {
   /// bytes count in proportion to such bytes that are made behind it, in full from a share of them on.
   void price_bytes() {
     const auto bytes = [&](const Value* value) {
-      return static_cast<double>(facts_.stored_again[at(value)] ? facts_.bytes[at(value)] : 0);
+      return static_cast<double>(costs_.stored_again[at(value)] ? costs_.bytes[at(value)] : 0);
     };
-    const std::vector<int> ranks = forward_ranks(facts_);
+    const std::vector<int> ranks = forward_ranks(costs_);
     std::vector<double> before(nodes().size() + 1);  // by rank: up to this node
     double all = 0;
     for (size_t i = 0; i < nodes().size(); ++i) {
-      if (facts_.halves.of_node[i] != Half::forward) continue;
+      if (costs_.partition.of_node[i] != Half::forward) continue;
       for (const Value* result : nodes()[i]->results) all += bytes(result);
       before[static_cast<size_t>(ranks[i])] = all;
     }
-    facts_.priced_bytes = facts_.bytes;
+    costs_.priced_bytes = costs_.bytes;
     for (size_t i = 0; i < nodes().size(); ++i) {
-      if (facts_.halves.of_node[i] == Half::backward) continue;
+      if (costs_.partition.of_node[i] == Half::backward) continue;
       const double behind = all - before[static_cast<size_t>(ranks[i])];
       for (const Value* result : nodes()[i]->results) {
-        if (bytes(result) > 0) facts_.priced_bytes[at(result)] = std::llround(bytes(result) * std::min(1.0, behind / (all * kFullPrice)));
+        if (bytes(result) > 0) costs_.priced_bytes[at(result)] = std::llround(bytes(result) * std::min(1.0, behind / (all * kFullPrice)));
       }
     }
   }
@@ -280,7 +281,7 @@ class Analyzer {
   const Graph& graph_;
   const schedule::Target& target_;
   const std::function<group::Groups(const Graph&)>& group_;
-  Facts facts_;
+  RecomputeCosts costs_;
   std::vector<char> stored_, output_;
   std::vector<int64_t> source_bytes_;  ///< of early values: the largest forward value that they are computed from
 };
@@ -294,67 +295,68 @@ bool is_free(const Node& node) {
 
 bool is_cotangent(const Value* value) { return value->kind == Value::Kind::input && starts_with(value->name, "cotangent."); }
 
-bool is_backward_output(const Graph& graph, size_t output, const Halving& halves) {
+bool is_backward_output(const Graph& graph, size_t output, const Partition& partition) {
   const Value* value = graph.body.results[output];
   return starts_with(graph.output_names[output], "grad.") || is_cotangent(value) ||
-         (halves.is_made(value) && halves.of(value) != Half::forward);
+         (partition.is_made(value) && partition.of(value) != Half::forward);
 }
 
-bool is_backward_update(const StateUpdate& update, const Halving& halves) {
-  return starts_with(update.weight->name, "grad.") || !halves.is_made(update.value) || halves.of(update.value) != Half::forward;
+bool is_backward_update(const StateUpdate& update, const Partition& partition) {
+  return starts_with(update.weight->name, "grad.") || !partition.is_made(update.value) || partition.of(update.value) != Half::forward;
 }
 
-Halving find_halves(const Graph& graph) {
+Partition find_partition(const Graph& graph) {
   const std::vector<Node*>& nodes = graph.body.nodes;
-  Halving halves;
-  halves.of_node.assign(nodes.size(), Half::backward);
-  halves.position.assign(static_cast<size_t>(graph.num_values()), -1);
+  Partition partition;
+  partition.of_node.assign(nodes.size(), Half::backward);
+  partition.position.assign(static_cast<size_t>(graph.num_values()), -1);
   for (size_t i = 0; i < nodes.size(); ++i) {
-    for (const Value* result : nodes[i]->results) halves.position[at(result)] = static_cast<int>(i);
+    for (const Value* result : nodes[i]->results) partition.position[at(result)] = static_cast<int>(i);
   }
   for (size_t i = nodes.size(); i-- > 0;) {
-    if (nodes[i]->loc.phase.empty()) halves.of_node[i] = Half::forward;
-    if (halves.of_node[i] != Half::forward) continue;
+    if (nodes[i]->loc.phase.empty()) partition.of_node[i] = Half::forward;
+    if (partition.of_node[i] != Half::forward) continue;
     for (const Value* operand : nodes[i]->operands) {
-      if (halves.is_made(operand)) halves.of_node[static_cast<size_t>(halves.position[at(operand)])] = Half::forward;
+      if (partition.is_made(operand)) partition.of_node[static_cast<size_t>(partition.position[at(operand)])] = Half::forward;
     }
   }
   // The one node of the model that the early nodes below each node are of; null: none, free ones alone.
   std::vector<const std::string*> source(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) {
     const Node& node = *nodes[i];
-    if (halves.of_node[i] == Half::forward || node.loc.phase != "grad") continue;
+    if (partition.of_node[i] == Half::forward || node.loc.phase != "grad") continue;
     bool early = true;
     const std::string* from = is_free(node) ? nullptr : &node.loc.node;
     for (const Value* operand : node.operands) {
       if (is_cotangent(operand)) early = false;
-      if (!halves.is_made(operand) || halves.of(operand) == Half::forward) continue;
-      const std::string* below = source[static_cast<size_t>(halves.position[at(operand)])];
-      if (halves.of(operand) == Half::backward || (below && from && *below != *from)) early = false;
+      if (!partition.is_made(operand) || partition.of(operand) == Half::forward) continue;
+      const std::string* below = source[static_cast<size_t>(partition.position[at(operand)])];
+      if (partition.of(operand) == Half::backward || (below && from && *below != *from)) early = false;
       if (!from) from = below;
     }
     if (!early) continue;
-    halves.of_node[i] = Half::early;
+    partition.of_node[i] = Half::early;
     source[i] = from;
   }
-  return halves;
+  return partition;
 }
 
-std::vector<int> forward_ranks(const Facts& facts) {
-  const std::vector<Node*>& nodes = facts.graph->body.nodes;
+std::vector<int> forward_ranks(const RecomputeCosts& costs) {
+  const std::vector<Node*>& nodes = costs.graph->body.nodes;
   std::vector<int> ranks(nodes.size());
   int next = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (facts.halves.of_node[i] == Half::forward) ranks[i] = next++;
-    if (facts.halves.of_node[i] != Half::early) continue;
+    if (costs.partition.of_node[i] == Half::forward) ranks[i] = next++;
+    if (costs.partition.of_node[i] != Half::early) continue;
     for (const Value* operand : nodes[i]->operands) {
-      if (facts.halves.is_made(operand)) ranks[i] = std::max(ranks[i], ranks[static_cast<size_t>(facts.halves.position[at(operand)])]);
+      if (costs.partition.is_made(operand))
+        ranks[i] = std::max(ranks[i], ranks[static_cast<size_t>(costs.partition.position[at(operand)])]);
     }
   }
   return ranks;
 }
 
-Facts analyze(const Graph& graph, const schedule::Target& target, const std::function<group::Groups(const Graph&)>& group) {
+RecomputeCosts analyze(const Graph& graph, const schedule::Target& target, const std::function<group::Groups(const Graph&)>& group) {
   return Analyzer(graph, target, group).run();
 }
 

@@ -22,26 +22,26 @@ enum class Half : uint8_t { forward, early, backward };
 
 using Picoseconds = int64_t;
 
-struct Halving {
+struct Partition {
   std::vector<Half> of_node;  ///< by position in graph.body.nodes
   std::vector<int> position;  ///< by value id: of the node that makes it, -1 for inputs and weights
 
   Half of(const Value* value) const { return of_node[static_cast<size_t>(position[static_cast<size_t>(value->id)])]; }
   bool is_made(const Value* value) const { return position[static_cast<size_t>(value->id)] >= 0; }
 };
-Halving find_halves(const Graph& graph);
+Partition find_partition(const Graph& graph);
 
 /// Whether an output of the graph belongs to the backward half: it is a gradient.
-bool is_backward_output(const Graph& graph, size_t output, const Halving& halves);
-bool is_backward_update(const StateUpdate& update, const Halving& halves);
+bool is_backward_output(const Graph& graph, size_t output, const Partition& partition);
+bool is_backward_update(const StateUpdate& update, const Partition& partition);
 bool is_cotangent(const Value* value);
 
 /// Costs nothing by itself: a view or a created value.
 bool is_free(const Node& node);
 
-struct Facts {
+struct RecomputeCosts {
   const Graph* graph = nullptr;
-  Halving halves;
+  Partition partition;
   // By position of the node:
   std::vector<char> needed_by_forward;   ///< an output or update of the forward half depends on it
   std::vector<char> needed_by_backward;  ///< forward and early nodes that the backward half depends on
@@ -55,9 +55,9 @@ struct Facts {
   std::vector<char> stored_again;      ///< computed again, it is in memory again: its readers can't take it in
 };
 /// `group`: see Planner.
-Facts analyze(const Graph& graph, const Target& target, const std::function<group::Groups(const Graph& graph)>& group);
+RecomputeCosts analyze(const Graph& graph, const Target& target, const std::function<group::Groups(const Graph& graph)>& group);
 
 /// By position: how many forward nodes come before the node; of an early one, before the last forward node that it depends on.
-std::vector<int> forward_ranks(const Facts& facts);
+std::vector<int> forward_ranks(const RecomputeCosts& costs);
 
 }  // namespace tcc::residuals

@@ -23,10 +23,10 @@ size_t at(const Value* value) { return static_cast<size_t>(value->id); }
 
 class Placer {
  public:
-  explicit Placer(const Facts& facts) : facts_(facts) {
-    const std::vector<Node*>& nodes = facts.graph->body.nodes;
+  explicit Placer(const RecomputeCosts& costs) : costs_(costs) {
+    const std::vector<Node*>& nodes = costs.graph->body.nodes;
     for (size_t i = 0; i < nodes.size(); ++i) {
-      if (facts.halves.of_node[i] == Half::forward && facts.needed_by_backward[i] && !is_free(*nodes[i])) steps_.push_back(i);
+      if (costs.partition.of_node[i] == Half::forward && costs.needed_by_backward[i] && !is_free(*nodes[i])) steps_.push_back(i);
     }
     find_bases();
     find_lifetimes();
@@ -35,19 +35,19 @@ class Placer {
     for (size_t t = 0; t < steps_.size(); ++t) {
       needed_[t + 1] = needed_[t];
       for (const Value* result : nodes[steps_[t]]->results) {
-        if (read_later_[at(result)]) needed_[t + 1] += static_cast<double>(facts.bytes[at(result)]);
+        if (read_later_[at(result)]) needed_[t + 1] += static_cast<double>(costs.bytes[at(result)]);
         // It lives behind the steps t, ..., last - 1.
         const size_t last = last_reader_[at(result)];
         if (near_inputs_[at(result)] || last <= t) continue;
-        live_[t] += facts.bytes[at(result)];
-        live_[last] -= facts.bytes[at(result)];
+        live_[t] += costs.bytes[at(result)];
+        live_[last] -= costs.bytes[at(result)];
       }
     }
     for (size_t t = 1; t < live_.size(); ++t) live_[t] += live_[t - 1];
   }
 
   Checkpoints place(int pieces) const {
-    const std::vector<Node*>& nodes = facts_.graph->body.nodes;
+    const std::vector<Node*>& nodes = costs_.graph->body.nodes;
     Checkpoints result;
     result.keep.resize(nodes.size());
     std::vector<size_t> places;  // behind these steps
@@ -66,7 +66,7 @@ class Placer {
       for (const Value* value : nodes[steps_[step]]->results) {
         const auto place = std::lower_bound(places.begin(), places.end(), step);
         if (near_inputs_[at(value)] || place == places.end() || *place >= last_reader_[at(value)]) continue;
-        if (!result.keep[steps_[step]]) result.estimated_bytes += facts_.bytes[at(value)];
+        if (!result.keep[steps_[step]]) result.estimated_bytes += costs_.bytes[at(value)];
         result.keep[steps_[step]] = 1;
       }
     }
@@ -87,8 +87,8 @@ class Placer {
 
  private:
   void find_bases() {
-    base_.resize(facts_.save.size());
-    for (const Node* node : facts_.graph->body.nodes) {
+    base_.resize(costs_.save.size());
+    for (const Node* node : costs_.graph->body.nodes) {
       const bool view = is_free(*node) && !node->operands.empty();
       for (const Value* result : node->results) base_[at(result)] = view ? base(node->operand(0)) : result;
     }
@@ -96,14 +96,14 @@ class Placer {
   const Value* base(const Value* value) const { return value->producer ? base_[at(value)] : value; }
 
   void find_lifetimes() {
-    const size_t num_values = facts_.save.size();
+    const size_t num_values = costs_.save.size();
     last_reader_.resize(num_values);
     read_later_.resize(num_values);
     near_inputs_.resize(num_values);
-    std::vector<size_t> step_of(facts_.graph->body.nodes.size(), SIZE_MAX);
+    std::vector<size_t> step_of(costs_.graph->body.nodes.size(), SIZE_MAX);
     for (size_t t = 0; t < steps_.size(); ++t) step_of[steps_[t]] = t;
     for (size_t i = 0; i < step_of.size(); ++i) {
-      const Node& node = *facts_.graph->body.nodes[i];
+      const Node& node = *costs_.graph->body.nodes[i];
       const Lowering lowering = info(node.op).lowering;
       bool near = is_free(node) || lowering == Lowering::pointwise || lowering == Lowering::indexed || lowering == Lowering::concat;
       for (const Value* operand : node.operands) {
@@ -111,13 +111,13 @@ class Placer {
         if (!from->producer) continue;
         near = near && near_inputs_[at(from)];
         if (step_of[i] != SIZE_MAX) last_reader_[at(from)] = std::max(last_reader_[at(from)], step_of[i]);
-        else if (facts_.halves.of_node[i] != Half::forward && !is_free(node)) read_later_[at(from)] = 1;
+        else if (costs_.partition.of_node[i] != Half::forward && !is_free(node)) read_later_[at(from)] = 1;
       }
       for (const Value* result : node.results) near_inputs_[at(result)] = near;
     }
   }
 
-  const Facts& facts_;
+  const RecomputeCosts& costs_;
   std::vector<size_t> steps_;  ///< positions of the forward nodes that the backward pass depends on, without free ones
   std::vector<const Value*> base_;
   std::vector<size_t> last_reader_;             ///< the last step that reads it, through views
@@ -128,10 +128,10 @@ class Placer {
 
 }  // namespace
 
-Checkpoints place_checkpoints(const Facts& facts, int pieces) { return Placer(facts).place(pieces); }
+Checkpoints place_checkpoints(const RecomputeCosts& costs, int pieces) { return Placer(costs).place(pieces); }
 
-int best_number_of_pieces(const Facts& facts) {
-  const Placer placer(facts);
+int best_number_of_pieces(const RecomputeCosts& costs) {
+  const Placer placer(costs);
   int best = 1;
   int64_t best_bytes = placer.place(1).estimated_bytes;
   for (int pieces = 2; pieces <= std::min(kMaxPieces, placer.num_steps()); ++pieces) {

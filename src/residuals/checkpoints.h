@@ -15,8 +15,8 @@ struct Checkpoints {
   int64_t estimated_bytes = 0;  ///< all that is kept, and the largest piece between
 };
 /// Cuts the forward pass into about `pieces` pieces that hold equal amounts of what the backward pass needs, where little lives.
-Checkpoints place_checkpoints(const Facts& facts, int pieces);
+Checkpoints place_checkpoints(const RecomputeCosts& costs, int pieces);
 /// The number of pieces with the smallest estimate.
-int best_number_of_pieces(const Facts& facts);
+int best_number_of_pieces(const RecomputeCosts& costs);
 
 }  // namespace tcc::residuals

@@ -46,9 +46,9 @@ struct Edge {
   int64_t capacity;
 };
 
-Picoseconds saving(const Facts& facts, const Value* value, Picoseconds price_per_kib) {
+Picoseconds saving(const RecomputeCosts& costs, const Value* value, Picoseconds price_per_kib) {
   const size_t id = static_cast<size_t>(value->id);
-  return facts.save[id] + (facts.priced_bytes[id] * price_per_kib + 1023) / 1024;
+  return costs.save[id] + (costs.priced_bytes[id] * price_per_kib + 1023) / 1024;
 }
 
 /// Solves, and says for each vertex whether it reaches the sink in the residual network.
@@ -85,26 +85,26 @@ bool is_kept(const std::vector<char>& keep, size_t node) { return !keep.empty() 
 
 }  // namespace
 
-Saved cut(const Facts& facts, Picoseconds price_per_kib, const std::vector<char>& keep) {
-  const std::vector<Node*>& nodes = facts.graph->body.nodes;
+Saved cut(const RecomputeCosts& costs, Picoseconds price_per_kib, const std::vector<char>& keep) {
+  const std::vector<Node*>& nodes = costs.graph->body.nodes;
   // Vertices: nodes by position, values by id, source, sink.
-  const size_t num_values = facts.save.size(), source = nodes.size() + num_values, sink = source + 1;
+  const size_t num_values = costs.save.size(), source = nodes.size() + num_values, sink = source + 1;
   auto value_vertex = [&](const Value* value) { return nodes.size() + static_cast<size_t>(value->id); };
   Vertices vertices(sink + 1);
   std::vector<Edge> edges;
   int64_t total = 1;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (!facts.needed_by_backward[i]) continue;
+    if (!costs.needed_by_backward[i]) continue;
     if (is_kept(keep, i)) {
       vertices.unite(i, source);
-    } else if (facts.recompute[i] > 0) {
-      edges.push_back({source, i, facts.recompute[i]});
-      total += facts.recompute[i];
+    } else if (costs.recompute[i] > 0) {
+      edges.push_back({source, i, costs.recompute[i]});
+      total += costs.recompute[i];
     }
     for (const Value* result : nodes[i]->results) {
-      if (facts.read_by_backward[static_cast<size_t>(result->id)]) vertices.unite(value_vertex(result), sink);
-      if (facts.savable[static_cast<size_t>(result->id)]) {
-        const Picoseconds price = saving(facts, result, price_per_kib);
+      if (costs.read_by_backward[static_cast<size_t>(result->id)]) vertices.unite(value_vertex(result), sink);
+      if (costs.savable[static_cast<size_t>(result->id)]) {
+        const Picoseconds price = saving(costs, result, price_per_kib);
         edges.push_back({i, value_vertex(result), price});
         total += price;
       } else {
@@ -114,9 +114,9 @@ Saved cut(const Facts& facts, Picoseconds price_per_kib, const std::vector<char>
   }
   check(vertices.find(source) != vertices.find(sink), "a value that can neither be saved nor computed again");
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (!facts.needed_by_backward[i]) continue;
+    if (!costs.needed_by_backward[i]) continue;
     for (const Value* operand : nodes[i]->operands) {
-      if (facts.halves.is_made(operand)) edges.push_back({value_vertex(operand), i, total});
+      if (costs.partition.is_made(operand)) edges.push_back({value_vertex(operand), i, total});
     }
   }
   // Numbers for those that are left, in the order of their first edge.
@@ -138,28 +138,28 @@ Saved cut(const Facts& facts, Picoseconds price_per_kib, const std::vector<char>
 
   Saved saved(num_values);
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (!facts.needed_by_backward[i] || has[number_of(i)]) continue;
+    if (!costs.needed_by_backward[i] || has[number_of(i)]) continue;
     for (const Value* result : nodes[i]->results) saved[static_cast<size_t>(result->id)] = has[number_of(value_vertex(result))];
   }
   return saved;
 }
 
-Picoseconds cost_of(const Facts& facts, const Saved& saved, Picoseconds price_per_kib, const std::vector<char>& keep) {
-  const std::vector<Node*>& nodes = facts.graph->body.nodes;
-  std::vector<char> needed = facts.read_by_backward;
+Picoseconds cost_of(const RecomputeCosts& costs, const Saved& saved, Picoseconds price_per_kib, const std::vector<char>& keep) {
+  const std::vector<Node*>& nodes = costs.graph->body.nodes;
+  std::vector<char> needed = costs.read_by_backward;
   Picoseconds cost = 0;
   for (size_t i = nodes.size(); i-- > 0;) {
-    if (!facts.needed_by_backward[i]) continue;
+    if (!costs.needed_by_backward[i]) continue;
     bool again = false;
     for (const Value* result : nodes[i]->results) {
       const size_t id = static_cast<size_t>(result->id);
       if (!needed[id]) continue;
-      if (saved[id]) cost += saving(facts, result, price_per_kib);
+      if (saved[id]) cost += saving(costs, result, price_per_kib);
       else again = true;
     }
     if (!again) continue;
     if (is_kept(keep, i)) return -1;
-    cost += facts.recompute[i];
+    cost += costs.recompute[i];
     for (const Value* operand : nodes[i]->operands) needed[static_cast<size_t>(operand->id)] = 1;
   }
   return cost;

@@ -28,14 +28,14 @@ constexpr int kMostNodes = 24, kMostReads = 4;
 
 class Rebuilder {
  public:
-  Rebuilder(const Facts& facts, const Saved& saved)
-      : facts_(facts), saved_(saved), old_(*facts.graph), nodes_(old_.body.nodes), copy_(old_, old_.name) {
-    here_.resize(facts.save.size());
-    copies_.resize(facts.save.size());
+  Rebuilder(const RecomputeCosts& costs, const Saved& saved)
+      : costs_(costs), saved_(saved), old_(*costs.graph), nodes_(old_.body.nodes), copy_(old_, old_.name) {
+    here_.resize(costs.save.size());
+    copies_.resize(costs.save.size());
     in_forward_.resize(nodes_.size());
     effort_.resize(nodes_.size());
     result_.again.resize(nodes_.size());
-    result_.saved.resize(facts.save.size());
+    result_.saved.resize(costs.save.size());
   }
 
   Rebuilt run() {
@@ -44,14 +44,15 @@ class Rebuilder {
     measure_effort();
     append_forward_half();
     for (now_ = 0; now_ < nodes_.size(); ++now_) {
-      if (facts_.halves.of_node[now_] == Half::backward) append_backward(*nodes_[now_]);
+      if (costs_.partition.of_node[now_] == Half::backward) append_backward(*nodes_[now_]);
     }
     for (size_t i = 0; i < old_.body.results.size(); ++i) {
       Value* value = old_.body.results[i];
-      copy_.graph().add_output(is_backward_output(old_, i, facts_.halves) ? in_backward(value) : in_forward(value), old_.output_names[i]);
+      copy_.graph().add_output(is_backward_output(old_, i, costs_.partition) ? in_backward(value) : in_forward(value),
+                               old_.output_names[i]);
     }
     for (const StateUpdate& update : old_.state_updates) {
-      Value* value = is_backward_update(update, facts_.halves) ? in_backward(update.value) : in_forward(update.value);
+      Value* value = is_backward_update(update, costs_.partition) ? in_backward(update.value) : in_forward(update.value);
       Value* weight = copy_.graph().find_weight(update.weight->name);
       check(weight != nullptr, "an update of a weight that the graph doesn't have");
       copy_.graph().state_updates.push_back({weight->weight, value});
@@ -61,17 +62,17 @@ class Rebuilder {
   }
 
  private:
-  bool is_backward(const Value* value) const { return facts_.halves.of(value) == Half::backward; }
-  size_t position(const Value* value) const { return static_cast<size_t>(facts_.halves.position[at(value)]); }
+  bool is_backward(const Value* value) const { return costs_.partition.of(value) == Half::backward; }
+  size_t position(const Value* value) const { return static_cast<size_t>(costs_.partition.position[at(value)]); }
 
   /// What the backward half needs of the others decides which of them the forward half computes: those that it saves, with all below them.
   void find_forward_nodes() {
-    std::vector<char> needed(facts_.save.size());  // in the backward half
+    std::vector<char> needed(costs_.save.size());  // in the backward half
     for (size_t i = nodes_.size(); i-- > 0;) {
-      if (facts_.halves.of_node[i] == Half::backward) continue;
+      if (costs_.partition.of_node[i] == Half::backward) continue;
       bool again = false;
       for (const Value* result : nodes_[i]->results) {
-        if (!facts_.read_by_backward[at(result)] && !needed[at(result)]) continue;
+        if (!costs_.read_by_backward[at(result)] && !needed[at(result)]) continue;
         if (saved_[at(result)]) result_.saved[at(result)] = 1;
         else again = true;
       }
@@ -80,12 +81,12 @@ class Rebuilder {
       for (const Value* operand : nodes_[i]->operands) needed[at(operand)] = 1;
     }
     for (size_t i = nodes_.size(); i-- > 0;) {
-      if (facts_.halves.of_node[i] == Half::backward) continue;
-      in_forward_[i] |= facts_.needed_by_forward[i];
+      if (costs_.partition.of_node[i] == Half::backward) continue;
+      in_forward_[i] |= costs_.needed_by_forward[i];
       for (const Value* result : nodes_[i]->results) in_forward_[i] |= result_.saved[at(result)];
       if (!in_forward_[i]) continue;
       for (const Value* operand : nodes_[i]->operands) {
-        if (facts_.halves.is_made(operand)) in_forward_[position(operand)] = 1;
+        if (costs_.partition.is_made(operand)) in_forward_[position(operand)] = 1;
       }
     }
     for (size_t i = 0; i < nodes_.size(); ++i) result_.num_copies += in_forward_[i] && result_.again[i] && !is_free(*nodes_[i]);
@@ -103,7 +104,7 @@ class Rebuilder {
       Effort& effort = effort_[i];
       effort.nodes = !is_free(*nodes_[i]);
       for (const Value* operand : nodes_[i]->operands) {
-        const bool below = facts_.halves.is_made(operand) && !result_.saved[at(operand)] && effort_[position(operand)].is_cheap;
+        const bool below = costs_.partition.is_made(operand) && !result_.saved[at(operand)] && effort_[position(operand)].is_cheap;
         effort.nodes += below ? effort_[position(operand)].nodes : 0;
         effort.reads += below ? effort_[position(operand)].reads : 1;
       }
@@ -118,17 +119,17 @@ class Rebuilder {
     std::vector<std::vector<size_t>> behind(nodes_.size());
     std::vector<size_t> last(nodes_.size());  // 1 + the position of the last forward node below
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (facts_.halves.of_node[i] == Half::backward) continue;
-      last[i] = facts_.halves.of_node[i] == Half::forward ? i + 1 : 0;
+      if (costs_.partition.of_node[i] == Half::backward) continue;
+      last[i] = costs_.partition.of_node[i] == Half::forward ? i + 1 : 0;
       if (last[i] != 0) continue;
       for (const Value* operand : nodes_[i]->operands) {
-        if (facts_.halves.is_made(operand)) last[i] = std::max(last[i], last[position(operand)]);
+        if (costs_.partition.is_made(operand)) last[i] = std::max(last[i], last[position(operand)]);
       }
       if (in_forward_[i] && last[i] > 0) behind[last[i] - 1].push_back(i);
     }
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (!in_forward_[i]) continue;
-      if (facts_.halves.of_node[i] == Half::forward) append_forward(*nodes_[i]);
+      if (costs_.partition.of_node[i] == Half::forward) append_forward(*nodes_[i]);
       for (const size_t early : behind[i]) append_forward(*nodes_[early]);
     }
   }
@@ -194,7 +195,7 @@ class Rebuilder {
     size_t last_use = 0;  ///< position of the backward node, in the old graph
   };
 
-  const Facts& facts_;
+  const RecomputeCosts& costs_;
   const Saved& saved_;
   const Graph& old_;
   const std::vector<Node*>& nodes_;
@@ -209,13 +210,13 @@ class Rebuilder {
 
 }  // namespace
 
-Rebuilt recompute(const Facts& facts, const Saved& saved) { return Rebuilder(facts, saved).run(); }
+Rebuilt recompute(const RecomputeCosts& costs, const Saved& saved) { return Rebuilder(costs, saved).run(); }
 
-Saved save_all(const Facts& facts) {
-  Saved saved(facts.save.size());
-  const std::vector<Node*>& nodes = facts.graph->body.nodes;
+Saved save_all(const RecomputeCosts& costs) {
+  Saved saved(costs.save.size());
+  const std::vector<Node*>& nodes = costs.graph->body.nodes;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (facts.halves.of_node[i] != Half::forward || !facts.needed_by_forward[i]) continue;
+    if (costs.partition.of_node[i] != Half::forward || !costs.needed_by_forward[i]) continue;
     for (const Value* result : nodes[i]->results) saved[static_cast<size_t>(result->id)] = !is_free(*nodes[i]);
   }
   return saved;

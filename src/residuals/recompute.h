@@ -15,9 +15,9 @@ struct Rebuilt {
   std::vector<char> saved;  ///< by value id of the old graph: computed in the forward half and read by the backward one
 };
 /// The same graph with everything of the forward half that is not saved computed in the backward half, just before its first use there.
-Rebuilt recompute(const Facts& facts, const Saved& saved);
+Rebuilt recompute(const RecomputeCosts& costs, const Saved& saved);
 
 /// Everything that the backward half reads is saved.
-Saved save_all(const Facts& facts);
+Saved save_all(const RecomputeCosts& costs);
 
 }  // namespace tcc::residuals

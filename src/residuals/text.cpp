@@ -48,20 +48,20 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const std::
 }  // namespace
 
 std::string print(const Result& result, const std::string& graph_name) {
-  const Rung& taken = result.ladder[result.taken];
+  const TriedPlan& taken = result.tried[result.taken];
   std::string text = "remat " + print_global_name(graph_name) + " mode " + std::string(name_of(result.options.mode));
   if (result.options.budget_bytes > 0) text += " budget " + grouped(result.options.budget_bytes);
   text += " peak " + grouped(taken.peak_bytes) + " fixed " + grouped(result.options.fixed_bytes) + " {\n";
   text += "  // taken: " + taken.name + ", " + result.reason + "\n";
 
   std::vector<std::vector<std::string>> rows{{"// plan", "peak bytes", "time us", "saved", "bytes saved", "computed again", ""}};
-  for (size_t i = 0; i < result.ladder.size(); ++i) {
-    const Rung& rung = result.ladder[i];
+  for (size_t i = 0; i < result.tried.size(); ++i) {
+    const TriedPlan& plan = result.tried[i];
     std::string marks = i == result.taken ? "taken" : "";
-    if (result.options.budget_bytes > 0 && rung.peak_bytes > result.options.budget_bytes) marks = "above the budget";
-    else if (marks.empty() && !rung.on_front) marks = "another is better in both";
-    rows.push_back({"plan " + print_value_name(rung.name).substr(1), grouped(rung.peak_bytes), microseconds(rung.cost_ns),
-                    std::to_string(rung.num_saved), grouped(rung.saved_bytes), std::to_string(rung.num_copies),
+    if (result.options.budget_bytes > 0 && plan.peak_bytes > result.options.budget_bytes) marks = "above the budget";
+    else if (marks.empty() && !plan.on_front) marks = "another is better in both";
+    rows.push_back({"plan " + print_value_name(plan.name).substr(1), grouped(plan.peak_bytes), microseconds(plan.cost_ns),
+                    std::to_string(plan.num_saved), grouped(plan.saved_bytes), std::to_string(plan.num_copies),
                     marks.empty() ? "" : "// " + marks});
   }
   text += table(rows, {0, 1, 1, 1, 1, 1, 0});

@@ -1,8 +1,9 @@
 // Facts about a nest that the choice of a schedule rests on: which memory it touches and with which strides.
 #include "schedule/analysis.h"
 
-#include "loop/primitives/edit.h"
+#include "tcc/loop/edit.h"
 #include "tcc/loop/fields.h"
+#include "tcc/ops/op.h"
 
 namespace tcc::schedule {
 

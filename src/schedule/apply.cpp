@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "loop/primitives/fit.h"
 #include "schedule/apply.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/suggest.h"
@@ -98,9 +98,9 @@ class Arguments {
 
 loop::Bind parse_bind(Arguments& arguments, const std::string& word) {
   using loop::Bind;
-  static constexpr std::pair<const char*, Bind> kBinds[] = {{"serial", Bind::serial}, {"unroll", Bind::unroll},   {"vector", Bind::vector},
-                                                            {"block", Bind::block},   {"threads", Bind::threads}, {"thread", Bind::thread},
-                                                            {"warp", Bind::warp},     {"lane", Bind::lane}};
+  static constexpr std::pair<const char*, Bind> kBinds[] = {
+      {"serial", Bind::serial},     {"unroll", Bind::unroll}, {"vector", Bind::vector}, {"block", Bind::block},
+      {"parallel", Bind::parallel}, {"thread", Bind::thread}, {"warp", Bind::warp},     {"lane", Bind::lane}};
   return arguments.one_of<Bind>(word, kBinds, "places for a loop to run");
 }
 
@@ -166,20 +166,20 @@ constexpr std::array kPrimitives = {
           return loop::tile(unit, accumulator, dims, space, a.word("apart", ""));
         }},
     Row{"skip_zeros", "skip_zeros(REDUCE)", [](const Unit& unit, Arguments& a) { return loop::skip_zeros(unit, a.name("a reduce")); }},
-    Row{"keep", "keep(VALUE, registers)",
+    Row{"cache", "cache(VALUE, registers)",
         [](const Unit& unit, Arguments& a) {
           const std::string scalar = a.name("a let");
-          return loop::keep(unit, scalar, parse_space(a, a.name("a space")));
+          return loop::cache(unit, scalar, parse_space(a, a.name("a space")));
         }},
     Row{"compute_at", "compute_at(VALUE, top)",
         [](const Unit& unit, Arguments& a) {
           const std::string scalar = a.name("a let");
           return loop::compute_at(unit, scalar, a.name("a place"));
         }},
-    Row{"online", "online(MAXIMUM, SUM)",
+    Row{"fuse_online_reduction", "fuse_online_reduction(MAXIMUM, SUM)",
         [](const Unit& unit, Arguments& a) {
           const std::string first = a.name("a reduce");
-          return loop::online(unit, first, a.name("a reduce"));
+          return loop::fuse_online_reduction(unit, first, a.name("a reduce"));
         }},
     Row{"stage", "stage(BUFFER, SPACE, at=LOOP, order=AXES, phases=N, swizzle=BITS, pad=N)",
         [](const Unit& unit, Arguments& a) {
@@ -210,7 +210,7 @@ constexpr std::array kPrimitives = {
           const int64_t parts = a.number("the number of parts");
           return loop::split_reduce(unit, accumulator, parts, a.integer("multiple", 0, 0));
         }},
-    Row{"sum_apart", "sum_apart(LOOP)", [](const Unit& unit, Arguments& a) { return loop::sum_apart(unit, a.name("a loop")); }},
+    Row{"two_level_sum", "two_level_sum(LOOP)", [](const Unit& unit, Arguments& a) { return loop::two_level_sum(unit, a.name("a loop")); }},
 };
 
 }  // namespace

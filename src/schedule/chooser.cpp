@@ -1,7 +1,7 @@
 // A schedule under construction.
 #include "schedule/chooser.h"
 
-#include "loop/primitives/edit.h"
+#include "tcc/loop/edit.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::schedule {

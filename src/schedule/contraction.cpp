@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "loop/primitives/edit.h"
+#include "tcc/loop/edit.h"
 
 namespace tcc::schedule {
 

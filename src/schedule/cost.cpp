@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <map>
 
-#include "loop/primitives/edit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/ops/op.h"
 
 namespace tcc::schedule {
 

@@ -2,12 +2,12 @@
 // 4e7 equal addends, 32 running sums lose 1 %, these a few units in the last place.
 //
 //   %s: f32 = reduce sum %k_0 in 39062, %k_1 in 32 bind(vector)
-// becomes, by split(k_0, 64) peel(k_0_1) sum_apart(k_0_0) and the same again for k_0_0, levels of 9, 64 and 64
+// becomes, by split(k_0, 64) peel(k_0_1) two_level_sum(k_0_0) and the same again for k_0_0, levels of 9, 64 and 64
 #include <algorithm>
 #include <iterator>
 
-#include "loop/primitives/edit.h"
 #include "schedule/chooser.h"
+#include "tcc/loop/edit.h"
 
 namespace tcc::schedule {
 
@@ -43,12 +43,12 @@ void shorten_sums(Chooser& chooser) {
     const std::string name = serial[at].var->name;
     const int64_t extent = serial[at].var->extent, factor = kSumBlock / inside;
     if (factor == 1) {
-      chooser.add("sum_apart", {Chooser::arg(name)});
+      chooser.add("two_level_sum", {Chooser::arg(name)});
       continue;
     }
     chooser.split(name, factor);
     if (extent % factor != 0 && chooser.target().is_cpu()) chooser.peel(name + "_1");  // elsewhere, threads join twice
-    chooser.add("sum_apart", {Chooser::arg(name + "_0")});
+    chooser.add("two_level_sum", {Chooser::arg(name + "_0")});
   }
 }
 

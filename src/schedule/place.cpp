@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "loop/primitives/edit.h"
+#include "tcc/loop/edit.h"
 
 namespace tcc::schedule {
 

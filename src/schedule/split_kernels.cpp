@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/shared_memory.h"
 #include "tcc/schedule/schedule.h"
 #include "tcc/support/integer_math.h"
@@ -31,7 +31,7 @@ void measure(const Block& block, Sizes outer, Sizes& widest) {
     if (const auto* dims = dims_of(stmt)) {
       for (const auto& dim : *dims) {
         const int64_t extent = dim.var->extent;
-        if (dim.bind == Bind::block || dim.bind == Bind::threads) sizes.items = capped_product(sizes.items, extent);
+        if (dim.bind == Bind::block || dim.bind == Bind::parallel) sizes.items = capped_product(sizes.items, extent);
         if (dim.bind == Bind::thread) sizes.threads = capped_product(sizes.threads, extent);
         if (dim.bind == Bind::warp) sizes.warps = std::min<int64_t>(capped_product(sizes.warps, extent), 1 << 20);
         if (dim.bind == Bind::lane) sizes.lanes = true;

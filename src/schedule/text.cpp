@@ -1,4 +1,4 @@
-// Schedules as text: `split(i, 4) bind(i_0, threads) tile(s, i_1, j_1, space=registers)`.
+// Schedules as text: `split(i, 4) bind(i_0, parallel) tile(s, i_1, j_1, space=registers)`.
 #include <algorithm>
 
 #include "tcc/schedule/schedule.h"

@@ -6,7 +6,9 @@
 
 #include "autograd/differences.h"
 #include "frontend/model_builder.h"
+#include "tcc/autograd/gradient_op.h"
 #include "tcc/frontend/import.h"
+#include "tcc/rules/interpret.h"
 
 namespace tcc {
 namespace {
@@ -28,7 +30,7 @@ std::unique_ptr<Graph> attention(int64_t opset, const std::vector<std::pair<std:
   Diagnostics diagnostics;
   auto graph = import_model(path, {}, diagnostics);
   std::filesystem::remove(path);
-  resolve(*graph, diagnostics);
+  resolve(*graph, diagnostics, expand_gradient);
   diagnostics.checkpoint();
   return graph;
 }

@@ -12,7 +12,10 @@
 
 #include "autograd/weighted_sum.h"
 #include "tcc/autograd/autograd.h"
-#include "tcc/graph/passes.h"
+#include "tcc/autograd/gradient_op.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/random.h"
 
 namespace tcc {
@@ -20,7 +23,7 @@ namespace tcc {
 inline std::unique_ptr<Graph> parse(const std::string& text) {
   auto graph = parse_graph(text, "", {});
   Diagnostics diagnostics;
-  resolve(*graph, diagnostics);  // the types that the text leaves out
+  resolve(*graph, diagnostics, expand_gradient);  // the types that the text leaves out
   diagnostics.checkpoint();
   return graph;
 }

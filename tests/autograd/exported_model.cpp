@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "tcc/autograd/gradient_op.h"
 #include "tcc/frontend/import.h"
 #include "tcc/support/npy.h"
 
@@ -19,7 +20,7 @@ ExportedModel::ExportedModel(const std::string& path) {
     bindings.shapes[input->name] = found->second.shape();
   }
   bind_shapes(*graph, bindings);
-  resolve(*graph, diagnostics);
+  resolve(*graph, diagnostics, expand_gradient);
   diagnostics.checkpoint();
   canonicalize(*graph, true);
   fold_constants(*graph, true);

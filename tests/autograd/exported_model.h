@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
 
 namespace tcc::test {
 

@@ -4,8 +4,9 @@
 #include <ctime>
 
 #include "tcc/autograd/autograd.h"
-#include "tcc/graph/builder.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/verify.h"
 
 namespace tcc {
 namespace {

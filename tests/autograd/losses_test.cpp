@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "tcc/autograd/autograd.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/interpret.h"
 
 namespace tcc {
 namespace {

@@ -10,6 +10,8 @@
 #include "autograd/to_prims.h"
 #include "tcc/autograd/autograd.h"
 #include "tcc/frontend/import.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 
 namespace tcc {
 namespace {

@@ -483,13 +483,13 @@ Case structure(Draw& draw, const std::string& op) {
     return {with_nodes("%x: " + f32(draw.shape(2, 2)),
                        "%e: f32[*] = eye_like(%x) {dtype=f32, k=" + std::to_string(draw.integer(-1, 1)) + "}  %y: f32[*] = mul(%e, %x)")};
   if (op == "one_hot") return {graph_of("%i: i64" + text(draw.shape(0, 2)) + ", %v: f32[2]", "one_hot(%i, %v) {axis=-1, depth=3}")};
-  if (op == "mean_of") {
+  if (op == "elementwise_mean") {
     const Shape shape = draw.shape(0, 3);
     return {graph_of("%a: " + f32(shape) + ", %b: " + f32(draw.broadcast_from(shape)) + ", %c: " + f32(draw.broadcast_from(shape)),
-                     "mean_of(%a, %b, %c)")};
+                     "elementwise_mean(%a, %b, %c)")};
   }
   if (op == "cast_like") return {graph_of("%x: " + f32(draw.shape(0, 3)) + ", %l: f32[]", "cast_like(%x, %l)")};
-  const Shape shape = draw.shape(1, 3, false);  // pad_mode
+  const Shape shape = draw.shape(1, 3, false);  // pad_with_input
   const std::string mode = draw.one_of({"reflect", "edge", "wrap"});
   std::vector<int64_t> low, high;
   for (int64_t extent : shape) {
@@ -498,7 +498,7 @@ Case structure(Draw& draw, const std::string& op) {
     high.push_back(draw.integer(0, most));
   }
   return {graph_of("%x: " + f32(shape),
-                   "pad_mode(%x) {mode=\"" + mode + "\", " + attribute("low", low) + ", " + attribute("high", high) + "}")};
+                   "pad_with_input(%x) {mode=\"" + mode + "\", " + attribute("low", low) + ", " + attribute("high", high) + "}")};
 }
 
 Case resize(Draw& draw, const std::string&) {
@@ -617,7 +617,8 @@ std::vector<Family> families() {
       {{"matmul", "gemm", "einsum"}, matmul},
       {{"conv", "conv_transpose"}, conv},
       {{"max_pool", "average_pool", "global_average_pool", "global_max_pool"}, pool},
-      {{"flatten", "depth_to_space", "space_to_depth", "eye_like", "trilu", "one_hot", "cast_like", "pad_mode", "mean_of"}, structure},
+      {{"flatten", "depth_to_space", "space_to_depth", "eye_like", "trilu", "one_hot", "cast_like", "pad_with_input", "elementwise_mean"},
+       structure},
       {{"resize"}, resize},
       {{"quantize_linear", "dequantize_linear", "dynamic_quantize_linear"}, quantized},
       {{"rng_bits", "random_uniform", "random_normal", "bernoulli", "multinomial", "dropout"}, random},
@@ -660,7 +661,7 @@ TEST(RandomRules, CoverEveryOp) {
     EXPECT_EQ(covered.count(name) + kWithoutGradient.count(name), 1U)
         << name << " belongs into a family above, or into the list of those without";
     if (op == Op::reduce_) continue;  // its rule looks at an attribute
-    const bool missing = autograd::find_vjp(*graph.make_node(op, {}, {}, {}, {})).kind == autograd::VjpEntry::Kind::missing;
+    const bool missing = autograd::find_vjp(*graph.make_node(op, {}, {}, {}, {})).kind == Gradient::none;
     EXPECT_EQ(missing, name == "bitcast") << name;
   }
 }

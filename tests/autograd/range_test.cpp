@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "autograd/differences.h"
+#include "tcc/rules/interpret.h"
 
 namespace tcc {
 namespace {

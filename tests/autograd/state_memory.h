@@ -7,6 +7,7 @@
 
 #include "tcc/graph/graph.h"
 #include "tcc/graph/state.h"
+#include "tcc/rules/interpret.h"
 
 namespace tcc {
 

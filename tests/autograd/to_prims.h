@@ -1,7 +1,8 @@
 // What the driver does to the graphs of gradients and of a training.
 #pragma once
 
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/verify.h"
 
 namespace tcc::test {
 

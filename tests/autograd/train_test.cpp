@@ -11,6 +11,7 @@
 #include "state_memory.h"
 #include "tcc/autograd/autograd.h"
 #include "tcc/autograd/optimizer.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/npy.h"
 
 namespace tcc {

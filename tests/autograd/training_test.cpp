@@ -6,7 +6,8 @@
 #include "state_memory.h"
 #include "tcc/autograd/autograd.h"
 #include "tcc/autograd/optimizer.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/verify.h"
 
 namespace tcc {
 namespace {

@@ -155,7 +155,7 @@ TEST_F(CommandLine, VerifyTakesUnitsAndKernels) {
   const std::string unit = std::string(TCC_TEST_DATA_DIR) + "/../schedule/small/softmax.loop";
   const std::string chosen = good("verify --from=loop --device cpu '" + unit + "'");
   EXPECT_NE(chosen.find("passed: 1 output; rtol 1e-4"), std::string::npos) << chosen;
-  good("verify --from=loop --device cpu '" + unit + "' --pass='bind(i, threads)'");
+  good("verify --from=loop --device cpu '" + unit + "' --pass='bind(i, parallel)'");
   good("--from=loop '" + unit + "' --target=cpu --emit=kernel=one.kernel");
   good("verify --from=kernel --device cpu one.kernel");
   good("--from=graph small.graph --target=cpu --emit=loop=all.loop");

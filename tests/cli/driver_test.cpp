@@ -10,7 +10,7 @@
 #include "driver/dependencies.h"
 #include "driver/passes.h"
 #include "driver/run_stage.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
 #include "tcc/support/files.h"
 #include "tcc/support/safetensors.h"
 

@@ -257,11 +257,11 @@ TEST_F(Errors, SchedulesAndKernels) {
           "t.loop: error: what the schedule makes can't run on x86-64-v3: %i is bound to lane, which x86-64-v3 does not have "
           "[invalid-schedule]");
   refused(given + "cpu --pass='vectorize(i)' --pass='vectorize(j)'", 2, "%j is bound to vector within another loop bound to vector");
-  refused(given + "cuda --pass='bind(i, threads)'", 2, "%i is bound to threads, which sm_80 does not have");
+  refused(given + "cuda --pass='bind(i, parallel)'", 2, "%i is bound to parallel, which sm_80 does not have");
   // Counted across the nest, as two digits of one number.
   const Result nested = run_tcc(
-      "--from=loop t.loop --target=cpu --pass='split(i, 4)' --pass='bind(i_0, threads)' --pass='peel(i_1)' "
-      "--pass='bind(j, threads)' -o t.so && \"$TCC\" run t.so --random",
+      "--from=loop t.loop --target=cpu --pass='split(i, 4)' --pass='bind(i_0, parallel)' --pass='peel(i_1)' "
+      "--pass='bind(j, parallel)' -o t.so && \"$TCC\" run t.so --random",
       folder_.path());
   EXPECT_TRUE(nested.exit_code == 0 || (nested.exit_code == 2 && nested.err.find("[invalid-schedule]") != std::string::npos)) << nested.err;
   // Names that primitives make are taken by other loops: chosen schedules go around, a scatter stays on one lane.

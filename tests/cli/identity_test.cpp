@@ -12,6 +12,7 @@
 #include "tcc/group/group.h"
 #include "tcc/loop/loop.h"
 #include "tcc/plan/plan.h"
+#include "tcc/rules/verify.h"
 #include "tcc/schedule/schedule.h"
 #include "tcc/support/files.h"
 #include "tcc/support/safetensors.h"

@@ -83,7 +83,7 @@ TEST_F(Replace, WhatIsPrintedReadsBackUnchanged) {
 }
 
 TEST_F(Replace, AScheduleGoesIn) {
-  const std::pair<std::string, std::string> changes[] = {{"cpu", "bind(i, threads)"},
+  const std::pair<std::string, std::string> changes[] = {{"cpu", "bind(i, parallel)"},
                                                          {"cuda", "split(i, 2) bind(i_0, block) bind(i_1, thread)"}};
   for (const auto& [target, schedule] : changes) {
     const std::string command = model_ + "--target=" + target + " --emit=";
@@ -97,7 +97,7 @@ TEST_F(Replace, AScheduleGoesIn) {
     // The units of both targets are the same; each below the names of its kernels.
     EXPECT_NE(good(command + "loop").find("// k1\nunit ("), std::string::npos);
   }
-  folder_.write("s", "k1: bind(i, threads)\n");
+  folder_.write("s", "k1: bind(i, parallel)\n");
   good("verify " + model_ + "--device cpu --target=cpu --schedule=s");
   good(model_ + "--target=cpu --schedule=s -o a.so");
   good(model_ + "--target=cpu -o b.so");
@@ -158,14 +158,14 @@ TEST_F(Replace, WhatDoesNotFitIsRefused) {
     folder_.write("s", text);
     refused(cpu + "--schedule=s", 2, message);
   };
-  schedule("k9: bind(i, threads)\n",
+  schedule("k9: bind(i, parallel)\n",
            "s:1: error: there is no kernel `k9` for cpu [invalid-argument]\ns:1: help: --emit=kernel prints them: k0 to k1");
-  schedule("\nbind(i, threads)\n", "s:2: error: a kernel and its schedule were expected, found `bind(i, threads)` [invalid-argument]");
+  schedule("\nbind(i, threads)\n", "s:2: error: a kernel and its schedule were expected, found `bind(i, parallel)` [invalid-argument]");
   schedule("k1: split(i 4)\n", "s:1: error: ");
   schedule("k1: split(zz, 4)\n", "s:1: error: `split(zz, 4)` does not fit: there is no loop `zz` [invalid-schedule]");
   schedule("k0: bind(i, lane)\n",
            "s:1: error: what the schedule makes can't run on x86-64-v3: %i is bound to lane, which x86-64-v3 does not have");
-  folder_.write("s", "k0: bind(i, threads)\n");
+  folder_.write("s", "k0: bind(i, parallel)\n");
   refused(model_ + "-o m.so --schedule=s", 2,
           "error: --schedule=s: kernels are numbered for each target, and there are two [invalid-argument]");
   refused(cpu + "--schedule=cuda=s", 2, "error: --schedule=cuda=s: --target leaves cuda out [invalid-argument]");
@@ -181,7 +181,7 @@ TEST_F(Replace, WhatDoesNotFitIsRefused) {
           "k0: error: the kernel is for `x86-64-v3`, the code is for `sm_80` [invalid-argument]");
   folder_.write("two", kernels);
   refused(cpu + "--kernel=k0=two", 2, "two: error: the text has 2 kernels, one was expected [invalid-argument]");
-  folder_.write("bad", replaced(cut(kernels, "k0"), "bind(threads)", "bind(lane)"));
+  folder_.write("bad", replaced(cut(kernels, "k0"), "bind(parallel)", "bind(lane)"));
   refused(cpu + "--kernel=k0=bad", 1, "bad: error: not well-formed kernel: ");
   refused(cpu + "--kernel=k0=none", 5, "none: error: file can't be read");
   refused(cpu + "--kernel=k0=k0 --emit=asm=k0", 2, "[overwritten-file]");

@@ -21,7 +21,7 @@ HostKernels::HostKernels(std::vector<loop::Kernel> kernels, int optimization) : 
   options.optimization = optimization;
   std::vector<NamedKernel> named;
   for (size_t i = 0; i < kernels_.size(); ++i) named.push_back({"k" + std::to_string(i), &kernels_[i]});
-  Products products = emit_x86(named, options);
+  CompiledModule products = emit_x86(named, options);
   char folder[] = "/tmp/tcc-kernel-XXXXXX";
   check(mkdtemp(folder) != nullptr, "a temporary folder");
   std::string base = folder;

@@ -17,7 +17,7 @@ constexpr int64_t kCount = 1 << 16;
 std::string unary_kernel(const std::string& op, const std::string& dtype) {
   std::string n = std::to_string(kCount / 8), count = std::to_string(kCount);
   return "kernel #k target x86-64-v3 grid " + n + " threads 1 shared 0 (%x: " + dtype + "[" + count + "]) -> (%y: " + dtype + "[" + count +
-         "]) { map %i in " + n + " bind(threads), %l in 8 bind(vector) { store " + op + "(load %x[%i * 8 + %l]), %y[%i * 8 + %l] } }";
+         "]) { map %i in " + n + " bind(parallel), %l in 8 bind(vector) { store " + op + "(load %x[%i * 8 + %l]), %y[%i * 8 + %l] } }";
 }
 
 // Distance between a result and the exact value, in units of the last place of the result's format at the exact value.
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(All, UnaryMath,
 
 std::string binary_kernel(const std::string& op) {
   return "kernel #k target x86-64-v3 grid 8192 threads 1 shared 0 (%x: f32[65536], %z: f32[65536]) -> (%y: f32[65536]) { map %i in 8192 "
-         "bind(threads), %l in 8 bind(vector) { store " +
+         "bind(parallel), %l in 8 bind(vector) { store " +
          op + "(load %x[%i * 8 + %l], load %z[%i * 8 + %l]), %y[%i * 8 + %l] } }";
 }
 
@@ -136,7 +136,7 @@ TEST(Math, ReducesHugeAnglesExactly) {
 TEST(BinaryMath, PowOfDoublesFollowsIeee) {
   HostKernel kernel(
       "kernel #k target x86-64-v3 grid 8192 threads 1 shared 0 (%x: f64[65536], %z: f64[65536]) -> (%y: f64[65536]) { map %i in 8192 "
-      "bind(threads), %l in 8 "
+      "bind(parallel), %l in 8 "
       "bind(vector) { store pow(load %x[%i * 8 + %l], load %z[%i * 8 + %l]), %y[%i * 8 + %l] } }");
   std::vector<Tensor> params = random_params(kernel.kernel(), 1);
   double* x = params[0].mutable_data<double>();

@@ -32,7 +32,7 @@ class Generator {
       by_thread_ = chance(2);
     }
     for (int64_t i = pick(2, 3); i > 0; --i) add_input();
-    std::vector<Dim> items = dims(cuda_ ? "block" : "threads", 6);
+    std::vector<Dim> items = dims(cuda_ ? "block" : "parallel", 6);
     const std::string body = nest(items, false, [&] {
       std::string phases;
       for (int64_t i = pick(1, 3); i > 0; --i) phases += cuda_ ? cuda_phase() : cpu_phase();
@@ -452,7 +452,7 @@ std::string mutated(const std::string& kernel_text, uint64_t seed) {
   std::mt19937_64 random(seed);
   static const std::vector<std::pair<std::string, std::vector<std::string>>> kSwaps = {
       {"bind(",
-       {"bind(serial)", "bind(unroll)", "bind(vector)", "bind(thread)", "bind(warp)", "bind(lane)", "bind(threads)", "bind(block)"}},
+       {"bind(serial)", "bind(unroll)", "bind(vector)", "bind(thread)", "bind(warp)", "bind(lane)", "bind(parallel)", "bind(block)"}},
       {" in ", {" in 1", " in 2", " in 3", " in 17", " in 33"}},
       {"barrier\n", {"\n"}},
       {" mod ", {" mod 50", " / 2", " mod 1"}},

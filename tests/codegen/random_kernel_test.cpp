@@ -9,6 +9,7 @@
 #include "host_kernel.h"
 #include "random_kernel.h"
 #include "tcc/codegen/codegen.h"
+#include "tcc/rules/interpret.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::codegen {

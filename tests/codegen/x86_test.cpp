@@ -55,10 +55,10 @@ TEST(X86, NestedItemsAreDigitsOfOneNumber) {
         const int grid = std::max(outer * std::max(first, second), 11);
         expect_as_interpreted("kernel #k target x86-64-v3 grid " + std::to_string(grid) + " threads 1 shared 0 (%x: f32[" + a + ", " + b +
                               "], %z: f32[" + a + ", " + c + "], %u: f32[11]) -> (%y: f32[" + a + ", " + b + "], %w: f32[" + a + ", " + c +
-                              "], %v: f32[11]) {" + "map %i in " + a + " bind(threads) { map %j in " + b +
-                              " bind(threads) { store neg(load %x[%i, %j]), %y[%i, %j] }" + "map %k in " + c +
-                              " bind(threads) { store neg(load %z[%i, %k]), %w[%i, %k] } }" +
-                              "map %l in 11 bind(threads) { store neg(load %u[%l]), %v[%l] } }");
+                              "], %v: f32[11]) {" + "map %i in " + a + " bind(parallel) { map %j in " + b +
+                              " bind(parallel) { store neg(load %x[%i, %j]), %y[%i, %j] }" + "map %k in " + c +
+                              " bind(parallel) { store neg(load %z[%i, %k]), %w[%i, %k] } }" +
+                              "map %l in 11 bind(parallel) { store neg(load %u[%l]), %v[%l] } }");
       }
     }
   }
@@ -68,7 +68,7 @@ TEST(X86, NestedItemsAreDigitsOfOneNumber) {
 TEST(X86, ReportsIndicesOutOfRange) {
   const HostKernel kernel(
       R"(kernel #k target x86-64-v3 grid 2 threads 1 shared 0 (%t: f32[7, 8], %x: i64[32]) -> (%y: f32[16, 8], %z: f32[32], %w: f32[32]) {
-    map %b in 2 bind(threads) {
+    map %b in 2 bind(parallel) {
       map %i in 8 bind(serial), %l in 8 bind(vector) {
         %u: i64 = load %x[%b * 8 + %i]
         %v: i64 = check_index(%u, %u, %u, 7, 0)
@@ -173,7 +173,7 @@ void expect_converted(const Tensor& x, const std::vector<DType>& to) {
     body += "store cast<" + std::string(name_of(to[i])) + ">(load %x[%i * 8 + %l]), " + y + "[%i * 8 + %l]\n";
   }
   HostKernel kernel("kernel #k target x86-64-v3 grid " + rows + " threads 1 shared 0 (%x: " + from + "[" + n + "]) -> (" + params +
-                    ") { map %i in " + rows + " bind(threads), %l in 8 bind(vector) { " + body + "} }");
+                    ") { map %i in " + rows + " bind(parallel), %l in 8 bind(vector) { " + body + "} }");
   std::vector<Tensor> tensors{Tensor(x.dtype(), x.shape())};
   std::memcpy(tensors[0].mutable_bytes(), x.bytes(), static_cast<size_t>(x.size_bytes()));
   for (DType dtype : to) tensors.emplace_back(dtype, x.shape());

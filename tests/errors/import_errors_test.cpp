@@ -8,6 +8,7 @@
 
 #include "frontend/model_builder.h"
 #include "tcc/frontend/import.h"
+#include "tcc/rules/verify.h"
 
 namespace tcc {
 namespace {

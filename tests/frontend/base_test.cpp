@@ -5,7 +5,9 @@
 
 #include "frontend/base/names.h"
 #include "frontend/base/shape_arithmetic.h"
-#include "tcc/graph/builder.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/evaluate.h"
 #include "tcc/support/diagnostics.h"
 #include "unit/scratch.h"
 

@@ -13,7 +13,7 @@
 #include "frontend/fx_cases.h"
 #include "tcc/autograd/autograd.h"
 #include "tcc/frontend/import.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
 #include "unit/scratch.h"
 
 namespace tcc {

@@ -10,7 +10,9 @@
 #include "fuzz/json_mutator.h"
 #include "tcc/frontend/fx_json.h"
 #include "tcc/frontend/import.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/files.h"
 #include "unit/scratch.h"
 

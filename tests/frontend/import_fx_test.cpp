@@ -15,7 +15,9 @@
 #include "frontend/fx_cases.h"
 #include "frontend/import_text.h"
 #include "tcc/frontend/import.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/files.h"
 #include "unit/scratch.h"
 

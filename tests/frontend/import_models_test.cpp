@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "tcc/frontend/import.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/npy.h"
 
 namespace tcc {

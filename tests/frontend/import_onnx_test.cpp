@@ -9,7 +9,8 @@
 #include "frontend/model_builder.h"
 #include "tcc/frontend/import.h"
 #include "tcc/frontend/tensor_file.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/verify.h"
 
 namespace tcc {
 namespace {

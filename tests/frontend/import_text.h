@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tcc/frontend/import.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
 #include "unit/scratch.h"
 
 namespace tcc::testing {

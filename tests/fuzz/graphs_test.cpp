@@ -19,6 +19,8 @@
 #include "models/exported.h"
 #include "plan/plan_graph.h"
 #include "tcc/driver/pipeline.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/runtime/library.h"
 
 namespace tcc::fuzz {

@@ -13,7 +13,7 @@ namespace {
 
 /// A name or number of the primitive, changed.
 std::string mutate_primitive(Random& random, const std::string& primitive, const std::vector<std::string>& others) {
-  static const std::vector<std::string> binds = {"block",  "warp",   "lane",   "thread",    "threads",
+  static const std::vector<std::string> binds = {"block",  "warp",   "lane",   "thread",    "parallel",
                                                  "vector", "unroll", "serial", "registers", "shared"};
   std::vector<std::pair<size_t, size_t>> words;
   for (size_t at = 0; at < primitive.size();) {
@@ -45,7 +45,7 @@ void attack_schedule(Case& target, Random& random, const Seeds& seeds) {
   std::vector<std::string> all = primitives;
   const Scheduled& other = random.pick(seeds.schedules);
   all.insert(all.end(), other.primitives.begin(), other.primitives.end());
-  if (all.empty()) all = {"split(i, 4)", "bind(i, threads)"};
+  if (all.empty()) all = {"split(i, 4)", "bind(i, parallel)"};
   const size_t times = 1 + random.below(3);
   for (size_t i = 0; i < times; ++i) {
     const size_t at = primitives.empty() ? 0 : random.below(primitives.size());

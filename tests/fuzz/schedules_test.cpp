@@ -95,8 +95,8 @@ class Mutator {
 
   std::variant<std::string, int64_t> value() {
     static const std::vector<int64_t> numbers{0, 1, 2, 3, 4, 5, 7, 8, 16, 31, 32, 33, 64, 100, 1024, 4096, 1 << 20, int64_t{1} << 40, -1};
-    static const std::vector<std::string> words{"serial",   "unroll", "vector",    "block",   "threads", "thread",
-                                                "warp",     "lane",   "registers", "scratch", "shared",  "top",
+    static const std::vector<std::string> words{"serial",   "unroll", "vector",    "block",   "parallel", "thread",
+                                                "warp",     "lane",   "registers", "scratch", "shared",   "top",
                                                 "m16n8k16", "mask",   "peel",      "pad",     "nothing"};
     switch (pick(0, 5)) {
       case 0:
@@ -107,7 +107,7 @@ class Mutator {
   }
   /// What fits more often than chance has it.
   Primitive primitive() {
-    static const std::vector<std::string> binds{"serial", "unroll", "vector", "block", "threads", "thread", "warp", "lane"};
+    static const std::vector<std::string> binds{"serial", "unroll", "vector", "block", "parallel", "thread", "warp", "lane"};
     static const std::vector<int64_t> factors{1, 2, 3, 4, 7, 8, 16, 32, 33};
     const std::string loop = one_of(words_);
     switch (pick(0, 9)) {
@@ -117,7 +117,7 @@ class Mutator {
       case 3:
       case 4: return {"bind", {{"", loop}, {"", one_of(binds)}}};
       case 5: return {"reorder", {{"", loop}, {"", one_of(words_)}}};
-      case 6: return {"keep", {{"", loop}, {"", std::string("registers")}}};
+      case 6: return {"cache", {{"", loop}, {"", std::string("registers")}}};
       case 7: return {"tile", {{"", loop}, {"", one_of(words_)}}};
       case 8: return {"peel", {{"", loop}}};
       default: {

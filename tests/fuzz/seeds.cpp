@@ -238,7 +238,7 @@ std::vector<std::string> pieces(const std::string& text, const std::string& word
   return result;
 }
 
-/// "k0: split(k, 4) bind(i, threads)" -> its primitives.
+/// "k0: split(k, 4) bind(i, parallel)" -> its primitives.
 std::vector<std::string> primitives_of(const std::string& line) {
   std::vector<std::string> primitives;
   const size_t last = std::min(line.find('\n'), line.size());  // comments may follow

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tcc/graph/builder.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::fuzz {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
 
 namespace tcc {
 namespace {

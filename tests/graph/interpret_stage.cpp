@@ -1,10 +1,13 @@
 // Graphs by the interpreter, and what is known of their outputs.
 #include <sstream>
 
+#include "tcc/autograd/gradient_op.h"
 #include "tcc/graph/graph.h"
-#include "tcc/graph/passes.h"
 #include "tcc/graph/ranges.h"
-#include "tcc/graph/reference.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/reference.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/text.h"
 #include "tools/stages.h"
 
@@ -14,7 +17,7 @@ namespace {
 std::unique_ptr<Graph> resolved(const Arguments& arguments) {
   auto graph = parse_graph(arguments.text, arguments.file, {});
   Diagnostics diagnostics;
-  resolve(*graph, diagnostics);
+  resolve(*graph, diagnostics, expand_gradient);
   diagnostics.checkpoint();
   require_none(verify(*graph, GraphStage::resolved), print(*graph));
   return graph;

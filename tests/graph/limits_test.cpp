@@ -1,14 +1,16 @@
 // Sizes near the ends of 64 bits, wherever a number stands: refused or bounded, never wrapped, never an internal error, and at once.
 
-#include "tcc/graph/limits.h"
+#include "tcc/rules/limits.h"
+#include "tcc/graph/rule_error.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <regex>
 
-#include "tcc/graph/builder.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {
@@ -90,7 +92,7 @@ const char* const kGraphs[] = {
     "(%x: f32[2, 4]) -> (%y: i64[*]) { %y: i64[*] = eye_like(%x) {k=1, dtype=i64} return %y }",
     "(%x: i64[3], %v: f32[2]) -> (%y: f32[*]) { %y: f32[*] = one_hot(%x, %v) {axis=1, depth=5} return %y }",
     "(%x: f32[1, 16, 2, 2]) -> (%y: f32[*]) { %y: f32[*] = depth_to_space(%x) {blocksize=2, mode=\"DCR\"} return %y }",
-    "(%x: f32[3, 5]) -> (%y: f32[*]) { %y: f32[*] = pad_mode(%x) {mode=\"reflect\", low=[1, 2], high=[0, 3]} return %y }",
+    "(%x: f32[3, 5]) -> (%y: f32[*]) { %y: f32[*] = pad_with_input(%x) {mode=\"reflect\", low=[1, 2], high=[0, 3]} return %y }",
     "(%x: f32[3, 5]) -> (%y: f32[*]) { %y: f32[*] = resize(%x) {sizes=[6, 7], scales=[2.0, 1.4], mode=\"linear\", "
     "coordinate_transformation_mode=\"half_pixel\", nearest_mode=\"floor\", cubic_coeff_a=-0.75, exclude_outside=false, "
     "extrapolation_value=0.0, roi=[], antialias=false} return %y }",

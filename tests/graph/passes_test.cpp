@@ -7,8 +7,10 @@
 #include <ctime>
 #include <random>
 
-#include "tcc/graph/builder.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 
 namespace tcc {
 namespace {

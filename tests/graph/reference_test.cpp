@@ -1,5 +1,6 @@
 // The reference that compiled code is held against rounds where the model does, and nowhere else.
-#include "tcc/graph/reference.h"
+#include "tcc/rules/reference.h"
+#include "tcc/rules/interpret.h"
 
 #include <gtest/gtest.h>
 

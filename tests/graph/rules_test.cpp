@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "tcc/graph/builder.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/infer.h"
+#include "tcc/rules/verify.h"
 
 namespace tcc {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tcc/graph/builder.h"
 #include "tcc/graph/graph.h"
+#include "tcc/rules/builder.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

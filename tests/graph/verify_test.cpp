@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tcc/graph/builder.h"
 #include "tcc/graph/graph.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/verify.h"
 
 namespace tcc {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <ctime>
 
-#include "tcc/graph/builder.h"
 #include "tcc/group/group.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::group {
 namespace {

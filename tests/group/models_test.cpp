@@ -7,7 +7,7 @@
 
 #include "group/run_units.h"
 #include "tcc/frontend/import.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
 #include "tcc/support/random.h"
 
 namespace tcc::group {

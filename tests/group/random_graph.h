@@ -5,7 +5,7 @@
 #include <iterator>
 #include <random>
 
-#include "tcc/graph/builder.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::group {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tcc/group/group.h"
+#include "tcc/rules/interpret.h"
 
 namespace tcc::group {
 

@@ -1,6 +1,7 @@
 // Units of prims, each run by the interpreter of loops and compared with the interpreter of graphs.
 #include "run_units.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/verify.h"
 #include "tools/stages.h"
 
 namespace tcc::stages {

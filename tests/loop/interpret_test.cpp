@@ -5,10 +5,11 @@
 #include <functional>
 #include <random>
 
-#include "loop/scalar_math.h"
 #include "loop/units.h"
 #include "tcc/loop/loop.h"
 #include "tcc/loop/rewrite.h"
+#include "tcc/ops/scalar.h"
+#include "tcc/rules/interpret.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {

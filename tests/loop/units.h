@@ -140,7 +140,7 @@ kernel #transpose target sm_80 grid 4 threads 64 shared 288 (%a: f32[16, 16]) ->
 // CPU: parallel items, a packed panel, vectors with a tail.
 constexpr std::string_view kCpuKernel = R"(
 kernel #cpu target x86-64-v3 grid 2 threads 1 shared 0 (%a: f32[6, 11], %x: f32[11]) -> (%y: f32[6]) {
-  map %i in 2 bind(threads) {
+  map %i in 2 bind(parallel) {
     alloc %p: f32[3, 16] scratch
     map %r in 3 bind(serial), %c in 16 bind(vector) { store load %a[%i * 3 + %r, %c] else 0.0, %p[%r, %c] }
     map %r1 in 3 bind(unroll) {

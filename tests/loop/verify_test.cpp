@@ -67,7 +67,7 @@ TEST(VerifyKernel, BindsAndSpaces) {
   expect_fault(kernel_faults(replaced(examples::kRowKernel, "grid 3", "grid 4")), "the grid is 4, the loops bound to it make 3");
   expect_fault(kernel_faults(replaced(examples::kRowKernel, "distributed(1)", "distributed(0)")), "axis 0 of %x is spread over threads");
   expect_fault(kernel_faults(replaced(examples::kRowKernel, "registers", "scratch")), "which only the CPU has");
-  expect_fault(kernel_faults(replaced(examples::kCpuKernel, "bind(threads)", "bind(block)")),
+  expect_fault(kernel_faults(replaced(examples::kCpuKernel, "bind(parallel)", "bind(block)")),
                "%i is bound to block, which x86-64-v3 does not have");
   expect_fault(kernel_faults(replaced(examples::kTransposeKernel, "shared 288", "shared 256")),
                "shared buffers and reductions take 284 bytes, the kernel has 256");

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tcc/graph/graph.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
 
 namespace tcc::onnx_suite {
 

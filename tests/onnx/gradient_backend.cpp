@@ -5,6 +5,8 @@
 #include "autograd/weighted_sum.h"
 #include "onnx/backend.h"
 #include "tcc/autograd/autograd.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/random.h"
 
 namespace tcc::onnx_suite {

@@ -1,6 +1,9 @@
 // The graph's own interpreter: what the importer, the shape rules, the decompositions and the evaluators say, without code generation.
 #include "onnx/backend.h"
+#include "tcc/autograd/gradient_op.h"
 #include "tcc/frontend/import.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 
 namespace tcc::onnx_suite {
 namespace {
@@ -20,7 +23,7 @@ std::unique_ptr<Graph> import_resolved(const std::string& path, const Bindings& 
   Diagnostics diagnostics;
   auto graph = import_model(path, {.known = bindings}, diagnostics);
   bind_shapes(*graph, bindings);
-  resolve(*graph, diagnostics);
+  resolve(*graph, diagnostics, expand_gradient);
   diagnostics.checkpoint(ExitCode::model);
   const auto faults = verify(*graph, GraphStage::resolved);
   if (!faults.empty()) throw Error(ExitCode::internal, "internal-error", path, "the resolved graph is not well formed: " + faults.front());

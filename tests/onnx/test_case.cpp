@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "frontend/onnx/tensors.h"
+#include "tcc/graph/rule_error.h"
 #include "tcc/support/files.h"
 
 namespace tcc::onnx_suite {

@@ -6,6 +6,8 @@
 #include <random>
 
 #include "plan/plan_graph.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::plan {

@@ -1,5 +1,6 @@
 // Which results of a graph's units may lie where an operand did.
 #include "overwrite.h"
+#include "tcc/rules/verify.h"
 #include "tools/stages.h"
 
 namespace tcc::stages {

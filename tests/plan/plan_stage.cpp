@@ -3,6 +3,7 @@
 
 #include "plan/plan_graph.h"
 #include "stateful.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/text.h"
 #include "tools/stages.h"
 

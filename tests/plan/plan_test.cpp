@@ -10,7 +10,8 @@
 #include "group/run_units.h"
 #include "plan/arena.h"
 #include "plan/plan_graph.h"
-#include "tcc/graph/builder.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/interpret.h"
 
 namespace tcc::plan {
 namespace {

@@ -8,6 +8,7 @@
 #include "group/run_units.h"
 #include "tcc/graph/state.h"
 #include "tcc/plan/plan.h"
+#include "tcc/rules/interpret.h"
 
 namespace tcc::plan {
 

@@ -7,7 +7,10 @@
 
 #include "group/run_units.h"
 #include "plan/plan_graph.h"
-#include "tcc/graph/builder.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::plan {

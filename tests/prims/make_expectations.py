@@ -218,7 +218,7 @@ for op, onnx_op in (("max", "ArgMax"), ("min", "ArgMin")):
     for last in (0, 1):
         case("arg_%s_last_%d" % (op, last), 'arg_reduce(%%0) {op="%s", axis=1, keepdims=%s, last=%s}' % (op, str(bool(last)).lower(), str(bool(last)).lower()), onnx_op, [ties],
              {"axis": 1, "keepdims": last, "select_last_index": last})
-case("mean_of", "mean_of(%0, %1, %2)", "Mean", [values(2, 3), values(3), values(2, 1)])
+case("elementwise_mean", "elementwise_mean(%0, %1, %2)", "Mean", [values(2, 3), values(3), values(2, 1)])
 
 case("flatten_0", "flatten(%0) {axis=0}", "Flatten", [values(2, 3, 2)], {"axis": 0})
 case("flatten_2", "flatten(%0) {axis=2}", "Flatten", [values(2, 3, 2)], {"axis": 2})
@@ -238,9 +238,9 @@ hot = [ints(0, 4, 2, 3), np.array([1, 7], np.int32)]
 case("one_hot_axis", "one_hot(%0, %1) {axis=1, depth=4}", "OneHot", hot, {"axis": 1}, onnx_inputs=[hot[0], np.array(4), hot[1]])
 image = values(2, 4, 5)
 for mode in ("reflect", "edge", "wrap"):
-    case("pad_" + mode, 'pad_mode(%%0) {mode="%s", low=[0, 2, 3], high=[1, 1, 2]}' % mode,
+    case("pad_" + mode, 'pad_with_input(%%0) {mode="%s", low=[0, 2, 3], high=[1, 1, 2]}' % mode,
          "Pad", [image], {"mode": mode}, onnx_inputs=[image, np.array([0, 2, 3, 1, 1, 2])])
-case("pad_crops", 'pad_mode(%0) {mode="edge", low=[0, -1, 2], high=[0, 1, -1]}', "Pad", [image], {"mode": "edge"},
+case("pad_crops", 'pad_with_input(%0) {mode="edge", low=[0, -1, 2], high=[0, 1, -1]}', "Pad", [image], {"mode": "edge"},
      expected=[np.pad(image, ((0, 0), (0, 1), (2, 0)), mode="edge")[:, 1:, :-1]])
 
 

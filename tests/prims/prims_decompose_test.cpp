@@ -7,9 +7,11 @@
 #include <limits>
 #include <string>
 
-#include "tcc/graph/builder.h"
 #include "tcc/graph/graph.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

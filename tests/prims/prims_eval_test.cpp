@@ -11,9 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "tcc/graph/builder.h"
 #include "tcc/graph/graph.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/builder.h"
+#include "tcc/rules/evaluate.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "tcc/graph/graph.h"
-#include "tcc/graph/passes.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

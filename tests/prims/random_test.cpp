@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "tcc/graph/graph.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

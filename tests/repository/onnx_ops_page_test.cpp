@@ -11,8 +11,9 @@
 #include "onnx/op_forms.h"
 #include "plan/plan_graph.h"
 #include "tcc/autograd/autograd.h"
+#include "tcc/autograd/gradient_op.h"
 #include "tcc/frontend/import.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
 #include "tcc/support/files.h"
 #include "unit/scratch.h"
 
@@ -41,7 +42,7 @@ std::unique_ptr<Graph> imported(const OpForm& form, int version, const std::stri
   Diagnostics diagnostics;
   try {
     auto graph = import_model(path, {}, diagnostics);
-    resolve(*graph, diagnostics);
+    resolve(*graph, diagnostics, expand_gradient);
     diagnostics.checkpoint();
     return graph;
   } catch (const Error& error) {
@@ -135,7 +136,7 @@ bool is_zero(Graph& joint) {
 /// Whether the model is differentiated by rules of its ops alone.
 bool has_rules(const Graph& graph) {
   return std::all_of(graph.body.nodes.begin(), graph.body.nodes.end(),
-                     [](const Node* node) { return autograd::find_vjp(*node).kind != autograd::VjpEntry::Kind::decompose; });
+                     [](const Node* node) { return autograd::find_vjp(*node).kind != Gradient::decompose; });
 }
 
 std::string gradient_of(const OpForm& form, const std::vector<std::string>& elements) {

@@ -1,28 +1,36 @@
-// docs/ops.md says of each op what it means, its types and its gradient: this test makes it of ops.def, op_docs.def and vjp.def, and reads its examples.
+// docs/ops.md says of each op what it means, its types and its gradient: this test makes it of ops.def and op_docs.def, and reads its examples.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <set>
 #include <sstream>
+#include <vector>
 
-#include "tcc/graph/op_docs.h"
-#include "tcc/graph/op_schema.h"
+#include "tcc/ops/attributes.h"
+#include "tcc/ops/op_docs.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
 
 namespace tcc {
 namespace {
 
-/// The shape rule of each op, by name.
-const std::map<std::string, std::string>& shape_rules() {
-  static const std::map<std::string, std::string> rules = {
-#define TCC_PRIM(name, min_operands, max_operands, results, lowering, infer_rule, eval_rule, attributes) {#name, #infer_rule},
-#define TCC_COMPOSITE(name, min_operands, max_operands, results, infer_rule, decompose_rule, attributes) {#name, #infer_rule},
-#define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) {#name, #infer_rule},
-#include "tcc/graph/ops.def"
-  };
+/// The shape rule of each op, in order; of a pointwise prim the rule of its class.
+const std::vector<std::string>& shape_rules() {
+  static const std::vector<std::string> rules = [] {
+    std::map<ScalarClass, std::string> of_class = {
+#define TCC_SCALAR_CLASS(name, operands, infer_rule, eval_rule) {ScalarClass::name, #infer_rule},
+#include "tcc/ops/ops.def"
+    };
+    return std::vector<std::string>{
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) of_class[ScalarClass::scalar_class],
+#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, infer_rule, eval_rule, attributes) #infer_rule,
+#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, infer_rule, decompose_rule, attributes) #infer_rule,
+#define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) #infer_rule,
+#include "tcc/ops/ops.def"
+    };
+  }();
   return rules;
 }
 
@@ -34,9 +42,10 @@ const std::map<std::string, std::string> kTypes = {
     {"infer_test", "a float; the result is bool"},
     {"infer_binary", "operands and result have one dtype and shape"},
     {"infer_binary_bits", "bool or integers; operands and result have one dtype and shape"},
+    {"infer_binary_float", "floats; operands and result have one dtype and shape"},
+    {"infer_shift", "integers; operands and result have one dtype and shape"},
     {"infer_compare", "operands have one dtype and shape; the result is bool"},
     {"infer_ternary", "operands and result have one dtype and shape"},
-    {"infer_clamp", "operands and result have one dtype and shape"},
     {"infer_reduce", "the result has the dtype of the operand"},
     {"infer_argmax", "the result is i64"},
     {"infer_gather", "indices are i32 or i64"},
@@ -48,27 +57,17 @@ const std::map<std::string, std::string> kTypes = {
     {"infer_by_decomposition", "those of the decomposition"},
 };
 
-enum class Gradient { rule, some, zero };
-const std::map<std::string, Gradient>& gradients() {
-  static const std::map<std::string, Gradient> rows = {
-#define TCC_VJP(op, function) {#op, Gradient::rule},
-#define TCC_VJP_WHEN(op, predicate, function) {#op, Gradient::some},
-#define TCC_VJP_ZERO(op) {#op, Gradient::zero},
-#include "autograd/vjp.def"
-  };
-  return rows;
-}
-
 std::string gradient_of(Op op) {
-  const auto row = gradients().find(std::string(name_of(op)));
-  const bool decomposes = info(op).kind == OpKind::composite;
-  if (row == gradients().end()) {
-    if (op == Op::gradient_) return "gradients of gradients";
-    if (info(op).kind == OpKind::dynamic) return "of the ops that it becomes";
-    return decomposes ? "of its decomposition" : "none: a model that needs it is refused";
+  if (op == Op::gradient_) return "gradients of gradients";
+  if (info(op).kind == OpKind::dynamic) return "of the ops that it becomes";
+  switch (info(op).gradient) {
+    case Gradient::none: return "none: a model that needs it is refused";
+    case Gradient::zero: return "zero";
+    case Gradient::decompose: return "of its decomposition";
+    case Gradient::conditional: return "a rule, for some attributes; otherwise of its decomposition";
+    case Gradient::rule: return "a rule";
   }
-  if (row->second == Gradient::zero) return "zero";
-  return row->second == Gradient::some ? "a rule, for some attributes; otherwise of its decomposition" : "a rule";
+  return "";
 }
 
 /// The example as a graph by itself: operands with types become inputs.
@@ -113,7 +112,7 @@ void add_op(std::ostream& out, Op op) {
   const OpDoc& words = doc(op);
   out << "### " << name_of(op) << "\n`" << name_of(op) << "(" << words.operands << ")`: " << words.meaning << ".\n";
   if (const std::string attributes = attributes_of(op); !attributes.empty()) out << "Attributes: `" << attributes << "`.\n";
-  const auto types = kTypes.find(shape_rules().at(std::string(name_of(op))));
+  const auto types = kTypes.find(shape_rules()[static_cast<size_t>(op)]);
   if (types != kTypes.end()) out << "Types: " << types->second << ".\n";
   out << "Gradient: " << gradient_of(op) << ".\n\n    " << example_of(op).line << "\n\n";
 }
@@ -121,8 +120,7 @@ void add_op(std::ostream& out, Op op) {
 std::string page() {
   std::ostringstream out;
   out << "# Ops\n\n"
-         "What the nodes of a graph may be. A test makes this page of `include/tcc/graph/ops.def`, `src/graph/op_docs.def` and "
-         "`src/autograd/vjp.def`\n"
+         "What the nodes of a graph may be. A test makes this page of `include/tcc/ops/ops.def` and `src/ops/op_docs.def`\n"
          "(`TCC_UPDATE=1 build/dev/tests/test_ops_page`), reads every example, and fails when the page is not current. In the examples "
          "operands carry their\n"
          "types; in graph text only their names stand there ([ir.md](ir.md)). `?` marks what may be absent.\n\n";

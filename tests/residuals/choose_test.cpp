@@ -6,6 +6,8 @@
 #include "form_groups.h"
 #include "nets.h"
 #include "tcc/residuals/residuals.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/schedule/schedule.h"
 
 namespace tcc::residuals {
@@ -74,7 +76,7 @@ TEST(ChooseResiduals, KeepsTheValuesBitForBit) {
                                                         expect_same(results_of(graph, inputs), expected);
                                                         return plan_in_order(graph);
                                                       }});
-      EXPECT_EQ(planned, static_cast<int>(result.ladder.size()));
+      EXPECT_EQ(planned, static_cast<int>(result.tried.size()));
       expect_same(results_of(*result.graph, inputs), expected);
     }
   }
@@ -99,17 +101,17 @@ TEST(ChooseResiduals, MeetsABudgetOrNamesOneThatWorks) {
     options.budget_bytes = int64_t{1} << 40;
     const Result free = choose_residuals(*joint, kTarget, options, {form_groups, plan_in_order});
     int64_t smallest = INT64_MAX, largest = 0;
-    for (const Rung& rung : free.ladder) {
-      smallest = std::min(smallest, rung.peak_bytes);
-      largest = std::max(largest, rung.peak_bytes);
+    for (const TriedPlan& plan : free.tried) {
+      smallest = std::min(smallest, plan.peak_bytes);
+      largest = std::max(largest, plan.peak_bytes);
     }
     for (int i = -2; i <= 4; ++i) {
       options.budget_bytes = smallest + (largest - smallest) * i / 4 - (i < 0 ? 1 : 0);
       try {
         const Result result = choose_residuals(*joint, kTarget, options, {form_groups, plan_in_order});
         EXPECT_GE(i, 0);
-        EXPECT_LE(result.ladder[result.taken].peak_bytes, options.budget_bytes);
-        EXPECT_EQ(options.fixed_bytes + plan_in_order(*result.graph).peak_bytes, result.ladder[result.taken].peak_bytes);
+        EXPECT_LE(result.tried[result.taken].peak_bytes, options.budget_bytes);
+        EXPECT_EQ(options.fixed_bytes + plan_in_order(*result.graph).peak_bytes, result.tried[result.taken].peak_bytes);
       } catch (const Error& error) {
         EXPECT_LT(options.budget_bytes, smallest);
         EXPECT_EQ(error.code(), ExitCode::model);
@@ -178,7 +180,7 @@ TEST(ChooseResiduals, SavesAMaskInPlaceOfWhatItIsOf) {
   options.budget_bytes = int64_t{1} << 40;
   // Memory is what counts for this planner.
   const Result result = choose_residuals(*joint, kTarget, options, {form_groups, [](const Graph& g) {
-                                                                      const Halves halves = split_halves(g);
+                                                                      const PartitionedGraphs halves = split_partition(g);
                                                                       Planned planned{0, 100};
                                                                       for (size_t i = static_cast<size_t>(halves.first_residual_input);
                                                                            i < halves.backward->body.args.size(); ++i)
@@ -202,7 +204,7 @@ TEST(SplitHalves, TogetherAreTheJointGraph) {
       options.mode = mode;
       options.budget_bytes = int64_t{1} << 40;
       const Result result = choose_residuals(*joint, kTarget, options, {form_groups, plan_in_order});
-      const Halves halves = split_halves(*result.graph);
+      const PartitionedGraphs halves = split_partition(*result.graph);
       ASSERT_EQ(verify(*halves.forward, GraphStage::prims), std::vector<std::string>());
       ASSERT_EQ(verify(*halves.backward, GraphStage::prims), std::vector<std::string>());
       std::vector<Tensor> some, all = inputs;

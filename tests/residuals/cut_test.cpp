@@ -9,7 +9,7 @@
 
 #include "form_groups.h"
 #include "residuals/recompute.h"
-#include "tcc/graph/builder.h"
+#include "tcc/rules/builder.h"
 #include "tcc/schedule/schedule.h"
 
 namespace tcc::residuals {
@@ -20,7 +20,7 @@ class RandomJoint {
  public:
   explicit RandomJoint(uint32_t seed) : random_(seed), graph_("random"), builder_(graph_, graph_.body, Location{}) {}
 
-  Facts make(int num_forward, int num_backward) {
+  RecomputeCosts make(int num_forward, int num_backward) {
     const Type type(DType::f32, {4, 2});
     std::vector<Value*> values{graph_.add_input("x", type), graph_.add_weight("w", Tensor(DType::f32, {4, 2}))};
     auto any = [&] { return values[static_cast<size_t>(pick(0, static_cast<int64_t>(values.size()) - 1))]; };
@@ -44,13 +44,13 @@ class RandomJoint {
       gradients.push_back(builder_.emit(Op::mul_, {gradients.back(), any()}));
     }
     graph_.add_output(gradients.back(), "grad.x");
-    Facts facts = analyze(graph_, schedule::Target::cpu_v3(), form_groups);
-    for (size_t i = 0; i < facts.recompute.size(); ++i) {
-      if (facts.recompute[i] > 0 || !is_free(*graph_.body.nodes[i])) facts.recompute[i] = pick(0, 9);
+    RecomputeCosts costs = analyze(graph_, schedule::Target::cpu_v3(), form_groups);
+    for (size_t i = 0; i < costs.recompute.size(); ++i) {
+      if (costs.recompute[i] > 0 || !is_free(*graph_.body.nodes[i])) costs.recompute[i] = pick(0, 9);
     }
-    for (Picoseconds& save : facts.save) save = pick(0, 9);
-    for (int64_t& bytes : facts.priced_bytes) bytes = 1024 * pick(0, 4);
-    return facts;
+    for (Picoseconds& save : costs.save) save = pick(0, 9);
+    for (int64_t& bytes : costs.priced_bytes) bytes = 1024 * pick(0, 4);
+    return costs;
   }
 
   /// Nodes that may not be computed again; free ones always may.
@@ -67,20 +67,20 @@ class RandomJoint {
   Builder builder_;
 };
 
-Picoseconds cheapest_of_all(const Facts& facts, Picoseconds price, const std::vector<char>& keep) {
+Picoseconds cheapest_of_all(const RecomputeCosts& costs, Picoseconds price, const std::vector<char>& keep) {
   std::vector<size_t> savable;
-  for (size_t i = 0; i < facts.graph->body.nodes.size(); ++i) {
-    if (!facts.needed_by_backward[i]) continue;
-    for (const Value* result : facts.graph->body.nodes[i]->results) {
-      if (facts.savable[static_cast<size_t>(result->id)]) savable.push_back(static_cast<size_t>(result->id));
+  for (size_t i = 0; i < costs.graph->body.nodes.size(); ++i) {
+    if (!costs.needed_by_backward[i]) continue;
+    for (const Value* result : costs.graph->body.nodes[i]->results) {
+      if (costs.savable[static_cast<size_t>(result->id)]) savable.push_back(static_cast<size_t>(result->id));
     }
   }
   EXPECT_LE(savable.size(), 16u);
   Picoseconds best = -1;
   for (uint32_t set = 0; set < 1u << savable.size(); ++set) {
-    Saved saved(facts.save.size());
+    Saved saved(costs.save.size());
     for (size_t i = 0; i < savable.size(); ++i) saved[savable[i]] = (set >> i & 1) != 0;
-    const Picoseconds cost = cost_of(facts, saved, price, keep);
+    const Picoseconds cost = cost_of(costs, saved, price, keep);
     if (cost >= 0 && (best < 0 || cost < best)) best = cost;
   }
   return best;
@@ -90,11 +90,11 @@ TEST(Cut, IsTheCheapestOfAllChoices) {
   for (uint32_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(seed);
     RandomJoint random(seed);
-    const Facts facts = random.make(9, 4);
+    const RecomputeCosts costs = random.make(9, 4);
     for (const Picoseconds price : {0, 1, 3, 20}) {
       for (const std::vector<char>& keep : {std::vector<char>(), random.keep_some()}) {
-        const Picoseconds best = cheapest_of_all(facts, price, keep);
-        ASSERT_EQ(cost_of(facts, cut(facts, price, keep), price, keep), best);
+        const Picoseconds best = cheapest_of_all(costs, price, keep);
+        ASSERT_EQ(cost_of(costs, cut(costs, price, keep), price, keep), best);
       }
     }
   }
@@ -145,8 +145,8 @@ TEST(Cut, TakesLittleTimeOnLargeGraphs) {
   const auto small = deep_chain(450), large = deep_chain(1800);
   EXPECT_GT(small->body.nodes.size(), 4000u - 800u);
   const auto run = [](const Graph& graph) {
-    const Facts facts = analyze(graph, schedule::Target::cuda_sm80(), form_groups);
-    for (const Picoseconds price : {0, 1000, 100000000}) recompute(facts, cut(facts, price));
+    const RecomputeCosts costs = analyze(graph, schedule::Target::cuda_sm80(), form_groups);
+    for (const Picoseconds price : {0, 1000, 100000000}) recompute(costs, cut(costs, price));
   };
   const double quick = seconds([&] { run(*small); }), slow = seconds([&] { run(*large); });
   RecordProperty("small_ms", static_cast<int>(quick * 1000));

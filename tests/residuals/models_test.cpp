@@ -9,6 +9,8 @@
 #include "plan/plan_graph.h"
 #include "tcc/group/group.h"
 #include "tcc/residuals/residuals.h"
+#include "tcc/rules/interpret.h"
+#include "tcc/rules/verify.h"
 #include "tcc/support/npy.h"
 
 namespace tcc::residuals {
@@ -42,10 +44,10 @@ class PlanWithUnits {
   schedule::ScheduleCache cache_;
 };
 
-const Rung* find(const Result& result, const std::string& prefix) {
-  const Rung* best = nullptr;
-  for (const Rung& rung : result.ladder) {
-    if (rung.name.rfind(prefix, 0) == 0 && (!best || rung.peak_bytes < best->peak_bytes)) best = &rung;
+const TriedPlan* find(const Result& result, const std::string& prefix) {
+  const TriedPlan* best = nullptr;
+  for (const TriedPlan& plan : result.tried) {
+    if (plan.name.rfind(prefix, 0) == 0 && (!best || plan.peak_bytes < best->peak_bytes)) best = &plan;
   }
   return best;
 }
@@ -60,7 +62,7 @@ TEST(DeepTransformer, KeepsOnlyCheckpointsWhenMemoryIsAll) {
     Options options;
     options.budget_bytes = int64_t{1} << 40;
     const Result result = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
-    const Rung *none = find(result, "none"), *checkpoints = find(result, "checkpoints");
+    const TriedPlan *none = find(result, "none"), *checkpoints = find(result, "checkpoints");
     ASSERT_TRUE(none && checkpoints);
     RecordProperty(target.name + "_none", std::to_string(none->peak_bytes));
     RecordProperty(target.name + "_checkpoints", std::to_string(checkpoints->peak_bytes));
@@ -71,7 +73,7 @@ TEST(DeepTransformer, KeepsOnlyCheckpointsWhenMemoryIsAll) {
     if (target.kind == schedule::Target::Kind::cpu) continue;
     options.mode = Mode::full;
     const Result full = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
-    EXPECT_EQ(full.ladder[full.taken].peak_bytes, checkpoints->peak_bytes);
+    EXPECT_EQ(full.tried[full.taken].peak_bytes, checkpoints->peak_bytes);
 
     // Any budget between holds, and a larger one is never slower.
     options.mode = Mode::automatic;
@@ -80,8 +82,8 @@ TEST(DeepTransformer, KeepsOnlyCheckpointsWhenMemoryIsAll) {
       options.budget_bytes = checkpoints->peak_bytes + (none->peak_bytes - checkpoints->peak_bytes) * part / 100;
       const Result some = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
       EXPECT_LE(planner(*some.graph).peak_bytes, options.budget_bytes);
-      EXPECT_LE(some.ladder[some.taken].cost_ns, slower * 1.02);
-      slower = some.ladder[some.taken].cost_ns;
+      EXPECT_LE(some.tried[some.taken].cost_ns, slower * 1.02);
+      slower = some.tried[some.taken].cost_ns;
     }
   }
 }
@@ -97,7 +99,7 @@ TEST(LanguageModel, HasNoLogitsBesideTheirGradient) {
   Options options;
   options.mode = Mode::full;
   const Result result = choose_residuals(*joint, schedule::Target::cuda_sm80(), options, {form_groups, std::ref(planner)});
-  EXPECT_LT(result.ladder[result.taken].peak_bytes, 2 * logits);
+  EXPECT_LT(result.tried[result.taken].peak_bytes, 2 * logits);
 
   // The mean over all targets is one row; what it is spread over is none of that row's business.
   const schedule::Target target = schedule::Target::cuda_sm80();
@@ -132,8 +134,8 @@ TEST_P(Models, ComputeTheSameInLessMemory) {
   PlanWithUnits planner(target);
   Options options;
   options.budget_bytes = int64_t{1} << 40;
-  const Result ladder = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
-  const Rung *none = find(ladder, "none"), *smallest = find(ladder, "");
+  const Result tried = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
+  const TriedPlan *none = find(tried, "none"), *smallest = find(tried, "");
   EXPECT_LE(smallest->peak_bytes, none->peak_bytes);
   options.budget_bytes = (none->peak_bytes + smallest->peak_bytes) / 2;
   const Result result = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});

@@ -6,8 +6,8 @@
 #include "autograd/to_prims.h"
 #include "tcc/autograd/autograd.h"
 #include "tcc/autograd/optimizer.h"
-#include "tcc/graph/builder.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::residuals {
 

@@ -7,7 +7,7 @@ namespace tcc::schedule {
 namespace {
 
 TEST(Schedule, TextReadsBack) {
-  const std::string text = "split(i, 4) bind(i_0, threads) tile(s, i_1, j_1, space=registers) stage(a0, scratch, at=k, order=ba)";
+  const std::string text = "split(i, 4) bind(i_0, parallel) tile(s, i_1, j_1, space=registers) stage(a0, scratch, at=k, order=ba)";
   EXPECT_EQ(print(parse_schedule(text, "test")), text);
 }
 

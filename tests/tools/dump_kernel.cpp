@@ -41,7 +41,7 @@ int dump(const std::string& path, const char* given, bool tf32, bool llvm) {
   codegen::Options options;
   options.target = target.name;
   options.want_llvm = llvm;
-  const codegen::Products products = emit_nvptx(named, options);
+  const codegen::CompiledModule products = emit_nvptx(named, options);
   const std::string& ptx = products.assembly;
   if (llvm) std::printf("; LLVM IR\n%s\n", products.llvm_ir.c_str());
   std::printf("%s\n", ptx.c_str());

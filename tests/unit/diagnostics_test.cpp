@@ -1,4 +1,5 @@
 #include "tcc/support/diagnostics.h"
+#include "tcc/graph/rule_error.h"
 
 #include <gtest/gtest.h>
 

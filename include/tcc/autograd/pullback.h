@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tcc/graph/builder.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc {
 

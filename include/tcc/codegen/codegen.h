@@ -14,7 +14,7 @@ struct NamedKernel {
 };
 
 /// What one module gives at each step; later texts are made only when asked for (asm_text) or when they are the product.
-struct Products {
+struct CompiledModule {
   std::string llvm_ir;   ///< filled when want_llvm
   std::string assembly;  ///< PTX text (nvptx: always), or x86 assembly when want_asm
   std::string object;    ///< x86: ELF relocatable bytes
@@ -27,9 +27,9 @@ struct Options {
 
 /// x86-64: each kernel is `void name(void* const* buffers, int64_t begin, int64_t end)`, the parallel items [begin, end) of its grid; buffers in
 /// parameter order. No libm calls: math functions are emitted. memcpy/memset may be called.
-Products emit_x86(const std::vector<NamedKernel>& kernels, const Options& options);
+CompiledModule emit_x86(const std::vector<NamedKernel>& kernels, const Options& options);
 /// PTX: each kernel is an entry `name` with one global pointer per parameter, 1-D grid and block. `tcc_shared` dynamic shared memory.
-Products emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& options);
+CompiledModule emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& options);
 
 /// About how many instructions a kernel becomes, to be compared with that of others: what takes long begins first.
 int64_t estimate_code_size(const loop::Kernel& kernel);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
 
 namespace tcc::driver {
 

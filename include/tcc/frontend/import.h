@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tcc/graph/graph.h"
-#include "tcc/graph/passes.h"
+#include "tcc/passes/passes.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

@@ -26,42 +26,11 @@
 #include <variant>
 #include <vector>
 
+#include "tcc/ops/op.h"
 #include "tcc/support/dtype.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc {
-
-// ---------------------------------------------------------------------------------------------------------------- ops
-
-enum class Op : uint16_t {
-#define TCC_PRIM(name, ...) name##_,
-#define TCC_COMPOSITE(name, ...) name##_,
-#define TCC_DYNAMIC(name, ...) name##_,
-#include "tcc/graph/ops.def"
-  // Enumerators carry a trailing underscore because `and`, `or`, `not` and `xor` are C++ words.
-};
-
-enum class OpKind : uint8_t { prim, composite, dynamic };
-
-/// How grouping and loop lowering treat a prim; composites and dynamic ops have `none`.
-enum class Lowering : uint8_t { none, pointwise, create, view, concat, reduce, scan, window, contract, indexed, scatter, sort };
-
-struct OpInfo {
-  std::string_view name;
-  OpKind kind;
-  int min_operands, max_operands;  ///< max -1: any
-  int results;                     ///< -1: as the node says
-  Lowering lowering;
-  std::string_view attributes;  ///< the schema column of ops.def
-};
-const OpInfo& info(Op op);
-inline std::string_view name_of(Op op) { return info(op).name; }
-std::optional<Op> parse_op(std::string_view name);
-/// A function computed by a polynomial or a loop (exp, log, sin, pow, fmod, ...), not by an instruction or two.
-bool is_transcendental(Op op);
-/// Instructions for one element of a pointwise prim, roughly: 1; 4 for a division or root; 16 for a transcendental function.
-int arithmetic_cost(Op op);
-int num_ops();
 
 // -------------------------------------------------------------------------------------------------------------- types
 
@@ -246,29 +215,6 @@ void replace_values(Graph& graph, const std::unordered_map<Value*, Value*>& map)
 /// For each value id: how many operands, outputs and state updates read it.
 std::vector<int> count_uses(const Graph& graph);
 
-// --------------------------------------------------------------------------------------------------- rules (ops.def)
-
-/// What a shape rule sees. Operand types may be null for absent operands.
-struct InferInput {
-  Op op;
-  std::span<const Type* const> operands;
-  const Attrs& attrs;
-  int num_results;
-  const Type& operand(int i) const { return *operands[static_cast<size_t>(i)]; }
-};
-/// Thrown by shape rules and decompositions with a message that says found and expected ("`axis` is 4, rank is 3"); turned into a Diagnostic
-/// that names the node by who called.
-struct RuleError {
-  std::string kind;  ///< a row of diagnostics.def: "type-error", "unsupported-attribute", ...
-  std::string message;
-};
-std::vector<Type> infer_types(const InferInput& input);
-/// Checks the operand count and the attribute schema of ops.def, then infers; RuleError as above.
-std::vector<Type> infer_node_types(const Node& node);
-
-/// Evaluates one prim. `f64`: floats are held and computed in f64 whatever the type says (the oracle). Operands are row-major.
-std::vector<Tensor> evaluate_prim(const Node& node, std::span<const Tensor> operands, bool f64);
-
 // ------------------------------------------------------------------------------------------------------------- text
 
 struct PrintOptions {
@@ -285,19 +231,5 @@ std::unique_ptr<Graph> parse_graph(std::string_view text, const std::string& fil
 /// Structural equality: names of inner values, locations and spacing don't matter; names of inputs, outputs and weights do.
 /// On a difference `why` says where.
 bool equal(const Graph& a, const Graph& b, std::string* why = nullptr);
-
-// ---------------------------------------------------------------------------------------------------------- verifier
-
-enum class GraphStage { imported, resolved, prims };
-/// Checks order, types (recomputed by the rules), operand counts, attributes, unique names, outputs; stage `resolved`: static shapes and no
-/// dynamic op; `prims`: prims only, no implicit broadcast. Returns every fault, with the node printed; empty when well formed.
-std::vector<std::string> verify(const Graph& graph, GraphStage stage);
-
-// ------------------------------------------------------------------------------------------------------- interpreter
-
-/// Runs a resolved or prims graph on `inputs` (in order; dtypes and shapes must match). Composites run through their decomposition.
-/// `f64`: floats in f64; outputs of float type are then f64 tensors. `observe` (may be null) sees every value computed, in order.
-std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs, bool f64,
-                              const std::function<void(const Value&, const Tensor&)>& observe = nullptr);
 
 }  // namespace tcc

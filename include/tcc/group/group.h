@@ -40,7 +40,7 @@ struct Alias {
 };
 
 /// Zeros in the result of a concat, behind a piece that was padded: in memory they are no part of any unit's result.
-struct Gap {
+struct Padding {
   Value* base;
   int64_t byte_offset = 0, size_bytes = 0;
 };
@@ -49,7 +49,7 @@ struct Groups {
   const Graph* graph = nullptr;
   std::vector<Unit> units;  ///< in an order that respects their dependences
   std::vector<Alias> aliases;
-  std::vector<Gap> gaps;  ///< by base, then by offset
+  std::vector<Padding> paddings;  ///< by base, then by offset
 };
 
 /// Makes every piece of a vector concatenated from many (all gradients, to be updated as one) a value that nothing else is: one that is there twice, or is

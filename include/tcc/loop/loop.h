@@ -26,9 +26,11 @@
 #include <variant>
 #include <vector>
 
-#include "tcc/graph/combiner.h"
-#include "tcc/graph/graph.h"
 #include "tcc/loop/index.h"
+#include "tcc/ops/combiner.h"
+#include "tcc/ops/op.h"
+#include "tcc/support/dtype.h"
+#include "tcc/support/tensor.h"
 
 namespace tcc::loop {
 
@@ -126,13 +128,13 @@ bool equal(const ExprPtr& a, const ExprPtr& b);
 /// Where the iterations of a dim run.
 ///   none     not chosen (first form)
 ///   serial, unroll, vector   one thread; vector: the lanes of SIMD registers (CPU) or one wide access (CUDA)
-///   block    CUDA: digits of blockIdx.x, first dim slowest         threads  CPU: digits of the parallel item number, first dim slowest
+///   block    CUDA: digits of blockIdx.x, first dim slowest         parallel CPU: digits of the parallel item number, first dim slowest
 ///   thread   digits of threadIdx.x (all threads of the block); nested thread dims are mixed-radix, outermost slowest
 ///   warp, lane   digits of threadIdx.x / 32 and of threadIdx.x % 32. A kernel uses `thread` or `warp`/`lane`, not both
 ///   tile     the coordinates of the register tile named by Loop::tile
 /// A thread (warp, lane) dim with an extent below the number available idles the rest. What stands outside of thread dims is executed by every thread alike.
 /// digits_of (rewrite.h) says which part of the number each dim is.
-enum class Bind : uint8_t { none, serial, unroll, vector, block, threads, thread, warp, lane, tile };
+enum class Bind : uint8_t { none, serial, unroll, vector, block, parallel, thread, warp, lane, tile };
 std::string_view name_of(Bind bind);
 
 struct Dim {
@@ -282,7 +284,7 @@ int num_index_checks(const Block& body);
 struct Kernel {
   std::string target;         ///< "sm_80", "sm_90a", "x86-64-v3", ...
   std::vector<Param> params;  ///< in the order of the launch's arguments; temporaries between kernels of a unit are among them
-  int64_t grid = 1;           ///< product of the block (threads) dims
+  int64_t grid = 1;           ///< product of the block (parallel) dims
   int threads = 1;            ///< CUDA: threads of a block
   int64_t shared_bytes = 0;
   Block body;

@@ -31,11 +31,11 @@ Unit bind(const Unit& unit, const std::string& dim, Bind kind);
 Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<std::string>& dims, Space space,
           const std::string& apart = "");
 /// The let `scalar`, computed alike in several loops over a row, is computed once, into a buffer.
-Unit keep(const Unit& unit, const std::string& scalar, Space space);
+Unit cache(const Unit& unit, const std::string& scalar, Space space);
 /// The let `scalar` is computed for all iterations that it depends on before its nest (`where`: top), into a temporary.
 Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& where);
 /// Merges the reduce `second`, a sum of exp(x - first) * y, into the reduce `first`, a maximum.
-Unit online(const Unit& unit, const std::string& first, const std::string& second);
+Unit fuse_online_reduction(const Unit& unit, const std::string& first, const std::string& second);
 /// Copies what the code inside the dim `at` reads of `buffer` into a scratch or shared buffer first. `order`: its axes, slowest first; empty: as they are.
 /// `phases` p: along the last axis of the copy, elements p apart become neighbours (what a strided convolution reads).
 Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order,
@@ -56,6 +56,6 @@ Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind);
 /// of it, and the last one reads zeros past the end: for sums of products of which both factors end there.
 Unit split_reduce(const Unit& unit, const std::string& accumulator, int64_t parts, int64_t multiple = 0);
 /// What the dims of a reduce inside `dim` give, those over lanes and threads excepted, is reduced by itself and then joins the rest.
-Unit sum_apart(const Unit& unit, const std::string& dim);
+Unit two_level_sum(const Unit& unit, const std::string& dim);
 
 }  // namespace tcc::loop

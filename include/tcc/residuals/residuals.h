@@ -8,7 +8,7 @@
 //   %y_1 = gelu(%h)                                                           loc grad
 //   %grad.w2 = dot_general(%dz, %y_1);  %dh = ...                             loc grad
 //
-// docs/residuals.md has the cost model and the ladder. Runs after the last pass that merges equal nodes: the copies are equal to the originals.
+// docs/residuals.md has the cost model and the plans that are tried. Runs after the last pass that merges equal nodes: the copies are equal to the originals.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Groups;
 namespace tcc::residuals {
 
 /// none: everything the backward pass reads is saved. full: everything is computed again from inputs and, where that needs less memory, from a few
-/// checkpoints; of these plans the one with the smallest peak. automatic: the fastest plan of the ladder that fits the budget.
+/// checkpoints; of these plans the one with the smallest peak. automatic: the fastest of the plans tried that fits the budget.
 enum class Mode : uint8_t { none, full, automatic };
 /// "none", "full", "auto". Error usage "invalid-argument" otherwise.
 Mode parse_mode(std::string_view text);
@@ -67,7 +67,7 @@ struct Candidate {
 };
 
 /// One plan that was tried.
-struct Rung {
+struct TriedPlan {
   std::string name;     ///< "none", "price 4", "checkpoints 12", "full"
   double price = 0;     ///< of a byte, in times of reading it
   int checkpoints = 0;  ///< places in the forward pass where all that lives is saved
@@ -81,7 +81,7 @@ struct Rung {
 
 struct Result {
   std::unique_ptr<Graph> graph;
-  std::vector<Rung> ladder;
+  std::vector<TriedPlan> tried;
   size_t taken = 0;
   std::string reason;                 ///< why that one
   std::vector<Candidate> candidates;  ///< of the plan taken, in the order of the forward pass
@@ -89,15 +89,15 @@ struct Result {
 };
 
 /// Chooses for a verified joint or step graph of prims (nodes with loc.phase "grad" or "update" are its backward part). Values stay the same bit for bit.
-/// `planner.plan` is called once for each distinct graph of the ladder, from several threads at a time. Deterministic.
+/// `planner.plan` is called once for each distinct graph, from several threads at a time. Deterministic.
 /// Errors: model "memory-budget", naming the smallest budget that works among the plans tried.
 Result choose_residuals(const Graph& joint, const Target& target, const Options& options, const Planner& planner);
 
-/// The text of --emit=remat: the ladder, which plan was taken and why, then each candidate.
+/// The text of --emit=remat: the plans tried, which plan was taken and why, then each candidate.
 std::string print(const Result& result, const std::string& graph_name);
 
 /// A joint graph as two functions.
-struct Halves {
+struct PartitionedGraphs {
   /// The inputs (without cotangents), the outputs that are no gradients, then the residuals as outputs `saved.<value>`.
   std::unique_ptr<Graph> forward;
   /// All inputs of the joint graph in their order, then the residuals under the same names; the gradients or state updates.
@@ -107,6 +107,6 @@ struct Halves {
 };
 /// Cuts where choose_residuals said. Residuals are in the order in which the forward pass makes them, each once; inputs and weights are none, except
 /// weights that the forward half itself updates and the backward half reads.
-Halves split_halves(const Graph& joint);
+PartitionedGraphs split_partition(const Graph& joint);
 
 }  // namespace tcc::residuals

@@ -1,6 +1,6 @@
 // The schedule of a unit: a list of primitives that name its loops and scalars. `choose` writes it, `apply` obeys, one loop pass per primitive.
 //
-//   split(i, 4) bind(i0, block) bind(i1, warp) split(j, 4) bind(j0, lane) vectorize(j1) keep(x, registers)
+//   split(i, 4) bind(i0, block) bind(i1, warp) split(j, 4) bind(j0, lane) vectorize(j1) cache(x, registers)
 //
 // The text is what `--emit=schedule` prints, tests contain and a tuning record holds.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace tcc::schedule {
 
-/// Names of the vocabulary: split fuse reorder tile bind vectorize unroll online keep stage pipeline reduce_across split_reduce sum_apart compute_at tensorize epilogue skip_zeros.
+/// Names of the vocabulary: split fuse reorder tile bind vectorize unroll fuse_online_reduction cache stage pipeline reduce_across split_reduce two_level_sum compute_at tensorize epilogue skip_zeros.
 /// Arguments in order: names (of loop variables, scalars, buffers, or words such as `block`), integers, or key=value.
 struct Argument {
   std::string key;  ///< empty: positional

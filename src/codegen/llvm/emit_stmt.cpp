@@ -14,7 +14,7 @@ using loop::Dim;
 namespace {
 
 bool is_parallel(Bind bind) {
-  return bind == Bind::block || bind == Bind::threads || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
+  return bind == Bind::block || bind == Bind::parallel || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
 }
 
 }  // namespace

@@ -6,55 +6,67 @@
 
 #include "tcc/support/diagnostics.h"
 
-namespace tcc::codegen {
+namespace tcc::codegen::math {
 namespace {
 
 bool is_f64(Lane x) { return x.type()->getScalarType()->isDoubleTy(); }
-Lane exp_of(Lane x) { return is_f64(x) ? f64::exp(x) : f32::exp(x); }
-Lane expm1_of(Lane x) { return is_f64(x) ? f64::expm1(x) : f32::expm1(x); }
-Lane log_of(Lane x) { return is_f64(x) ? f64::log(x) : f32::log(x); }
-Lane log1p_of(Lane x) { return is_f64(x) ? f64::log1p(x) : f32::log1p(x); }
-Lane atan_of(Lane x) { return is_f64(x) ? f64::atan(x) : f32::atan(x); }
+
+}  // namespace
+
+Lane exp(Lane x) { return is_f64(x) ? f64::exp(x) : f32::exp(x); }
+Lane exp2(Lane x) { return is_f64(x) ? f64::exp2(x) : f32::exp2(x); }
+Lane expm1(Lane x) { return is_f64(x) ? f64::expm1(x) : f32::expm1(x); }
+Lane log(Lane x) { return is_f64(x) ? f64::log(x) : f32::log(x); }
+Lane log2(Lane x) { return is_f64(x) ? f64::log(x) * 0x1.71547652b82fep+0 : f32::log2(x); }
+Lane log1p(Lane x) { return is_f64(x) ? f64::log1p(x) : f32::log1p(x); }
+Lane sin(Lane x) { return is_f64(x) ? f64::sin_cos(x, false) : f32::sin_cos(x, false); }
+Lane cos(Lane x) { return is_f64(x) ? f64::sin_cos(x, true) : f32::sin_cos(x, true); }
+Lane tan(Lane x) { return is_f64(x) ? f64::sin_cos(x, false) / f64::sin_cos(x, true) : f32::tan(x); }
+Lane atan(Lane x) { return is_f64(x) ? f64::atan(x) : f32::atan(x); }
+Lane tanh(Lane x) { return is_f64(x) ? f64::tanh(x) : f32::tanh(x); }
+Lane erf(Lane x) { return is_f64(x) ? f64::erf(x) : f32::erf(x); }
 
 // (e^a - e^-a) / 2 with a = |x|; where e^a would overflow before the result does, e^(a/2) is used twice.
 Lane sinh(Lane x) {
   Lane a = fabs(x);
-  Lane m = expm1_of(a);
+  Lane m = expm1(a);
   Lane small = 0.5 * (m + m / (m + 1.0));
-  Lane half = exp_of(0.5 * a);
+  Lane half = exp(0.5 * a);
   Lane big = (0.5 * half) * half;
   return copysign(select(a < (is_f64(x) ? 40.0 : 20.0), small, big), x);
 }
 
 Lane cosh(Lane x) {
   Lane a = fabs(x);
-  Lane half = exp_of(0.5 * a);
-  Lane e = exp_of(a);
+  Lane half = exp(0.5 * a);
+  Lane e = exp(a);
   return select(a < (is_f64(x) ? 40.0 : 20.0), 0.5 * (e + 1.0 / e), (0.5 * half) * half);
 }
 
 // log(a + sqrt(a^2 + 1)) as log1p, so that small values keep their digits; very large ones as log(a) + log(2).
 Lane asinh(Lane x) {
   Lane a = fabs(x), s = a * a;
-  Lane regular = log1p_of(a + s / (1.0 + sqrt(s + 1.0)));
-  Lane r = select(a > (is_f64(x) ? 1e150 : 1e15), log_of(a) + 0x1.62e42fefa39efp-1, regular);
+  Lane regular = log1p(a + s / (1.0 + sqrt(s + 1.0)));
+  Lane r = select(a > (is_f64(x) ? 1e150 : 1e15), log(a) + 0x1.62e42fefa39efp-1, regular);
   return select(x == 0.0, x, copysign(r, x));
 }
 
 Lane acosh(Lane x) {
   Lane d = x - 1.0;
-  Lane regular = log1p_of(d + sqrt(d) * sqrt(x + 1.0));
-  Lane r = select(x > (is_f64(x) ? 1e150 : 1e15), log_of(x) + 0x1.62e42fefa39efp-1, regular);
+  Lane regular = log1p(d + sqrt(d) * sqrt(x + 1.0));
+  Lane r = select(x > (is_f64(x) ? 1e150 : 1e15), log(x) + 0x1.62e42fefa39efp-1, regular);
   return select(x >= 1.0, r, std::numeric_limits<double>::quiet_NaN());
 }
 
 Lane atanh(Lane x) {
   Lane a = fabs(x);
-  Lane r = 0.5 * log1p_of(2.0 * a / (1.0 - a));
+  Lane r = 0.5 * log1p(2.0 * a / (1.0 - a));
   return select(x == 0.0, x, copysign(r, x));
 }
 
-Lane asin64(Lane x) { return atan_of(x / sqrt((1.0 - x) * (1.0 + x))); }
+namespace {
+
+Lane asin64(Lane x) { return atan(x / sqrt((1.0 - x) * (1.0 + x))); }
 
 // 2 asin(sqrt((1 - |x|) / 2)) near 1, where pi/2 - asin(x) would cancel.
 Lane acos64(Lane x) {
@@ -66,37 +78,14 @@ Lane acos64(Lane x) {
 
 }  // namespace
 
-Lane emit_unary_math(Op op, Lane x) {
-  bool wide = is_f64(x);
-  switch (op) {
-    case Op::exp_: return exp_of(x);
-    case Op::exp2_: return wide ? f64::exp2(x) : f32::exp2(x);
-    case Op::expm1_: return expm1_of(x);
-    case Op::log_: return log_of(x);
-    case Op::log2_: return wide ? f64::log(x) * 0x1.71547652b82fep+0 : f32::log2(x);
-    case Op::log1p_: return log1p_of(x);
-    case Op::sin_: return wide ? f64::sin_cos(x, false) : f32::sin_cos(x, false);
-    case Op::cos_: return wide ? f64::sin_cos(x, true) : f32::sin_cos(x, true);
-    case Op::tan_: return wide ? f64::sin_cos(x, false) / f64::sin_cos(x, true) : f32::tan(x);
-    case Op::asin_: return wide ? asin64(x) : f32::asin(x);
-    case Op::acos_: return wide ? acos64(x) : f32::acos(x);
-    case Op::atan_: return atan_of(x);
-    case Op::sinh_: return sinh(x);
-    case Op::cosh_: return cosh(x);
-    case Op::tanh_: return wide ? f64::tanh(x) : f32::tanh(x);
-    case Op::asinh_: return asinh(x);
-    case Op::acosh_: return acosh(x);
-    case Op::atanh_: return atanh(x);
-    case Op::erf_: return wide ? f64::erf(x) : f32::erf(x);
-    default: internal_error("no math function for this op");
-  }
-}
+Lane asin(Lane x) { return is_f64(x) ? asin64(x) : f32::asin(x); }
+Lane acos(Lane x) { return is_f64(x) ? acos64(x) : f32::acos(x); }
 
-Lane emit_pow(Lane x, Lane y) { return is_f64(x) ? f64::pow(x, y) : f32::pow(x, y); }
+Lane pow(Lane x, Lane y) { return is_f64(x) ? f64::pow(x, y) : f32::pow(x, y); }
 
-Lane emit_atan2(Lane y, Lane x) {
+Lane atan2(Lane y, Lane x) {
   constexpr double pi = 0x1.921fb54442d18p+1;
-  Lane base = atan_of(y / x);
+  Lane base = atan(y / x);
   Lane x_negative = x.with(x.builder->CreateICmpSLT(x.as_int().value, x.as_int().like_int(0).value));
   Lane turned = base + copysign(x.like(pi), y);
   Lane r = select(x_negative, turned, base);
@@ -108,11 +97,11 @@ Lane emit_atan2(Lane y, Lane x) {
 
 // Binary long division: subtract the largest d * 2^k that fits, until none does. Each step is exact and clears the leading bit, so a step count is bounded
 // by the difference of the exponents. f32 works in f64, whose range makes its subnormals ordinary; f64's own are scaled by 2^54 to find that multiple.
-Lane emit_fmod(Lane x, Lane y) {
+Lane fmod(Lane x, Lane y) {
   llvm::IRBuilder<>& b = *x.builder;
   if (!is_f64(x)) {
     llvm::Type* doubles = x.widened(b.getDoubleTy());
-    Lane wide = emit_fmod(x.with(b.CreateFPExt(x.value, doubles)), x.with(b.CreateFPExt(y.value, doubles)));
+    Lane wide = fmod(x.with(b.CreateFPExt(x.value, doubles)), x.with(b.CreateFPExt(y.value, doubles)));
     return x.with(b.CreateFPTrunc(wide.value, x.type()));
   }
   constexpr double inf = std::numeric_limits<double>::infinity();
@@ -144,4 +133,4 @@ Lane emit_fmod(Lane x, Lane y) {
   return select(is_nan(x), x, select(is_nan(y), y, result));
 }
 
-}  // namespace tcc::codegen
+}  // namespace tcc::codegen::math

@@ -232,7 +232,7 @@ llvm::Value* NvptxEmitter::element_pointer(const loop::Buffer& buffer, llvm::Val
 
 void NvptxEmitter::emit(const loop::Barrier&) { barrier(); }
 
-Products emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& options) {
+CompiledModule emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& options) {
   int optimization = std::max(options.optimization, 2);  // below, copies of accumulators stay and registers spill
   auto machine = make_target_machine(kTriple, options.target, "", optimization);
   llvm::LLVMContext context;
@@ -242,7 +242,7 @@ Products emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& opti
   for (const NamedKernel& named : kernels) NvptxEmitter(module, *named.kernel).emit_function(named.name);
   optimize_module(module, *machine, optimization);
   guard_negations(module);
-  Products products;
+  CompiledModule products;
   if (options.want_llvm) products.llvm_ir = print_module(module);
   products.assembly = emit_file(module, *machine, false);
   return products;

@@ -78,7 +78,7 @@ class X86Emitter final : public Emitter {
 
   void emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) override {
     for (const loop::Dim& dim : dims) {
-      if (dim.bind != loop::Bind::threads)
+      if (dim.bind != loop::Bind::parallel)
         fail("loop %" + dim.var->name + " is bound to `" + std::string(name_of(dim.bind)) + "` on a CPU");
     }
     if (item_) {  // within a loop over items: other digits of the same number
@@ -135,7 +135,7 @@ class X86Emitter final : public Emitter {
 
 }  // namespace
 
-Products emit_x86(const std::vector<NamedKernel>& kernels, const Options& options) {
+CompiledModule emit_x86(const std::vector<NamedKernel>& kernels, const Options& options) {
   auto machine = make_target_machine(kTriple, options.target, "", options.optimization);
   llvm::LLVMContext context;
   llvm::Module module("kernels", context);
@@ -148,7 +148,7 @@ Products emit_x86(const std::vector<NamedKernel>& kernels, const Options& option
     if (wide) function.addFnAttr("prefer-vector-width", "512");
   }
   optimize_module(module, *machine, options.optimization);
-  Products products;
+  CompiledModule products;
   if (options.want_llvm) products.llvm_ir = print_module(module);
   if (options.want_asm) {
     std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);

@@ -1,6 +1,7 @@
 #include "frontend/base/beside_files.h"
 
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 #include "tcc/support/beside.h"
 
 namespace tcc {

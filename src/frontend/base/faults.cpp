@@ -1,4 +1,5 @@
 #include "frontend/base/faults.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc {
 

@@ -10,7 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "tcc/graph/builder.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/rules/builder.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc {
 

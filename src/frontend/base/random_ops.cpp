@@ -1,4 +1,5 @@
 #include "frontend/base/random_ops.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc {
 

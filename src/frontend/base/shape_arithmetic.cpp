@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "tcc/graph/limits.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/rules/limits.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc {

@@ -13,8 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tcc/graph/passes.h"
-#include "tcc/graph/resolve_sweep.h"
+#include "tcc/passes/passes.h"
+#include "tcc/passes/resolve_sweep.h"
 
 namespace tcc {
 

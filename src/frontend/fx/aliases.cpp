@@ -1,4 +1,5 @@
 #include "frontend/fx/aliases.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

@@ -17,7 +17,8 @@
 #include "frontend/fx/aliases.h"
 #include "frontend/fx/checked.h"
 #include "frontend/fx/program.h"
-#include "tcc/graph/builder.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::fx {
 

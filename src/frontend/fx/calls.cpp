@@ -3,6 +3,7 @@
 #include "frontend/fx/importer.h"
 #include "frontend/fx/node_kinds.h"
 #include "frontend/fx/stop_gradient.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

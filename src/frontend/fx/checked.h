@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

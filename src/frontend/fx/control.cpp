@@ -9,6 +9,7 @@
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/importer.h"
 #include "frontend/fx/stop_gradient.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

@@ -3,6 +3,7 @@
 #include "frontend/fx/importer.h"
 #include "frontend/fx/read_archive.h"
 #include "frontend/fx/read_program.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

@@ -4,7 +4,9 @@
 #include <unordered_map>
 
 #include "frontend/fx/arguments.h"
-#include "tcc/graph/op_schema.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/ops/attributes.h"
+#include "tcc/rules/verify.h"
 
 namespace tcc::fx {
 

@@ -5,6 +5,7 @@
 
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/importer.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

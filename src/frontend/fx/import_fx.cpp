@@ -10,6 +10,7 @@
 #include "frontend/fx/graph_ops.h"
 #include "frontend/fx/importer.h"
 #include "frontend/fx/weight_files.h"
+#include "tcc/graph/rule_error.h"
 #include "tcc/support/suggest.h"
 
 namespace tcc::fx {

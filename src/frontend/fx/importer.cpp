@@ -12,6 +12,7 @@
 #include "frontend/fx/graph_ops.h"
 #include "frontend/fx/node_kinds.h"
 #include "frontend/fx/symbolic_numbers.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

@@ -6,6 +6,7 @@
 #include "frontend/base/names.h"
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/importer.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

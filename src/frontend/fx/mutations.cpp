@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "frontend/fx/importer.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

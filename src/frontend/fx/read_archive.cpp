@@ -7,6 +7,7 @@
 #include "frontend/fx/read_program.h"
 #include "frontend/fx/strided.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

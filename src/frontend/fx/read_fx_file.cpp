@@ -7,7 +7,7 @@
 #include "frontend/fx/fx_file.h"
 #include "frontend/fx/read_fx_graph.h"
 #include "tcc/graph/graph.h"
-#include "tcc/graph/limits.h"
+#include "tcc/rules/limits.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::fx {

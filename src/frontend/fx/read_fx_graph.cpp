@@ -9,6 +9,7 @@
 #include "frontend/fx/fields.h"
 #include "frontend/fx/read_fx_guard.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

@@ -6,6 +6,7 @@
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/fields.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::fx {

@@ -5,7 +5,7 @@
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/importer.h"
 #include "tcc/autograd/pullback.h"
-#include "tcc/graph/limits.h"
+#include "tcc/rules/limits.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::fx {

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "frontend/fx/handlers.h"
-#include "tcc/graph/limits.h"
+#include "tcc/rules/limits.h"
 
 namespace tcc::fx {
 

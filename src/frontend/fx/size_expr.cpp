@@ -7,6 +7,7 @@
 
 #include "frontend/fx/checked.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

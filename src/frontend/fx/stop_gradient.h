@@ -1,7 +1,7 @@
 // What detach() and regions without gradients mean in a graph that is differentiated later.
 #pragma once
 
-#include "tcc/graph/builder.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::fx {
 

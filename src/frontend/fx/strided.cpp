@@ -4,7 +4,8 @@
 #include <cstring>
 
 #include "tcc/graph/graph.h"
-#include "tcc/graph/limits.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/rules/limits.h"
 
 namespace tcc::fx {
 

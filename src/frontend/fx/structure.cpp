@@ -161,7 +161,7 @@ void pad_mode(Call& call, std::string_view name, const char* mode) {
   Value* x = call.in("self");
   Pads pads = pads_of(call, name, at(x->type.rank()));
   x = crop(call.build(), x, pads);
-  call.result(call.emit(Op::pad_mode_, {x}, {{"mode", mode}, {"low", pads.low}, {"high", pads.high}}));
+  call.result(call.emit(Op::pad_with_input_, {x}, {{"mode", mode}, {"low", pads.low}, {"high", pads.high}}));
 }
 
 void import_constant_pad(Call& call) { pad_constant(call, call.scalar("value")); }

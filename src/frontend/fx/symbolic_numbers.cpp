@@ -6,6 +6,7 @@
 
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/checked.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

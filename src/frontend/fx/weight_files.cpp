@@ -2,6 +2,7 @@
 
 #include "frontend/fx/strided.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 

@@ -6,6 +6,7 @@
 #include "frontend/base/names.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/node_names.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::onnx {
 

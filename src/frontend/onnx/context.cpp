@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/order.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::onnx {
 namespace {

@@ -15,8 +15,9 @@
 #include <vector>
 
 #include "frontend/onnx/proto.h"
-#include "tcc/graph/builder.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/rules/builder.h"
 
 namespace tcc::onnx {
 

@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <set>
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::onnx {
 

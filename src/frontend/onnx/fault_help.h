@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::onnx {
 

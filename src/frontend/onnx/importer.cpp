@@ -13,6 +13,7 @@
 #include "frontend/onnx/node_names.h"
 #include "frontend/onnx/order.h"
 #include "frontend/onnx/parse.h"
+#include "tcc/graph/rule_error.h"
 #include "tcc/support/printable.h"
 
 namespace tcc::onnx {

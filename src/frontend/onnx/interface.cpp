@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "frontend/onnx/importer.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::onnx {
 

@@ -8,6 +8,7 @@
 
 #include "frontend/onnx/node_names.h"
 #include "tcc/graph/graph.h"
+#include "tcc/graph/rule_error.h"
 
 namespace tcc::onnx {
 namespace {

@@ -49,7 +49,7 @@ template <Op op> void import_variadic(NodeContext& node) {
   node.result(op, {total, values.back()});
 }
 
-void import_mean(NodeContext& node) { node.result(Op::mean_of_, node.all_inputs()); }
+void import_mean(NodeContext& node) { node.result(Op::elementwise_mean_, node.all_inputs()); }
 
 /// base ** exponent in the type of the base. Where the types differ the sum is done where both fit, as NumPy does, then cast back.
 void import_pow(NodeContext& node) {

@@ -2,6 +2,7 @@
 #include "tcc/frontend/tensor_file.h"
 
 #include "frontend/onnx/tensors.h"
+#include "tcc/graph/rule_error.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
 

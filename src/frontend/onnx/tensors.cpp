@@ -5,7 +5,8 @@
 #include <cstring>
 
 #include "frontend/onnx/external_data.h"
-#include "tcc/graph/limits.h"
+#include "tcc/graph/rule_error.h"
+#include "tcc/rules/limits.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::onnx {

@@ -1,10 +1,10 @@
-// bind(i, threads): says where the iterations of a dim run. vectorize(i) and unroll(i) are binds too.
+// bind(i, parallel): says where the iterations of a dim run. vectorize(i) and unroll(i) are binds too.
 //
-//   map %i in 4 { ... }   becomes   map %i in 4 bind(threads) { ... }
+//   map %i in 4 { ... }   becomes   map %i in 4 bind(parallel) { ... }
 //
 // A reduce dim may go to lanes or threads: its result is then combined across them. A scan and a `for` run in order, on one thread.
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::loop {
@@ -22,7 +22,7 @@ Unit bind(const Unit& unit, const std::string& dim, Bind kind) {
       const bool in_order = std::holds_alternative<Scan>(stmt.node) || (loop && loop->kind == Loop::Kind::for_);
       const bool one_thread = kind == Bind::none || kind == Bind::serial || kind == Bind::unroll;
       if (in_order && !one_thread) unfit("`" + dim + "` runs in order, it can't be bound to " + std::string(name_of(kind)));
-      if (std::holds_alternative<Reduce>(stmt.node) && (kind == Bind::block || kind == Bind::threads || kind == Bind::tile)) {
+      if (std::holds_alternative<Reduce>(stmt.node) && (kind == Bind::block || kind == Bind::parallel || kind == Bind::tile)) {
         unfit("`" + dim + "` is reduced, it can't be bound to " + std::string(name_of(kind)));
       }
       (*dims)[at].bind = kind;

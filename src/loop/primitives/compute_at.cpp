@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::loop {

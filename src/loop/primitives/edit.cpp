@@ -1,5 +1,5 @@
 // What the primitives share: finding loops by name, editing blocks, and small facts about expressions.
-#include "loop/primitives/edit.h"
+#include "tcc/loop/edit.h"
 
 #include <algorithm>
 #include <utility>

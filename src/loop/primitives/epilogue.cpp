@@ -13,8 +13,8 @@
 // whole warps. The padding puts the eight rows that an accumulator fragment spans into different banks.
 #include <utility>
 
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::loop {

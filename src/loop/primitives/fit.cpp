@@ -1,5 +1,5 @@
 // How a primitive says that it can't do what a schedule asks of it.
-#include "loop/primitives/fit.h"
+#include "tcc/loop/fit.h"
 
 #include <algorithm>
 #include <vector>

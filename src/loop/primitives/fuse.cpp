@@ -7,8 +7,8 @@
 // Flat offsets of contiguous buffers become plain sums again, because %i_j / 8 * 8 + %i_j mod 8 is %i_j.
 #include <utility>
 
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::loop {

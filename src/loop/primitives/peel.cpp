@@ -7,13 +7,13 @@
 //
 // A map whose outer part is a dim of the same loop that one thread runs becomes two loops likewise. Where the outer part is bound to blocks or
 // threads, or stands in an outer loop, the choice is made there:
-//   map %i_0 in 3 bind(threads) { if lt(%i_0 * 8 + 7, 20) { map %i_1 in 8 {...} } else { map %i_1.tail in 4 {...} } }
+//   map %i_0 in 3 bind(parallel) { if lt(%i_0 * 8 + 7, 20) { map %i_1 in 8 {...} } else { map %i_1.tail in 4 {...} } }
 #include <algorithm>
 #include <memory>
 #include <utility>
 
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::loop {
@@ -251,7 +251,7 @@ class Peeler {
     for (int i = 0; i < static_cast<int>(loop.dims.size()); i++) {
       const Bind bind = loop.dims[i].bind;
       const bool parallel =
-          bind == Bind::block || bind == Bind::threads || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
+          bind == Bind::block || bind == Bind::parallel || bind == Bind::thread || bind == Bind::warp || bind == Bind::lane;
       if (tail.outer.uses(loop.dims[i].var.get()) || (parallel && i < at)) known = i + 1;
     }
     if (known > at) unfit("`" + loop.dims[known - 1].var->name + "` decides about the remainder, it must stand outside `" + name_ + "`");

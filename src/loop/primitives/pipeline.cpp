@@ -11,8 +11,8 @@
 // nothing, are a loop of their own: the others then need no test, and their copies are known to be inside.
 #include <utility>
 
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::loop {

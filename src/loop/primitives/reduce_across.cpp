@@ -4,8 +4,8 @@
 //   %s: f32 = reduce sum %j_0 in 4, %j_1 in 32 { ... }
 // becomes
 //   %s: f32 = reduce sum %j_0 in 4, %j_1 in 32 bind(lane) { ... }
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::loop {

@@ -13,8 +13,8 @@
 // What a convolution with stride 2 sends back to its input is such a sum: three of four products are with zeros between the elements of the gradient. Where the
 // dims that the condition names are unrolled it is known for each product, and those with zeros are gone. The sum is the same but for the factors of such zeros
 // that are no numbers: nothing stands for them in the convolution, either.
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::loop {

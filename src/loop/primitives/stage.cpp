@@ -16,8 +16,8 @@
 #include <numeric>
 #include <utility>
 
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/integer_math.h"

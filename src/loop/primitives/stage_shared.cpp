@@ -11,8 +11,8 @@
 #include <numeric>
 #include <set>
 
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::loop {

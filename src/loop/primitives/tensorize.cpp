@@ -22,8 +22,8 @@
 #include <optional>
 #include <utility>
 
-#include "loop/primitives/edit.h"
-#include "loop/primitives/fit.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::loop {

@@ -1,8 +1,8 @@
 // Contractions on the host: register tiles of rows by vectors of columns, or of partial sums where both operands are contiguous along the sum.
 #include <algorithm>
 
-#include "loop/primitives/edit.h"
 #include "schedule/cpu/nest.h"
+#include "tcc/loop/edit.h"
 #include "tcc/support/integer_math.h"
 
 namespace tcc::schedule::cpu {
@@ -135,7 +135,7 @@ void CpuNest::unroll_steps(const std::vector<loop::Dim>& reduced) {
   }
 }
 
-std::string CpuNest::sum_apart(const std::vector<loop::Dim>& reduced) {
+std::string CpuNest::two_level_sum(const std::vector<loop::Dim>& reduced) {
   // Short sums are exact enough; sums of fewer terms apart would cost more than they are worth.
   constexpr int64_t kTerms = 32;
   int64_t terms = 1;
@@ -196,7 +196,7 @@ WhyNot CpuNest::register_tile() {
   if (vector.var->extent % columns != 0) c_.peel(v + "_1");
 
   unroll_steps(reduced);
-  tile_registers(sum_, rows ? u + "_1" : "", registers, sum_apart(reduced));
+  tile_registers(sum_, rows ? u + "_1" : "", registers, two_level_sum(reduced));
   return std::nullopt;
 }
 

@@ -2,8 +2,8 @@
 // read whole vectors without masks.
 #include <algorithm>
 
-#include "loop/primitives/edit.h"
 #include "schedule/cpu/nest.h"
+#include "tcc/loop/edit.h"
 #include "tcc/support/integer_math.h"
 
 namespace tcc::schedule::cpu {
@@ -139,10 +139,10 @@ WhyNot CpuNest::staged_tile() {
   order.insert(order.end(), {v + "_0", u + "_1"});
   order.insert(order.end(), registers.begin(), registers.end());
   c_.reorder(order);
-  for (const std::string& name : items.parallel) c_.bind(name, "threads");
+  for (const std::string& name : items.parallel) c_.bind(name, "parallel");
   if (rows->var->extent % size.rows != 0) c_.peel(u + "_1");
   unroll_steps(reduced);
-  tile_registers(sum_, u + "_1", registers, sum_apart(reduced));
+  tile_registers(sum_, u + "_1", registers, two_level_sum(reduced));
   std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string("scratch")),
                                   Chooser::key("at", items.parallel.back())};
   if (*stride > 1) arguments.push_back({"phases", *stride});

@@ -122,7 +122,7 @@ class CpuNest {
   void tile_registers(const std::string& sum, const std::string& row, const std::vector<std::string>& registers,
                       const std::string& apart = "");
   /// For sums over several dims, such as those of convolutions: the dim inside of which they are summed apart, split for it where need be.
-  std::string sum_apart(const std::vector<loop::Dim>& reduced);
+  std::string two_level_sum(const std::vector<loop::Dim>& reduced);
 
   Chooser& c_;
   const NestKind kind_;

@@ -2,9 +2,9 @@
 // they are, and how they are shared out.
 #include <algorithm>
 
-#include "loop/primitives/edit.h"
 #include "schedule/cost.h"
 #include "schedule/cpu/nest.h"
+#include "tcc/loop/edit.h"
 #include "tcc/support/integer_math.h"
 
 namespace tcc::schedule::cpu {
@@ -57,13 +57,13 @@ void CpuNest::parallelize(const std::vector<std::string>& outer) {
     const int64_t extent = c_.extent(outer[i]), need = ceil_div(wanted, items);
     if (need == 1 && i > 0) return;
     if (extent <= need * 3 / 2 || extent == 1) {
-      c_.bind(outer[i], "threads");
+      c_.bind(outer[i], "parallel");
       items *= extent;
       continue;
     }
     const int64_t chunk = nice_chunk(extent, need);
     c_.split(outer[i], chunk);
-    c_.bind(outer[i] + "_0", "threads");
+    c_.bind(outer[i] + "_0", "parallel");
     if (extent % chunk != 0) c_.peel(outer[i] + "_1");
     return;
   }
@@ -108,7 +108,7 @@ WhyNot CpuNest::scatter_in_order() {
   if (!scatters()) return "nothing is scattered";
   // Iterations may collide: one after the other, but for loops whose offset does not depend on data.
   c_.split(dims_[0], c_.extent(dims_[0]));
-  c_.bind(dims_[0] + "_0", "threads");
+  c_.bind(dims_[0] + "_0", "parallel");
   return std::nullopt;
 }
 
@@ -119,7 +119,7 @@ WhyNot CpuNest::vectors() {
     const int64_t wanted = wanted_items();
     const int64_t chunk = wanted == 1 ? extent : align_up(extent / wanted, w);
     c_.split(last, chunk);
-    c_.bind(last + "_0", "threads");
+    c_.bind(last + "_0", "parallel");
     if (extent % chunk != 0) c_.peel(last + "_1");
     split_vectors(last + "_1", w);
     return std::nullopt;

@@ -1,8 +1,8 @@
 // Rows, reductions and scans on the host: vectors along a row, or of neighbouring rows where those lie side by side in memory.
 #include <algorithm>
 
-#include "loop/primitives/edit.h"
 #include "schedule/cpu/nest.h"
+#include "tcc/loop/edit.h"
 #include "tcc/loop/primitives.h"
 
 namespace tcc::schedule::cpu {
@@ -105,8 +105,8 @@ void CpuNest::keep_costly() {
   }();
   for (const std::string& name : names) {
     const int before = written_work(c_.unit()).costly_ops;
-    const loop::Unit trial = keep(c_.unit(), name, Space::registers);
-    if (written_work(trial).costly_ops < before) c_.add("keep", {Chooser::arg(name), Chooser::arg("registers")});
+    const loop::Unit trial = cache(c_.unit(), name, Space::registers);
+    if (written_work(trial).costly_ops < before) c_.add("cache", {Chooser::arg(name), Chooser::arg("registers")});
   }
 }
 

@@ -2,8 +2,8 @@
 // what it loads. Where all results are too few to hide the latency of loads (small images) the sum is cut: parts of the channels in parallel, then their sum.
 #include <algorithm>
 
-#include "loop/primitives/edit.h"
 #include "schedule/cuda/nest.h"
+#include "tcc/loop/edit.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::schedule::cuda {

@@ -3,6 +3,7 @@
 
 #include "schedule/cuda/nest.h"
 #include "tcc/loop/rewrite.h"
+#include "tcc/ops/op.h"
 
 namespace tcc::schedule::cuda {
 

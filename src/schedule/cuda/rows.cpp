@@ -2,8 +2,8 @@
 // one; what is read more than once stays in registers. A thread for each row where rows are short, or lie side by side in memory.
 #include <algorithm>
 
-#include "loop/primitives/edit.h"
 #include "schedule/cuda/nest.h"
+#include "tcc/loop/edit.h"
 #include "tcc/loop/primitives.h"
 #include "tcc/support/integer_math.h"
 
@@ -57,9 +57,9 @@ void keep_what_is_read_again(Chooser& c) {
   int kept = 0;
   for (const std::string& name : candidates) {
     if (kept == 2 || !defines(c.unit(), name)) continue;
-    const loop::Unit trial = keep(c.unit(), name, Space::registers);
+    const loop::Unit trial = cache(c.unit(), name, Space::registers);
     if (loads_and_costly_ops(trial) >= loads_and_costly_ops(c.unit())) continue;
-    c.add("keep", {Chooser::arg(name), Chooser::arg(std::string("registers"))});
+    c.add("cache", {Chooser::arg(name), Chooser::arg(std::string("registers"))});
     kept++;
   }
 }

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "loop/primitives/edit.h"
 #include "schedule/cuda/nest.h"
+#include "tcc/loop/edit.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/integer_math.h"
 

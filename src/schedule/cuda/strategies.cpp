@@ -1,8 +1,8 @@
 // The table of strategies for CUDA, in order of preference for each kind of nest.
 #include <algorithm>
 
-#include "loop/primitives/edit.h"
 #include "schedule/cuda/nest.h"
+#include "tcc/loop/edit.h"
 
 namespace tcc::schedule::cuda {
 

@@ -5,8 +5,8 @@
 //   tile(v0_part, i_part_1)
 #include <algorithm>
 
-#include "loop/primitives/edit.h"
 #include "schedule/cuda/nest.h"
+#include "tcc/loop/edit.h"
 #include "tcc/support/integer_math.h"
 
 namespace tcc::schedule::cuda {

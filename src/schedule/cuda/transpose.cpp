@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "loop/primitives/edit.h"
 #include "schedule/cuda/nest.h"
+#include "tcc/loop/edit.h"
 #include "tcc/support/integer_math.h"
 
 namespace tcc::schedule::cuda {
