@@ -12,25 +12,28 @@ namespace tcc::driver {
 
 namespace {
 
-// One line per kernel, below comments that say why it was chosen; kernels of one unit repeat it, so that a reader finds each by its name. Those that the
+// One line per kernel, below comments that say what it computes and why it was chosen; kernels of one unit repeat it, so that a reader finds each by its name. Those that the
 // plan itself made have an empty one.
 std::string schedules_text(const TargetBuild& build) {
   std::string text;
   const std::vector<std::vector<UnitPtr>> units = units_of_kernels(build);
+  const std::vector<std::string> comments = comments_of_kernels(build);
   for (size_t k = 0; k < units.size(); ++k) {
     const schedule::Schedule schedule = units[k].empty() ? schedule::Schedule() : units[k].front()->schedule;
-    text += schedule::explain(schedule) + kernel_name(k) + ": " + schedule::print(schedule) + "\n";
+    text += comments[k] + schedule::explain(schedule) + kernel_name(k) + ": " + schedule::print(schedule) + "\n";
   }
   return text;
 }
 
-/// The distinct units of all functions, each below the names of its kernels.
+/// The distinct units of all functions, each below the names of its kernels and what the first of them computes.
 std::string units_text(const TargetBuild& build) {
-  std::map<std::string_view, std::string> kernels_of;
+  std::map<std::string_view, std::string> kernels_of, comment_of;
   const std::vector<std::vector<UnitPtr>> units = units_of_kernels(build);
+  const std::vector<std::string> comments = comments_of_kernels(build);
   for (size_t k = 0; k < units.size(); ++k) {
     for (const UnitPtr& unit : units[k]) {
       std::string& names = kernels_of[unit->form.key];
+      if (names.empty()) comment_of[unit->form.key] = comments[k];
       names += (names.empty() ? "" : ", ") + kernel_name(k);
     }
   }
@@ -39,11 +42,24 @@ std::string units_text(const TargetBuild& build) {
   for (const schedule::ScheduledUnits& function : build.scheduled) {
     for (const UnitPtr& unit : function.units) {
       if (!printed.insert(unit->form.key).second) continue;
-      if (const std::string& names = kernels_of[unit->form.key]; !names.empty()) text += "// " + names + "\n";
+      if (const std::string& names = kernels_of[unit->form.key]; !names.empty()) text += "// " + names + "\n" + comment_of[unit->form.key];
       text += print_forms({unit->form});
     }
   }
   return text;
+}
+
+/// PTX with the comment of each kernel above its entry.
+std::string commented_ptx(const std::string& ptx, const std::vector<std::string>& comments) {
+  std::string text;
+  size_t done = 0;
+  for (size_t k = 0; k < comments.size(); ++k) {
+    const size_t entry = ptx.find(".visible .entry " + kernel_name(k) + "(", done);
+    check(entry != std::string::npos, "a kernel has no entry in the PTX, or not in order");
+    text += ptx.substr(done, entry - done) + comments[k];
+    done = entry;
+  }
+  return text + ptx.substr(done);
 }
 
 }  // namespace
@@ -56,7 +72,7 @@ void emit_target(Session& session, const TargetBuild& build, ProductWriter& writ
   };
   write("loop", [&] { return units_text(build); });
   write("schedule", [&] { return schedules_text(build); });
-  write("kernel", [&] { return print_kernels(plan.kernels); });
+  write("kernel", [&] { return print_kernels(plan.kernels, comments_of_kernels(build)); });
   write("plan", [&] {
     std::string text;
     for (const plan::Plan& one : build.plans) text += plan::print(one);
@@ -72,7 +88,7 @@ void emit_target(Session& session, const TargetBuild& build, ProductWriter& writ
   guard_stage(session, "generate-code", kernels_input(build),
               [&] { products = emit_all_kernels(plan, choice, level, session.options.optimization, llvm, assembly); });
   write("llvm", [&] { return products.llvm_ir; });
-  write("ptx", [&] { return products.assembly; });
+  write("ptx", [&] { return commented_ptx(products.assembly, comments_of_kernels(build)); });
   write("asm", [&] { return products.assembly; });
   write("obj", [&] {
     if (choice.target.is_cpu()) return products.object;

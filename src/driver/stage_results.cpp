@@ -15,9 +15,9 @@ std::string print_forms(const std::vector<loop::FirstForm>& forms) {
   return text;
 }
 
-std::string print_kernels(const std::vector<loop::Kernel>& kernels) {
+std::string print_kernels(const std::vector<loop::Kernel>& kernels, const std::vector<std::string>& comments) {
   std::string text;
-  for (size_t k = 0; k < kernels.size(); ++k) text += loop::print(kernels[k], kernel_name(k));
+  for (size_t k = 0; k < kernels.size(); ++k) text += (comments.empty() ? "" : comments[k]) + loop::print(kernels[k], kernel_name(k));
   return text;
 }
 

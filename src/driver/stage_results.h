@@ -28,7 +28,7 @@ Fault parts_of(const std::string& fault);
 
 /// First forms one after the other, as --emit=loop prints and --from=loop reads them.
 std::string print_forms(const std::vector<loop::FirstForm>& forms);
-/// Kernels k0, k1, ..., as --emit=kernel prints and --from=kernel reads them.
-std::string print_kernels(const std::vector<loop::Kernel>& kernels);
+/// Kernels k0, k1, ..., as --emit=kernel prints and --from=kernel reads them, each below its comment where there is one.
+std::string print_kernels(const std::vector<loop::Kernel>& kernels, const std::vector<std::string>& comments = {});
 
 }  // namespace tcc::driver

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "driver/stage_results.h"
+#include "tcc/support/printable.h"
 
 namespace tcc::driver {
 
@@ -18,6 +19,26 @@ std::vector<std::vector<UnitPtr>> units_of_kernels(const TargetBuild& build) {
     }
   }
   return units;
+}
+
+std::vector<std::string> comments_of_kernels(const TargetBuild& build) {
+  constexpr size_t kMostLabels = 3;
+  std::vector<std::vector<std::string>> labels(build.plans.front().kernels.size());
+  for (const plan::Plan& plan : build.plans) {
+    for (const plan::Launch& launch : plan.launches) {
+      if (launch.kind != plan::Launch::Kind::kernel || launch.label == plan::kUnitLabel) continue;
+      std::vector<std::string>& known = labels[static_cast<size_t>(launch.kernel)];
+      if (std::find(known.begin(), known.end(), launch.label) == known.end()) known.push_back(launch.label);
+    }
+  }
+  std::vector<std::string> comments;
+  for (const std::vector<std::string>& known : labels) {
+    std::string& comment = comments.emplace_back();
+    for (size_t i = 0; i < std::min(known.size(), kMostLabels); ++i) comment += (i > 0 ? ", " : "// ") + printable(known[i]);
+    if (known.size() > kMostLabels) comment += " and " + std::to_string(known.size() - kMostLabels) + " more";
+    if (!comment.empty()) comment += "\n";
+  }
+  return comments;
 }
 
 StageInput kernels_input(const TargetBuild& build) {

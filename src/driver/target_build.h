@@ -24,6 +24,10 @@ using UnitPtr = std::shared_ptr<const schedule::ScheduledUnit>;
 /// where kernels of different units are equal.
 std::vector<std::vector<UnitPtr>> units_of_kernels(const TargetBuild& build);
 
+/// Of each kernel a comment line, `// <what it computes, in the model's names>`: the labels of the launches that run it, the first few where there are
+/// many. Empty for kernels that are not of a model. The labels are printable.
+std::vector<std::string> comments_of_kernels(const TargetBuild& build);
+
 /// What goes into code generation.
 StageInput kernels_input(const TargetBuild& build);
 

@@ -36,7 +36,7 @@ class UnitPlanner {
     Launch launch;
     if (loop::num_index_checks(kernel.body) > 0) launch.first_check = add_checks(kernel.body);
     launch.kernel = static_cast<int>(plan_.kernels.size());
-    launch.label = "unit";
+    launch.label = kUnitLabel;
     launch.grid = kernel.grid;
     launch.cost_ns = cost_ns;
     for (const loop::Param& param : kernel.params) {

@@ -95,7 +95,7 @@ TEST_F(Replace, AScheduleGoesIn) {
     EXPECT_NE(good(command + "schedule" + flag).find("\nk1: " + schedule + "\n"), std::string::npos);
     EXPECT_NE(good(command + (target == "cpu" ? "asm" : "ptx") + flag), good(command + (target == "cpu" ? "asm" : "ptx")));
     // The units of both targets are the same; each below the names of its kernels.
-    EXPECT_NE(good(command + "loop").find("// k1\nunit ("), std::string::npos);
+    EXPECT_NE(good(command + "loop").find("// k1\n// 3/node_linear_1\nunit ("), std::string::npos);
   }
   folder_.write("s", "k1: bind(i, parallel)\n");
   good("verify " + model_ + "--device cpu --target=cpu --schedule=s");
@@ -112,13 +112,25 @@ TEST_F(Replace, AUnitOfSeveralKernelsHasOneSchedule) {
   ASSERT_NE(second, std::string::npos) << lines;
   const std::string line = lines.substr(4, second - 4);
   ASSERT_EQ(lines, "k0: " + line + "\nk1: " + line + "\n");
-  EXPECT_TRUE(good(command + "loop").starts_with("// k0, k1\nunit ("));
+  EXPECT_TRUE(good(command + "loop").starts_with("// k0, k1\n"));
   // One changed line is enough; the other says what was there.
   folder_.write("s", "k0: " + line + "\nk1:\n");
   EXPECT_EQ(without_comments(good(command + "schedule --schedule=s")), "k0: \n");
   folder_.write("s", "k0: bind(i, thread)\nk1:\n");
   refused(command + "schedule --schedule=s", 2,
           "s:2: error: `k1` is cut from one unit with `k0` of s:1, which has another schedule [invalid-argument]");
+}
+
+TEST_F(Stages, CommentsNameWhatKernelsCompute) {
+  const std::string labels = "// 1/node_linear + 2/node_relu\n";
+  for (const char* kind : {"kernel", "loop", "schedule", "ptx"}) {
+    const std::string text = good("$MODELS/mnist_mlp/dynamo.onnx --target=cuda --emit=" + std::string(kind));
+    const size_t at = text.find(labels);
+    ASSERT_NE(at, std::string::npos) << kind << ":\n" << text;
+    const std::map<std::string, std::string> behind = {
+        {"kernel", "kernel #k0 "}, {"loop", "unit ("}, {"schedule", "// contraction: "}, {"ptx", ".visible .entry k0("}};
+    EXPECT_EQ(text.substr(at + labels.size(), behind.at(kind).size()), behind.at(kind));
+  }
 }
 
 TEST_F(Replace, AKernelGoesIn) {
@@ -160,7 +172,7 @@ TEST_F(Replace, WhatDoesNotFitIsRefused) {
   };
   schedule("k9: bind(i, parallel)\n",
            "s:1: error: there is no kernel `k9` for cpu [invalid-argument]\ns:1: help: --emit=kernel prints them: k0 to k1");
-  schedule("\nbind(i, threads)\n", "s:2: error: a kernel and its schedule were expected, found `bind(i, parallel)` [invalid-argument]");
+  schedule("\nbind(i, parallel)\n", "s:2: error: a kernel and its schedule were expected, found `bind(i, parallel)` [invalid-argument]");
   schedule("k1: split(i 4)\n", "s:1: error: ");
   schedule("k1: split(zz, 4)\n", "s:1: error: `split(zz, 4)` does not fit: there is no loop `zz` [invalid-schedule]");
   schedule("k0: bind(i, lane)\n",

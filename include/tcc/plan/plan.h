@@ -39,15 +39,18 @@ struct Buffer {
   bool overwrites = false;  ///< alias: holds another value than its base, whose bytes it takes over
 };
 
+/// The label of units and kernels that come from no model.
+inline constexpr std::string_view kUnitLabel = "unit";
+
 struct Launch {
   enum class Kind : uint8_t {
     kernel,
     copy
   };  ///< copy: an output that is an input, a weight or another output; a state that could not be written in place. Later: if, while with regions
   Kind kind = Kind::kernel;
-  int kernel = 0;  ///< number in Plan::kernels
-  int unit = -1;   ///< a kernel of a scheduled unit: its number in ScheduledUnits::units
-  std::string label;
+  int kernel = 0;              ///< number in Plan::kernels
+  int unit = -1;               ///< a kernel of a scheduled unit: its number in ScheduledUnits::units
+  std::string label;           ///< what it computes, in the names of the model; kUnitLabel outside of one
   int64_t grid = 1;            ///< of the kernel: blocks, or parallel items
   std::vector<int> arguments;  ///< buffer numbers, in the kernel's parameter order (copy: source, destination)
   int first_check = -1;        ///< a kernel that checks indices: its check 0 in Plan::checks
