@@ -1,4 +1,4 @@
-// What rounds, for the reference (tcc/graph/reference.h).
+// What rounds, for the reference (tcc/rules/reference.h).
 #pragma once
 
 #include "tcc/graph/graph.h"

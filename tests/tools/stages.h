@@ -33,7 +33,7 @@ inline void require_none(const std::vector<std::string>& faults, const std::stri
   throw Fault(message + text);
 }
 
-std::string interpret(const Arguments& arguments);  // graph/interpret_stage.cpp
+std::string interpret(const Arguments& arguments);  // rules/interpret_stage.cpp
 std::string rounding(const Arguments& arguments);
 std::string ranges(const Arguments& arguments);
 std::string units(const Arguments& arguments);      // group/units_stage.cpp

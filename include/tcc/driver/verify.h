@@ -1,4 +1,4 @@
-// `tcc verify`: what a compiled model gives, against the interpreter's reference (tcc/graph/reference.h).
+// `tcc verify`: what a compiled model gives, against the interpreter's reference (tcc/rules/reference.h).
 #pragma once
 
 #include <map>
@@ -41,7 +41,7 @@ struct Verification {
   bool passed = true;
   std::map<std::string, Tensor> state;  ///< on entry to the last run
 };
-/// Compiles prims, runs them on the inputs and compares every output with the reference (tcc/graph/reference.h). A graph that changes its state is run
+/// Compiles prims, runs them on the inputs and compares every output with the reference (tcc/rules/reference.h). A graph that changes its state is run
 /// three times in a row, each time from what the library had in its state, and the state is compared as well; fewer times when one differs or an index
 /// that the state holds has left its range.
 Verification verify_prims(const Graph& prims, const std::vector<Tensor>& inputs, const Options& options, const VerifyOptions& verify);
