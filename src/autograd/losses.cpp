@@ -159,7 +159,7 @@ LossOptions parse_loss(std::string_view text) {
       if (options.kind == Kind::nll) known = "axis, ignore_index, weights, " + known;
       if (options.kind == Kind::huber) known = "delta, " + known;
       if (options.kind == Kind::bce) known = "logits, " + known;
-      parsed.refuse("`" + std::string(key) + "` is no option of it, known are " + known);
+      parsed.refuse("`" + std::string(key) + "` is not an option of it, known are " + known);
     }
   }
   return options;

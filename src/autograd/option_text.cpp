@@ -34,14 +34,14 @@ void OptionText::refuse(const std::string& message) const {
 double OptionText::number(std::string_view value) const {
   double result = 0;
   const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), result);
-  if (fault != std::errc() || end != value.data() + value.size()) refuse("`" + std::string(value) + "` is no number");
+  if (fault != std::errc() || end != value.data() + value.size()) refuse("`" + std::string(value) + "` is not a number");
   return result;
 }
 
 int64_t OptionText::integer(std::string_view value) const {
   int64_t result = 0;
   const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), result);
-  if (fault != std::errc() || end != value.data() + value.size()) refuse("`" + std::string(value) + "` is no integer");
+  if (fault != std::errc() || end != value.data() + value.size()) refuse("`" + std::string(value) + "` is not an integer");
   return result;
 }
 

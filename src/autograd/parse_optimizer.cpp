@@ -34,7 +34,7 @@ OptimizerOptions parse_optimizer(std::string_view text) {
     else if (key == "initial_accumulator_value" && adagrad) options.initial_accumulator_value = parsed.number(value);
     else {
       const char* own = sgd ? "momentum, dampening, nesterov" : adam ? "beta1, beta2, eps" : "eps, lr_decay, initial_accumulator_value";
-      parsed.refuse("`" + std::string(key) + "` is no option of it, known are lr, weight_decay, maximize, " + own);
+      parsed.refuse("`" + std::string(key) + "` is not an option of it, known are lr, weight_decay, maximize, " + own);
     }
   }
   for (double beta : {options.beta1, options.beta2}) {

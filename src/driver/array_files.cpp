@@ -42,7 +42,7 @@ std::vector<std::optional<Range>> parse_ranges(const std::vector<ExpectedTensor>
     if (named.name.empty()) {
       const size_t equals = text.rfind('=');
       if (equals == std::string::npos) usage("invalid-argument", "", "--range=" + text + ": NAME=LOW:HIGH was expected");
-      usage("unknown-input", where, "--range: `" + text.substr(0, equals) + "` is no input of the model",
+      usage("unknown-input", where, "--range: `" + text.substr(0, equals) + "` is not an input of the model",
             suggest(text.substr(0, equals), "inputs", names));
     }
     const size_t i = static_cast<size_t>(std::find(names.begin(), names.end(), named.name) - names.begin());

@@ -67,14 +67,14 @@ std::vector<std::string> symbols_of(const Graph& graph, const std::vector<std::s
 
 [[noreturn]] void refuse_unknown(const std::string& text, const std::vector<std::string>& names, const std::vector<std::string>& symbols) {
   if (text.find('=') == std::string::npos)
-    usage("invalid-argument", "--bind: `" + text + "` is no NAME=VALUE", "write --bind batch=8, or --bind mask=mask.npy");
+    usage("invalid-argument", "--bind: `" + text + "` is not NAME=VALUE", "write --bind batch=8, or --bind mask=mask.npy");
   const std::string name = text.substr(0, text.rfind('='));
   std::vector<std::string> both = names;
   both.insert(both.end(), symbols.begin(), symbols.end());
   const std::string meant = did_you_mean(name, both);
   std::string help = suggest("", "inputs", names);
   if (!symbols.empty()) help += (help.empty() ? "" : "; ") + suggest("", "sizes", symbols);
-  usage("unknown-input", "--bind: `" + name + "` is no input and no size of the model", meant.empty() ? help : meant + " " + help);
+  usage("unknown-input", "--bind: `" + name + "` is not an input or a size of the model", meant.empty() ? help : meant + " " + help);
 }
 
 /// "batch=2,seq=4" -> two pieces: a comma ends one when a name of the model follows, or when what stands before is a whole value. Names and
@@ -108,7 +108,7 @@ std::map<std::string, Shape> parse_shapes(const std::vector<std::string>& texts)
       const auto sizes = colon == std::string::npos || colon == 0 ? std::nullopt : parse_sizes(std::string_view(pair).substr(colon + 1));
       if (!sizes) {
         if (comma < text.size()) continue;
-        usage("invalid-argument", "--shapes: `" + pair + "` is no NAME:SIZES",
+        usage("invalid-argument", "--shapes: `" + pair + "` is not NAME:SIZES",
               "write --shapes=NAME:8x3x224x224, several pairs separated by commas");
       }
       const std::string name = pair.substr(0, colon);
@@ -148,7 +148,8 @@ Bindings resolve_bindings(const Graph& signature, const Options& options, Comman
     auto value = parse_literal(named.rest, input->type);
     if (!value) {
       if (!is_tensor_file(named.rest)) {
-        usage("invalid-argument", "--bind: `" + named.rest + "` is no value of input `" + named.name + "` (" + to_string(input->type) + ")",
+        usage("invalid-argument",
+              "--bind: `" + named.rest + "` is not a value of input `" + named.name + "` (" + to_string(input->type) + ")",
               "write a number, true, false, or a file that ends in .npy, .npz or .pb");
       }
       if (files != nullptr) files->reads(named.rest, "the value of input `" + named.name + "`");

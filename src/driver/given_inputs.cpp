@@ -57,7 +57,7 @@ bool GivenInputs::give_by_name(const std::string& text, const std::set<std::stri
   if (!unknown.empty()) {
     const bool several = unknown.find("`, `") != std::string::npos;
     usage("unknown-input", named.rest,
-          (several ? "arrays " : "array ") + unknown + (several ? " are no inputs" : " is no input") + " of the model",
+          (several ? "arrays " : "array ") + unknown + (several ? " are not inputs" : " is not an input") + " of the model",
           suggest(several ? "" : unknown.substr(1, unknown.size() - 2), "inputs", names_));
   }
   return true;
@@ -68,7 +68,7 @@ void GivenInputs::give_next(const std::string& path) {
   const size_t equals = path.find('=');
   const bool looks_named = equals != std::string::npos && path.find('/') > equals;
   if (looks_named)
-    usage("unknown-input", where_, "`" + path.substr(0, path.rfind('=')) + "` is no input of the model",
+    usage("unknown-input", where_, "`" + path.substr(0, path.rfind('=')) + "` is not an input of the model",
           suggest(path.substr(0, path.rfind('=')), "inputs", names_));
   const auto free = std::find_if(values_.begin(), values_.end(), [](const auto& value) { return !value.has_value(); });
   if (free == values_.end())

@@ -47,7 +47,7 @@ void take_parameters(Graph& graph, const std::string& path, const std::string& m
     ++taken;
     const auto found = parameters.find(name);
     if (found == parameters.end()) {
-      faults.error("unknown-parameter", path, "`" + name + "` is no parameter of the model `" + model + "`");
+      faults.error("unknown-parameter", path, "`" + name + "` is not a parameter of the model `" + model + "`");
       if (const std::string help = did_you_mean(name, names); !help.empty()) faults.help(path, help);
       continue;
     }

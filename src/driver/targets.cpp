@@ -52,13 +52,13 @@ TargetChoice choose_cuda(const Options& options) {
 program::CpuLevel cpu_level(const std::string& name) {
   const Target* target = Target::named(name);
   if (target && target->is_cpu()) return static_cast<program::CpuLevel>(target->cpu_level);
-  usage("--cpu: `" + name + "` is no level that tcc generates code for", "levels are x86-64-v3 and x86-64-v4");
+  usage("--cpu: `" + name + "` is not a level that tcc generates code for", "levels are x86-64-v3 and x86-64-v4");
 }
 
 CudaArch parse_chip(const std::string& name) {
   const std::optional<CudaArch> chip = parse_cuda_arch(name);
   if (!chip || chip->number < parse_cuda_arch(Target::cuda_sm80().name)->number) {
-    usage("-march: `" + name + "` is no chip that tcc generates code for",
+    usage("-march: `" + name + "` is not a chip that tcc generates code for",
           "chips are sm_80 and newer, such as sm_80, sm_90a; `ptx` leaves the choice to the driver");
   }
   return *chip;

@@ -66,7 +66,7 @@ const Reader& reader_for(const ModelFile& file, const std::string& kind_given) {
   if (kind_given == kOnnx.kind) return kOnnx;  // the parser judges
   const std::optional<FileKind> kind = foreign_kind(file.text());
   if (!kind && kind_given.empty()) return kOnnx;
-  if (!kind) throw Error(ExitCode::model, "malformed-file", file.name, "this is no captured program of torch, -x says " + kind_given);
+  if (!kind) throw Error(ExitCode::model, "malformed-file", file.name, "this is not a captured program of torch, -x says " + kind_given);
   const Reader* reader = kind->format == FileFormat::other ? nullptr : reader_of(kind->format);
   if (reader == nullptr) refuse(file, *kind);
   // JSON without the mark of tcc.fx is what the user says.

@@ -80,7 +80,7 @@ Value* Graph::find_weight(std::string_view weight_name) const {
 }
 
 void Graph::update_state(Value* weight, Value* value) {
-  check(weight->weight != nullptr && weight->type == value->type, "a state is updated with another type, or is no weight");
+  check(weight->weight != nullptr && weight->type == value->type, "a state is updated with another type, or is not a weight");
   weight->weight->is_state = true;
   state_updates.push_back({weight->weight, value});
 }

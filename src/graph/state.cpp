@@ -34,7 +34,7 @@ void StateLayout::append(StateTensor tensor) {
 }
 
 int StateLayout::append_section(std::string_view name, StateRole role, DType dtype, std::vector<StateTensor> members, int64_t alignment) {
-  check(alignment % kStateAlignment == 0, "the alignment of a section is no multiple of the least one");
+  check(alignment % kStateAlignment == 0, "the alignment of a section is not a multiple of the least one");
   int64_t& end = role == StateRole::gradient ? gradient_bytes : state_bytes;
   const int index = static_cast<int>(sections.size());
   const int64_t begin = end;

@@ -113,7 +113,7 @@ Indices push_forward(const Node& view, const Indices& at) {
       return to;
     }
     case Op::reverse_: return pull_back(view, at);
-    default: internal_error(std::string(name_of(view.op)) + " is no bijective view");
+    default: internal_error(std::string(name_of(view.op)) + " is not a bijective view");
   }
 }
 

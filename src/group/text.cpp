@@ -55,7 +55,7 @@ class Names {
   }
   Node* node() {
     Value* result = value();
-    if (!result->producer) lexer_.fail("`%" + result->name + "` is no result of a node");
+    if (!result->producer) lexer_.fail("`%" + result->name + "` is not a result of a node");
     return result->producer;
   }
   std::vector<Value*> list() {
@@ -130,7 +130,7 @@ Groups parse_groups(std::string_view text, const std::string& file, const Graph&
     const std::string kind = lexer.expect_identifier();
     int number = 0;
     while (number < kNumKinds && kKindNames[number] != kind) ++number;
-    if (number == kNumKinds) lexer.fail("`" + kind + "` is no kind of unit");
+    if (number == kNumKinds) lexer.fail("`" + kind + "` is not a kind of unit");
     unit.kind = static_cast<UnitKind>(number);
     unit.label = lexer.expect_string();
     if (lexer.accept("anchor")) unit.anchor = names.node();

@@ -25,7 +25,7 @@ void check_length(std::string_view bytes, const std::string& path) {
   Elf64_Ehdr header;
   if (bytes.size() < sizeof header) unusable(path, "the file is cut short: it has " + std::to_string(bytes.size()) + " bytes");
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) unusable(path, "this is no library for x86-64");
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) unusable(path, "this is not a library for x86-64");
   const uint64_t end = header.e_shoff + uint64_t{header.e_shnum} * header.e_shentsize;
   if (end < header.e_shoff || end > bytes.size()) {
     unusable(path, "the file is cut short: it has " + std::to_string(bytes.size()) + " bytes, " + std::to_string(end) + " were expected");

@@ -200,9 +200,10 @@ void Verifier::expr(const ExprPtr& e) {
       if (e->op == Op::check_index_ && e->args.size() == 5) {
         constexpr int64_t kMostChecks = 1 << 20;
         const Expr &extent = *e->args[3], &site = *e->args[4];
-        if (extent.kind != Expr::Kind::constant || extent.int_value < 1) fault("the extent of a check_index is no constant of 1 or more");
+        if (extent.kind != Expr::Kind::constant || extent.int_value < 1)
+          fault("the extent of a check_index is not a constant of 1 or more");
         if (site.kind != Expr::Kind::constant || site.int_value < 0 || site.int_value >= kMostChecks)
-          fault("the number of a check_index is no constant of 0 or more");
+          fault("the number of a check_index is not a constant of 0 or more");
       }
       return;
     }

@@ -28,7 +28,7 @@ class ShapeBinder {
       if (value->name == name) return *value;
       known.push_back(value->name);
     }
-    throw Error(ExitCode::usage, "unknown-input", graph_.file, std::string(flag) + ": `" + name + "` is no input of the model",
+    throw Error(ExitCode::usage, "unknown-input", graph_.file, std::string(flag) + ": `" + name + "` is not an input of the model",
                 known.empty() ? "the model has no inputs" : suggest(name, "inputs", known));
   }
 

@@ -110,7 +110,7 @@ class Parser {
       lexer_.expect("launch");
       const std::string kernel = lexer_.expect_identifier();
       if (kernel.size() < 2 || kernel[0] != 'k' || kernel.find_first_not_of("0123456789", 1) != std::string::npos || kernel.size() > 9) {
-        lexer_.fail("`" + kernel + "` is no kernel, expected k0, k1, ...");
+        lexer_.fail("`" + kernel + "` is not a kernel, expected k0, k1, ...");
       }
       launch.kernel = std::stoi(kernel.substr(1));
     }
@@ -151,7 +151,7 @@ class Parser {
     lexer_.expect(":");
     const std::string dtype = lexer_.expect_identifier();
     const auto parsed = parse_dtype(dtype);
-    if (!parsed) lexer_.fail("`" + dtype + "` is no dtype");
+    if (!parsed) lexer_.fail("`" + dtype + "` is not a dtype");
     buffer.dtype = *parsed;
     lexer_.expect("[");
     while (!lexer_.accept("]")) {
@@ -183,7 +183,7 @@ class Parser {
       else if (kind == "output") buffer.kind = Buffer::Kind::output;
       else if (kind == "weight") buffer.kind = Buffer::Kind::weight;
       else if (kind == "scalar") buffer.kind = Buffer::Kind::scalar;
-      else lexer_.fail("`" + kind + "` is no kind of buffer");
+      else lexer_.fail("`" + kind + "` is not a kind of buffer");
       buffer.index = static_cast<int>(lexer_.expect_integer());
       const bool may_be_packed = buffer.kind == Buffer::Kind::input || buffer.kind == Buffer::Kind::output;
       if (may_be_packed && lexer_.accept("packed")) buffer.offset = lexer_.expect_integer();

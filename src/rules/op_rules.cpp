@@ -39,7 +39,7 @@ DecomposeRule decompose_rule(Op op) { return kRules[static_cast<size_t>(op)].dec
 
 std::vector<Value*> decompose_node(Builder& builder, const Node& node) {
   const DecomposeRule rule = decompose_rule(node.op);
-  check(rule != nullptr, "decompose_node is called with an op that is no composite");
+  check(rule != nullptr, "decompose_node is called with an op that is not a composite");
   return rule(builder, node);
 }
 

@@ -49,7 +49,7 @@ class Verifier {
     for (const StateUpdate& update : graph_.state_updates) {
       use(update.value, nullptr, "new state");
       if (graph_.find_weight(update.weight->name) == nullptr)
-        fault("state of @" + update.weight->name + ", which is no weight of the graph");
+        fault("state of @" + update.weight->name + ", which is not a weight of the graph");
       else if (update.value != nullptr && graph_.find_weight(update.weight->name)->type != update.value->type) {
         fault("new state of @" + update.weight->name + " is " + to_string(update.value->type) + ", the weight is " +
               to_string(graph_.find_weight(update.weight->name)->type));
@@ -115,7 +115,7 @@ class Verifier {
     if (!attrs.empty()) fault(attrs, &node);
     const OpKind kind = info(node.op).kind;
     if (stage_ == GraphStage::resolved && kind == OpKind::dynamic) fault("`" + std::string(name_of(node.op)) + "` is not resolved", &node);
-    if (stage_ == GraphStage::prims && kind != OpKind::prim) fault("`" + std::string(name_of(node.op)) + "` is no prim", &node);
+    if (stage_ == GraphStage::prims && kind != OpKind::prim) fault("`" + std::string(name_of(node.op)) + "` is not a prim", &node);
     for (const auto& inner : node.regions) {
       for (const Value* arg : inner->args) define(*arg, &node);
       region(*inner);

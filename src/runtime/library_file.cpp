@@ -30,7 +30,7 @@ struct LibraryFile {
     if (bytes.empty()) fail("is empty, expected a library made by tcc", help);
     const bool is_elf = bytes.size() >= SELFMAG && std::memcmp(bytes.data(), ELFMAG, SELFMAG) == 0;
     if (!is_elf && path.ends_with(".onnx")) fail("is a model, expected a library", "compile it first: `tcc " + path + " -o model.so`");
-    if (!is_elf) fail("is no shared library", help);
+    if (!is_elf) fail("is not a shared library", help);
     Elf64_Ehdr header = {};
     std::memcpy(&header, bytes.data(), std::min(bytes.size(), sizeof header));
     if (bytes.size() < sizeof header) fail_truncated(sizeof header);
@@ -81,7 +81,7 @@ void check_library_file(const std::string& path, bool must_be_sealed) {
   const auto unusable = [&](const std::string& message) { throw Error(ExitCode::environment, "unusable-library", path, message); };
   if (stat(path.c_str(), &status) != 0) unusable(std::string("cannot be opened: ") + strerror(errno));
   if (S_ISDIR(status.st_mode)) unusable("is a directory, expected a library made by tcc");
-  if (!S_ISREG(status.st_mode)) unusable("is no regular file, expected a library made by tcc");
+  if (!S_ISREG(status.st_mode)) unusable("is not a regular file, expected a library made by tcc");
   const auto mapped = MappedFile::open(path);
   const LibraryFile file{path, mapped->bytes()};
   const Elf64_Ehdr header = file.elf_header();

@@ -199,7 +199,7 @@ TEST(Optimizers, TextIsRead) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "tcc: error: --optimizer=sgd:beta1=0.9: `beta1` is no option of it, known are lr, weight_decay, maximize, "
+                 "tcc: error: --optimizer=sgd:beta1=0.9: `beta1` is not an option of it, known are lr, weight_decay, maximize, "
                  "momentum, dampening, nesterov "
                  "[invalid-argument]");
   }

@@ -250,7 +250,7 @@ TEST(LossScaling, AStaticScaleCancels) {
   expect_near(scaled.values(StateRole::gradient), expected, 1e-9);
 }
 
-/// As torch.amp.GradScaler: a step with gradients that are not finite is no step, not even for Adam's counter.
+/// As torch.amp.GradScaler: a step with gradients that are not finite is not a step, not even for Adam's counter.
 TEST(LossScaling, ADynamicScaleBacksOffAndGrows) {
   OptimizerOptions options = parse_optimizer("adam");
   options.loss_scale = parse_loss_scale("dynamic");
@@ -365,7 +365,7 @@ TEST(FusedUpdates, AreTheSameSteps) {
   }
 }
 
-/// A table whose gradient comes last is no part of the flat gradient.
+/// A table whose gradient comes last is not a part of the flat gradient.
 TEST(FusedUpdates, LargeEmbeddingsAreUpdatedApart) {
   const auto graph = parse_graph(R"(
     graph @g(%i: i64[3]) -> (%y: f32[3, 64]) {

@@ -45,7 +45,7 @@ TEST(Session, AnInternalErrorLeavesAReproducer) {
       EXPECT_TRUE(equal(*graph, *parse_graph(written, path, weights)));
     }
   }
-  // Of what is no graph the text.
+  // Of what is not a graph the text.
   try {
     run_stage(session, "schedule-units", {.arguments = "--from=loop", .form = "loop", .text = [] { return std::string("unit ...\n"); }},
               [] { internal_error("this can't be scheduled"); });
@@ -58,7 +58,7 @@ TEST(Session, AnInternalErrorLeavesAReproducer) {
     EXPECT_TRUE(path.ends_with("/schedule-units.loop")) << path;
     EXPECT_EQ(read_text_file(path), "// tcc --from=loop " + path + "\nunit ...\n");
   }
-  // A fault of the model is no bug of ours.
+  // A fault of the model is not a bug of ours.
   try {
     run_stage(session, "resolve", {.graph = graph.get()}, [] { throw Error(ExitCode::model, "type-error", "x", "wrong"); });
   } catch (const Error& error) { EXPECT_STREQ(error.what(), "x: error: wrong [type-error]"); }

@@ -44,10 +44,10 @@ TEST_F(Errors, Usage) {
   expect("net.onnx -o n.so --target=tpu", 2,
          "tcc: error: --target=tpu: there is no such choice [invalid-argument]\ntcc: help: did you mean `cpu`? choices are `cuda`, `cpu`");
   expect("net.onnx -o n.so -march=sm_70", 2,
-         "tcc: error: -march: `sm_70` is no chip that tcc generates code for [invalid-argument]\n"
+         "tcc: error: -march: `sm_70` is not a chip that tcc generates code for [invalid-argument]\n"
          "tcc: help: chips are sm_80 and newer, such as sm_80, sm_90a; `ptx` leaves the choice to the driver");
   expect("net.onnx -o n.so --cpu=i386", 2,
-         "tcc: error: --cpu: `i386` is no level that tcc generates code for [invalid-argument]\ntcc: help: levels are x86-64-v3 and "
+         "tcc: error: --cpu: `i386` is not a level that tcc generates code for [invalid-argument]\ntcc: help: levels are x86-64-v3 and "
          "x86-64-v4");
   expect("net.onnx --emit=sass", 2,
          "tcc: error: --emit=sass: there is no such product [invalid-argument]\n"
@@ -58,7 +58,7 @@ TEST_F(Errors, Usage) {
          "tcc: error: --emit=ptx: none of the targets has it [invalid-argument]\ntcc: help: name another one with --target");
   expect("net.onnx --emit=plan,plan", 2, "tcc: error: --emit names `plan` twice [invalid-argument]");
   expect("--from=graph small.graph -o n.so --shapes=x", 2,
-         "tcc: error: --shapes: `x` is no NAME:SIZES [invalid-argument]\ntcc: help: write --shapes=NAME:8x3x224x224, several pairs "
+         "tcc: error: --shapes: `x` is not NAME:SIZES [invalid-argument]\ntcc: help: write --shapes=NAME:8x3x224x224, several pairs "
          "separated by commas");
   expect("net.onnx -o n.so --from=dot", 2,
          "tcc: error: --from=dot: there is no such form [invalid-argument]\ntcc: help: forms that can be read back are `graph`, `prims`, "
@@ -82,17 +82,18 @@ TEST_F(Errors, Usage) {
 
 TEST_F(Errors, Inputs) {
   expect("--from=graph small.graph -o s.so --shapes=y:4x3", 2,
-         "small.graph: error: --shapes: `y` is no input of the model [unknown-input]\nsmall.graph: help: inputs are `x`");
+         "small.graph: error: --shapes: `y` is not an input of the model [unknown-input]\nsmall.graph: help: inputs are `x`");
   expect("--from=graph small.graph -o s.so --shapes=x:4by3", 2,
-         "tcc: error: --shapes: `x:4by3` is no NAME:SIZES [invalid-argument]\ntcc: help: write --shapes=NAME:8x3x224x224, several pairs "
+         "tcc: error: --shapes: `x:4by3` is not NAME:SIZES [invalid-argument]\ntcc: help: write --shapes=NAME:8x3x224x224, several pairs "
          "separated by commas");
   expect("--from=graph small.graph -o s.so --shapes=x:4x4", 1,
          "small.graph:x: error: axis 1 is given as 4, the model declares f32[4, 3] [type-error]");
   expect("--from=graph small.graph -o s.so --bind=y=3", 2,
-         "tcc: error: --bind: `y` is no input and no size of the model [unknown-input]\ntcc: help: inputs are `x`");
-  expect("--from=graph small.graph -o s.so --bind=x=big", 2,
-         "tcc: error: --bind: `big` is no value of input `x` (f32[4, 3]) [invalid-argument]\ntcc: help: write a number, true, false, or a "
-         "file that ends in .npy, .npz or .pb");
+         "tcc: error: --bind: `y` is not an input or a size of the model [unknown-input]\ntcc: help: inputs are `x`");
+  expect(
+      "--from=graph small.graph -o s.so --bind=x=big", 2,
+      "tcc: error: --bind: `big` is not a value of input `x` (f32[4, 3]) [invalid-argument]\ntcc: help: write a number, true, false, or a "
+      "file that ends in .npy, .npz or .pb");
 }
 
 TEST_F(Errors, NotSupportedYet) {
@@ -228,7 +229,7 @@ TEST_F(Errors, BindTakesCommas) {
          "sizes.graph: error: sizes of inputs are not bound: `m` axis 0 is `seq` [unbound-size]\n"
          "sizes.graph: help: give the sizes with --bind seq=<seq> or --shapes=m:<seq>");
   expect("--from=graph sizes.graph --bind batch=2,sqe=4 --target=cpu -o m.so", 2,
-         "tcc: error: --bind: `sqe` is no input and no size of the model [unknown-input]\n"
+         "tcc: error: --bind: `sqe` is not an input or a size of the model [unknown-input]\n"
          "tcc: help: did you mean `seq`? inputs are `x`, `m`, `k`; sizes are `batch`, `seq`");
   expect("--from=graph sizes.graph --bind batch=two --target=cpu -o m.so", 2,
          "tcc: error: --bind: size `batch` is `two`, a number of 0 or more was expected [invalid-argument]");
@@ -306,9 +307,9 @@ TEST_F(Errors, RunTime) {
   expect(run + "--input two.npz", 2,
          "two.npz: error: array `x` is i64[4, 3], expected f32[4, 3] [invalid-argument]\ntwo.npz: help: convert it in Python: "
          "x.astype(np.float32)");
-  expect(run + "--input z=x.npy", 2, "small.so: error: `z` is no input of the model [unknown-input]\nsmall.so: help: inputs are `x`");
+  expect(run + "--input z=x.npy", 2, "small.so: error: `z` is not an input of the model [unknown-input]\nsmall.so: help: inputs are `x`");
   expect(run + "--input names.npz", 2,
-         "names.npz: error: array `z` is no input of the model [unknown-input]\nnames.npz: help: inputs are `x`");
+         "names.npz: error: array `z` is not an input of the model [unknown-input]\nnames.npz: help: inputs are `x`");
   expect(run + "--input x.npy --input x.npy", 2, "small.so: error: `x.npy` is one input too many, the model has 1 [invalid-argument]");
   expect(run + "--input x=x.npy --input x=x.npy", 2, "small.so: error: input `x` is given twice [invalid-argument]");
   expect(run + "--input none.npy", 5, "none.npy: error: file can't be read: no such file or directory [unreadable-file]");
@@ -316,7 +317,7 @@ TEST_F(Errors, RunTime) {
          "tcc: error: --device=tpu: there is no such choice [invalid-argument]\ntcc: help: did you mean `cpu`? choices are `auto`, `cpu`, "
          "`cuda`");
   expect("run small.graph --random", 5,
-         "small.graph: error: is no shared library [unusable-library]\nsmall.graph: help: this verb takes the .so that `tcc -o` wrote");
+         "small.graph: error: is not a shared library [unusable-library]\nsmall.graph: help: this verb takes the .so that `tcc -o` wrote");
   expect("run missing.so --random", 5, "missing.so: error: cannot be opened: No such file or directory [unusable-library]");
 }
 

@@ -104,8 +104,8 @@ TEST_F(Functions, OneCanBeTaken) {
 
 TEST_F(Functions, AreBoundTogether) {
   bad("dump.json --bind s0=2 -o m.so", 1, "help: the sizes at capture were --bind s1=2\n");
-  bad("dump.json --bind s0=2,s1=3,s9=1 -o m.so", 2, "`s9` is no input and no size of the model");
-  bad("dump.json --shapes q:2x3 --bind s1=3 -o m.so", 2, "--shapes: `q` is no input of the model");
+  bad("dump.json --bind s0=2,s1=3,s9=1 -o m.so", 2, "`s9` is not an input or a size of the model");
+  bad("dump.json --shapes q:2x3 --bind s1=3 -o m.so", 2, "--shapes: `q` is not an input of the model");
   bad("dump.json --bind s0=65,s1=3 -o m.so", 1, "dump.json:0/0.forward: error: the size `s0` is 65");
   // `y` is of both: its sizes are one for both symbols.
   good("dump.json --shapes y:4x2 --bind s0=4 -o m.so");

@@ -47,7 +47,7 @@ TEST_F(Indices, RandomOnesAreDrawnFromWhatTheirUseAllows) {
   holds(json, "\"low\": 0,\n      \"high\": 9\n");
   for (const char* range : {"ids", "ids=", "ids=1", "ids=2:1", "ids=0.5:1", "ids=a:1", "ids=0:4294967296", "scale=1:nan"})
     refused(std::string("run e.so --device cpu --random --range ") + range, 2, std::string("--range=") + range + ": ");
-  refused("run e.so --device cpu --random --range idx=0:1", 2, "--range: `idx` is no input of the model [unknown-input]");
+  refused("run e.so --device cpu --random --range idx=0:1", 2, "--range: `idx` is not an input of the model [unknown-input]");
   refused("run e.so --device cpu --random --range ids=0:1 --range ids=0:2", 2, "--range is given twice for `ids`");
   write_npy(folder_ / "ids.npy", Tensor::from_ints({0, 1, 2, 3}));
   refused("run e.so --device cpu --random --input ids=ids.npy --range ids=0:1", 2, "--range is about random elements, but `ids` is given");
@@ -76,7 +76,7 @@ TEST_F(Indices, ClassesOutOfRangeStopATraining) {
   good("--from=graph --target=cpu --mode=train --loss=cross_entropy:ignore_index=-7 --optimizer=sgd --train=out embed.graph -o step.so");
   const std::string step = "run step.so --device cpu --random --steps 2";
   good(step);
-  good(step + " --range target=-7:-7");  // what is ignored is no class, and valid
+  good(step + " --range target=-7:-7");  // what is ignored is not a class, and valid
   refused(step + " --range target=5:5", 2, "input `target` has the class 5 at loss `");
   refused(step + " --range target=-1:-1", 2, "valid are 0 to 4 [index-out-of-range]");
   refused(step + " --range ids=10:10", 2, "input `ids` has the index 10 at gather `embed/Gather`, valid are -10 to 9");

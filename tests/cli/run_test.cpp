@@ -106,10 +106,10 @@ TEST_F(Run, ExpectedOutputsAndArchives) {
   write_npz(folder_ / "both.npz", {{"x", x_}, {"p", wide}});
   EXPECT_TRUE(contains(good("run small.so --device cpu --input both.npz --expect both.npz --json"), "\"different\": 0,"));
   refused("run small.so --device cpu --input both.npz", 2,
-          "both.npz: error: array `p` is no input of the model [unknown-input]\nboth.npz: help: inputs are `x`");
+          "both.npz: error: array `p` is not an input of the model [unknown-input]\nboth.npz: help: inputs are `x`");
   write_npz(folder_ / "more.npz", {{"x", x_}, {"q", x_}, {"r", x_}});
   refused("run small.so --device cpu --input more.npz", 2,
-          "more.npz: error: arrays `q`, `r` are no inputs of the model [unknown-input]\nmore.npz: help: inputs are `x`");
+          "more.npz: error: arrays `q`, `r` are not inputs of the model [unknown-input]\nmore.npz: help: inputs are `x`");
 
   wide.set_double(3, wide.as_double(3) + 0.5);
   write_npz(folder_ / "wrong.npz", {{"p", wide}});
@@ -217,7 +217,7 @@ TEST_F(Run, BenchRefusesWhatSaysNothing) {
   EXPECT_EQ(many.err, "tcc: note: --threads=9: this process may use 1 CPU, threads will wait for each other\n");
 }
 
-// A system that gives no thread is no bug of tcc.
+// A system that gives no thread is not a bug of tcc.
 TEST_F(Run, ThreadsThatTheSystemRefuses) {
   folder_.write("none.c",
                 "#include <errno.h>\nint pthread_create(void* a, const void* b, void* c, void* d) { (void)a; (void)b; (void)c; (void)d; "

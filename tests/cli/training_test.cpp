@@ -70,7 +70,7 @@ TEST_F(Training, ValuesThatAreNone) {
   const std::string invalid = " [invalid-argument]", unknown = " [unknown-input]";
   refused(model + "--loss=mse --optimizer=lamb", 2, "tcc: error: --optimizer=lamb: known are sgd, adam, adamw and adagrad" + invalid);
   refused(model + "--loss=mse --optimizer=adam:beta3=1", 2,
-          "tcc: error: --optimizer=adam:beta3=1: `beta3` is no option of it, known are lr, weight_decay, maximize, beta1, beta2, eps" +
+          "tcc: error: --optimizer=adam:beta3=1: `beta3` is not an option of it, known are lr, weight_decay, maximize, beta1, beta2, eps" +
               invalid);
   refused(model + "--loss=hinge --optimizer=sgd", 2,
           "tcc: error: --loss=hinge: known are cross_entropy, nll, mse, l1, huber, bce and output:NAME" + invalid);
@@ -116,7 +116,7 @@ TEST_F(Training, RunRefusesWhatALibraryCannot) {
   folder_.write("text", "no state at all, but long enough");
   const Result text = tcc(run + "--load-state text");
   EXPECT_EQ(text.exit_code, 5);
-  EXPECT_TRUE(text.err.starts_with("step.so: error: state file `text` is no safetensors file: ")) << text.err;
+  EXPECT_TRUE(text.err.starts_with("step.so: error: state file `text` is not a safetensors file: ")) << text.err;
   // Another optimizer's state is refused as a whole; its parameters alone can be had.
   good("run other.so --device cpu --random --steps 3 --save-state other.safetensors");
   const Result others = tcc(run + "--load-state other.safetensors");
@@ -528,7 +528,7 @@ TEST_F(Training, ParametersThatDoNotFit) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.err,
             "s.safetensors: error: `scale` is f64[3], the model has f32[3] [invalid-argument]\n"
-            "s.safetensors: error: `variants` is no parameter of the model `m.onnx` [unknown-parameter]\n"
+            "s.safetensors: error: `variants` is not a parameter of the model `m.onnx` [unknown-parameter]\n"
             "s.safetensors: help: did you mean `variance`?\n"
             "s.safetensors: error: `w` is f32[5, 4], the model has f32[4, 5] [invalid-argument]\n");
   write_safetensors(folder_ / "w.safetensors", {{"w", Tensor(DType::f32, {4, 5})}});

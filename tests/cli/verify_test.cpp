@@ -143,7 +143,7 @@ std::vector<DirectionalDerivative> derivatives_of(const std::string& text, const
   return check_gradients(*parse_graph(text, "test", {}), inputs, 0, nullptr);
 }
 
-// d/de x^e = x^e log(x) is no number for a negative x, and neither is the difference: that agrees. The other elements are held against theirs.
+// d/de x^e = x^e log(x) is not a number for a negative x, and neither is the difference: that agrees. The other elements are held against theirs.
 TEST(FiniteDifferences, NoNumberAgreesWithNoNumber) {
   const std::string head =
       "graph @g(%x: f32[4], %e: f32[4], %cotangent.y: f32[4]) -> (%y: f32[4], %grad.e: f32[4]) {\n"

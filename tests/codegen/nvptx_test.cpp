@@ -70,7 +70,7 @@ double number(const std::string& text) {
   return std::bit_cast<double>(std::stoull(text, nullptr, 16));
 }
 
-/// Constants fold to what the interpreter of kernels says, so the code before folding means it; and with one operand that is no constant, f32 has one
+/// Constants fold to what the interpreter of kernels says, so the code before folding means it; and with one operand that is not a constant, f32 has one
 /// instruction and a constant NaN leaves nothing to compute.
 TEST(Nvptx, ExtremesKeepNaNAndOrderTheZeros) {
   for (const std::string d : {"f32", "f64"}) {

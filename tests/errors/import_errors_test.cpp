@@ -160,7 +160,7 @@ TEST_F(ImportErrors, DamagedModels) {
   }
 }
 
-// What is no ONNX model is called what it is, and the way to one is named.
+// What is not ONNX model is called what it is, and the way to one is named.
 TEST_F(ImportErrors, OtherKinds) {
   const auto zip_of = [](const std::string& name) { return std::string("PK\x03\x04") + std::string(26, '\0') + name + "rest"; };
   const std::string torch = "export the model: torch.onnx.export(model, args, 'net.onnx', dynamo=True)";
@@ -322,12 +322,13 @@ TEST_F(ImportErrors, FaultsInABranchBringNoOthers) {
       "DIR/net.onnx:first: error: not supported yet: op `NoSuchOp` of domain `ai.onnx`, opset 18, 2 nodes: `first`, `third` "
       "[unsupported-op]\n"
       "DIR/net.onnx:first: help: `tcc check --ops` lists what is known; export the model without the op, or as a function of known ops");
-  expect_error(branch_of({onnx::make_node("Softmax", {"x"}, {"a"}, {onnx::int_attribute("sharpness", 1)}, "first"),
-                          onnx::make_node("Relu", {"a"}, {"t"}, {}, "second")}),
-               ExitCode::model,
-               "DIR/net.onnx:first: error: not supported yet: `sharpness` is no attribute of Softmax in opset 18 [unsupported-attribute]\n"
-               "  %a = Softmax(%x: f32[2, 3])\n"
-               "DIR/net.onnx:first: help: export the model without the attribute, or with a value that the message names");
+  expect_error(
+      branch_of({onnx::make_node("Softmax", {"x"}, {"a"}, {onnx::int_attribute("sharpness", 1)}, "first"),
+                 onnx::make_node("Relu", {"a"}, {"t"}, {}, "second")}),
+      ExitCode::model,
+      "DIR/net.onnx:first: error: not supported yet: `sharpness` is not an attribute of Softmax in opset 18 [unsupported-attribute]\n"
+      "  %a = Softmax(%x: f32[2, 3])\n"
+      "DIR/net.onnx:first: help: export the model without the attribute, or with a value that the message names");
   expect_error(branch_of({onnx::make_node("Relu", {"x"}, {"a"}, {}, "first")}), ExitCode::model,
                "DIR/net.onnx:if: error: output `t` of a subgraph is made by no node, input or initializer [malformed-file]\n"
                "  %made = If(@yes: bool[])");
@@ -393,7 +394,7 @@ TEST_F(ImportErrors, UnknownAttributeAndName) {
   model.node("Softmax", {"x"}, {"c"}, {onnx::float_attribute("axis", 0)}, "sm");
   model.output("x", kFloat);
   expect_error(model, ExitCode::model,
-               "DIR/net.onnx:act: error: not supported yet: `slope` is no attribute of Relu in opset 18 [unsupported-attribute]\n"
+               "DIR/net.onnx:act: error: not supported yet: `slope` is not an attribute of Relu in opset 18 [unsupported-attribute]\n"
                "  %a = Relu(%x: f32[2])\n"
                "DIR/net.onnx:act: help: export the model without the attribute, or with a value that the message names\n"
                "DIR/net.onnx:neg: error: operand `nowhere` is made by no node, input or initializer [malformed-file]\n"

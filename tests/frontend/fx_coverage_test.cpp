@@ -70,7 +70,7 @@ bool differentiates(const Json& program) {
   }
 }
 
-/// Operators whose result is no float, or is flat or made of nothing wherever it is.
+/// Operators whose result is not a float, or is flat or made of nothing wherever it is.
 bool is_without_gradient(const std::string& op) {
   static const std::set<std::string> names = {"any",
                                               "all",

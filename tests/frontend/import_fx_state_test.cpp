@@ -74,7 +74,7 @@ void expect_calls(const Json& one, const Graph& graph, const Runner& runner) {
     EXPECT_EQ(next, graph.output_names.size());
     for (const auto& [name, after] : call.at("weights_after").items()) {
       const Tensor expected = tensor_of(after);
-      // What the program doesn't change is no state: it stays as it was.
+      // What the program doesn't change is not a state: it stays as it was.
       const bool is_state = state.find(name) != nullptr;
       const Tensor found = is_state ? runner.read_state(name) : tensor_of(one.at("weights").at(name));
       testing::compare(found, expected, "state " + name);

@@ -131,7 +131,7 @@ TEST(FxRefusals, NameTheNode) {
   node["target"] = "torch.ops.higher_order.flex_attention";
   expect_contains(refusal(program, with_rows(4)), "higher-order operator `flex_attention` [unsupported-control-flow]");
   node["target"] = "torch.ops.higher_order.while_loop";
-  expect_contains(refusal(program, with_rows(4)), "argument 0 of `hop.while_loop` is no graph [malformed-file]");
+  expect_contains(refusal(program, with_rows(4)), "argument 0 of `hop.while_loop` is not a graph [malformed-file]");
   node["target"] = "torch.ops.aten.softmax.int";
   expect_contains(refusal(program, with_rows(4)), "argument `dim` of aten.softmax.int is missing [malformed-file]");
   node["inputs"].push_back({{"name", "dim"}, {"arg", {{"as_int", 5}}}, {"kind", 1}});
@@ -143,7 +143,7 @@ TEST(FxRefusals, NameTheNode) {
   node["inputs"][0]["arg"]["as_tensor"]["name"] = "nobody";
   node["inputs"].erase(1);
   node["target"] = "torch.ops.aten.relu.default";
-  expect_contains(refusal(program, with_rows(4)), "`nobody` is made by no node and is no input [malformed-file]");
+  expect_contains(refusal(program, with_rows(4)), "`nobody` is made by no node and is not an input [malformed-file]");
 }
 
 TEST(FxRefusals, NameAnOperatorOnce) {
@@ -291,7 +291,7 @@ TEST(FxRefusals, OfGraphsInGraphs) {
   expect_contains(refusal_of([](Json& inner) { inner["outputs"].push_back(inner["outputs"][0]); }), "a graph of 2 outputs is called for 1");
   // What nobody makes is a fault of its own, not the result of one.
   expect_contains(refusal_of([](Json& inner) { inner["outputs"][0]["as_tensor"]["name"] = "nobody"; }),
-                  ":y: error: output `nobody` of a graph is made by no node and is no input [malformed-file]");
+                  ":y: error: output `nobody` of a graph is made by no node and is not an input [malformed-file]");
   const std::string inside = refusal_of([](Json& inner) { inner["nodes"][0]["target"] = "torch.ops.aten.softmax.int"; });
   expect_contains(inside, "argument `dim` of aten.softmax.int is missing");
   EXPECT_EQ(inside.find("output `y`"), std::string::npos) << "the fault is said once: " << inside;
@@ -365,9 +365,9 @@ TEST(FxCond, LooksAtTheBranchThatIsTaken) {
   expect_contains(refusal(program, with_rows(4)), ":y: error: not supported yet: operator `aten.fft_fft.default` [unsupported-op]");
   Json& node = program["graph_module"]["graph"]["nodes"][2];
   node["inputs"][1]["arg"] = {{"as_int", 1}};
-  expect_contains(refusal(program, with_rows(4)), "argument 1 of `hop.cond` is no graph [malformed-file]");
+  expect_contains(refusal(program, with_rows(4)), "argument 1 of `hop.cond` is not a graph [malformed-file]");
   node["inputs"] = Json::array();
-  expect_contains(refusal(program, with_rows(4)), "argument 1 of `hop.cond` is no graph [malformed-file]");
+  expect_contains(refusal(program, with_rows(4)), "argument 1 of `hop.cond` is not a graph [malformed-file]");
 }
 
 TEST(FxRefusals, DeepGraphs) {
@@ -388,7 +388,7 @@ TEST(FxRefusals, DeepGraphs) {
 TEST(FxKinds, ByContentAndByWhatTheUserSays) {
   const std::string onnx = read_text_file(std::string(TCC_MODELS_DIR) + "/mnist_mlp/dynamo.onnx");
   const std::string archive = read_text_file(std::string(TCC_MODELS_DIR) + "/mnist_mlp/model.pt2");
-  const std::string other_onnx = "the bytes are not an ONNX model", no_program = "this is no captured program of torch, -x says ";
+  const std::string other_onnx = "the bytes are not an ONNX model", no_program = "this is not a captured program of torch, -x says ";
   struct Row {
     std::string bytes, by_content, as_onnx, as_pt2, as_fx;  // parts of the message; empty: it is imported
   };

@@ -95,7 +95,7 @@ TEST(FxPrograms, GuardsOnElementsAreCheckedByEachRun) {
     driver::compile_prims_to_library(prims->clone(), options, folder / "guarded.so");
     const auto library = runtime::Library::open(folder / "guarded.so");
     runtime::Instance instance(library, {.device = runtime::Device::cpu, .num_threads = 1});
-    // What is guarded is no index: nothing is said of its range.
+    // What is guarded is not an index: nothing is said of its range.
     EXPECT_FALSE(library->inputs().at(1).range.has_value());
 
     const plan::Plan plan = plan::plan_graph(*prims, schedule::Target::cuda_sm80());

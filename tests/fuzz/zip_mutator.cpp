@@ -138,7 +138,7 @@ std::string other_name(Random& random, const std::vector<ZipEntry>& entries, con
 std::vector<ZipEntry> read_zip(const std::string& path) {
   std::vector<ZipEntry> entries;
   const unzFile zip = unzOpen64(path.c_str());
-  if (zip == nullptr) throw std::runtime_error(path + " is no archive");
+  if (zip == nullptr) throw std::runtime_error(path + " is not an archive");
   for (int status = unzGoToFirstFile(zip); status == UNZ_OK; status = unzGoToNextFile(zip)) {
     char name[512] = {};
     unz_file_info64 info{};

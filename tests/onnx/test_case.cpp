@@ -46,7 +46,7 @@ std::vector<TestCase> find_tests(const std::string& folder) {
 
 TestContents read_test(const TestCase& test) {
   onnx::pb::ModelProto model;
-  if (!model.ParseFromString(read_text_file(test.folder + "/model.onnx"))) throw std::runtime_error("model.onnx is no model");
+  if (!model.ParseFromString(read_text_file(test.folder + "/model.onnx"))) throw std::runtime_error("model.onnx is not a model");
   std::set<std::string> initialized;
   for (const auto& tensor : model.graph().initializer()) initialized.insert(tensor.name());
   TestContents contents;

@@ -21,7 +21,7 @@ struct TestData {
   std::vector<Tensor> inputs, outputs;
 };
 
-/// Throws std::runtime_error where a value is no tensor (a sequence, an optional, text).
+/// Throws std::runtime_error where a value is not a tensor (a sequence, an optional, text).
 struct TestContents {
   std::vector<std::string> input_names;
   std::vector<TestData> sets;  ///< the folders test_data_set_0, ...

@@ -15,7 +15,7 @@ StateRole role_of(Lexer& lexer) {
   for (const StateRole role : {StateRole::parameter, StateRole::gradient, StateRole::optimizer, StateRole::statistic, StateRole::buffer}) {
     if (name_of(role) == word) return role;
   }
-  lexer.fail("`" + word + "` is no role of a state");
+  lexer.fail("`" + word + "` is not a role of a state");
 }
 
 Shape shape_of(Lexer& lexer) {

@@ -102,7 +102,7 @@ TEST(GraphVerifier, Stages) {
   EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>());
   EXPECT_TRUE(has_fault(*graph, GraphStage::resolved, "`dynamic_reshape` is not resolved"));
   EXPECT_TRUE(has_fault(*graph, GraphStage::resolved, "%n is f32[n], expected constant extents"));
-  EXPECT_TRUE(has_fault(*graph, GraphStage::prims, "`relu` is no prim"));
+  EXPECT_TRUE(has_fault(*graph, GraphStage::prims, "`relu` is not a prim"));
   EXPECT_TRUE(has_fault(*graph, GraphStage::prims, "operand %b is f32[3], expected the shape of the result: prims do not broadcast"));
 }
 

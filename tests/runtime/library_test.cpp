@@ -208,14 +208,15 @@ TEST_F(ToyLibrary, OpenTellsWhatIsWrong) {
   EXPECT_NE(message_of([&] { Library::open(folder_ / "missing.so"); }, ExitCode::environment).find("No such file"), std::string::npos);
   EXPECT_NE(message_of([&] { Library::open(folder_.path()); }, ExitCode::environment).find("is a directory"), std::string::npos);
   write_file_atomically(folder_ / "text.so", std::string_view("not a library"));
-  EXPECT_NE(message_of([&] { Library::open(folder_ / "text.so"); }, ExitCode::environment).find("is no shared library"), std::string::npos);
+  EXPECT_NE(message_of([&] { Library::open(folder_ / "text.so"); }, ExitCode::environment).find("is not a shared library"),
+            std::string::npos);
   write_file_atomically(folder_ / "net.onnx", std::string_view("\x08\x07model"));
   EXPECT_EQ(message_of([&] { Library::open(folder_ / "net.onnx"); }, ExitCode::environment),
             (folder_ / "net.onnx") + ": error: is a model, expected a library [unusable-library]\n" + (folder_ / "net.onnx") +
                 ": help: compile it first: `tcc " + (folder_ / "net.onnx") + " -o model.so`");
   write_file_atomically(folder_ / "empty.so", std::string_view(""));
   EXPECT_NE(message_of([&] { Library::open(folder_ / "empty.so"); }, ExitCode::environment).find("is empty"), std::string::npos);
-  EXPECT_NE(message_of([&] { Library::open("/dev/null"); }, ExitCode::environment).find("is no regular file"), std::string::npos);
+  EXPECT_NE(message_of([&] { Library::open("/dev/null"); }, ExitCode::environment).find("is not a regular file"), std::string::npos);
   write_file_atomically(folder_ / "object.o", std::string_view(test::compile_c(folder_, "int x;")));
   EXPECT_NE(message_of([&] { Library::open(folder_ / "object.o"); }, ExitCode::environment).find("no shared library for x86-64"),
             std::string::npos);

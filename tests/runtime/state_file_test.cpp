@@ -118,7 +118,7 @@ TEST_F(StateFile, ParametersAlone) {
   tensors.erase("optimizer.step");
   tensors.emplace("optimizer.exp_avg.w", floats({1, 2, 3, 4}));
   write_safetensors(folder_ / "other", tensors);
-  EXPECT_TRUE(contains(refused(folder_ / "other"), "tensor `optimizer.exp_avg.w` is no part of the library's state"));
+  EXPECT_TRUE(contains(refused(folder_ / "other"), "tensor `optimizer.exp_avg.w` is not a part of the library's state"));
   instance_->load_state(folder_ / "other", true);
   EXPECT_TRUE(contains(log_, "other`: the parameters are taken")) << log_;
   parameters.erase("running");
@@ -135,8 +135,8 @@ TEST_F(StateFile, RefusesWhatDoesNotFit) {
   };
   EXPECT_TRUE(contains(with("w", floats({1, 2, 3, 4}, {2, 2})), "tensor `w`: shape is [2, 2], expected [4]"));
   EXPECT_TRUE(contains(with("w", Tensor(DType::f16, {4})), "tensor `w`: dtype is F16, expected F32"));
-  EXPECT_TRUE(contains(with("extra", floats({1, 2, 3, 4})), "tensor `extra` is no part of the library's state"));
-  EXPECT_TRUE(contains(with("grad.w", floats({1, 2, 3, 4})), "tensor `grad.w` is no part of the library's state"));
+  EXPECT_TRUE(contains(with("extra", floats({1, 2, 3, 4})), "tensor `extra` is not a part of the library's state"));
+  EXPECT_TRUE(contains(with("grad.w", floats({1, 2, 3, 4})), "tensor `grad.w` is not a part of the library's state"));
   auto tensors = saved();
   tensors.erase("optimizer.momentum.b");
   write_safetensors(folder_ / "bad", tensors);
@@ -145,7 +145,7 @@ TEST_F(StateFile, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(contains(refused(folder_.path()), "cannot be read"));
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   EXPECT_TRUE(contains(refused(folder_ / "pipe"), "cannot be read"));  // and nobody is waited for
-  EXPECT_TRUE(contains(refused(folder_ / "trainer.so"), "is no safetensors file"));
+  EXPECT_TRUE(contains(refused(folder_ / "trainer.so"), "is not a safetensors file"));
   const std::string whole(MappedFile::open(path_)->text());
   for (const size_t size : {size_t{0}, size_t{7}, size_t{8}, size_t{100}, whole.size() - 1}) {
     write_file_atomically(folder_ / "bad", std::string_view(whole).substr(0, size));
@@ -231,7 +231,7 @@ TEST_F(StateFile, WritesAllOrNothing) {
   };
   EXPECT_TRUE(contains(message(folder_ / "no/such/file"), "cannot be created: error 2")) << message(folder_ / "no/such/file");
   EXPECT_TRUE(contains(message(folder_.path()), "there is a folder of that name"));
-  EXPECT_TRUE(contains(message("/dev/null"), "something that is no file"));
+  EXPECT_TRUE(contains(message("/dev/null"), "something that is not a file"));
   mkdir(disk.c_str(), 0777);
   if (mount("none", disk.c_str(), "tmpfs", 0, "size=4k") != 0) GTEST_SKIP() << "a small disk cannot be mounted here: " << strerror(errno);
   write_file_atomically(disk + "/state", std::string_view("old"));

@@ -21,7 +21,7 @@ std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// A line of a comment without its mark; nothing where it is no comment.
+/// A line of a comment without its mark; nothing where it is not a comment.
 std::optional<std::string> comment(const std::string& line) {
   std::string text = trim(line);
   const size_t skip = text.starts_with("//") ? 2 : text.starts_with("#") ? 1 : 0;

@@ -103,7 +103,7 @@ std::string substitute(const std::string& command, const Options& options, const
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-/// The line without its comment; `//` inside a string is no comment.
+/// The line without its comment; `//` inside a string is not a comment.
 std::string without_comment(const std::string& line) {
   bool in_string = false;
   for (size_t i = 0; i < line.size(); ++i) {

@@ -86,7 +86,7 @@ TEST(Tensor, FloatToIntegerTruncatesAndSaturates) {
   EXPECT_EQ(edges.cast_to(DType::u64).data<uint64_t>()[0], uint64_t{1} << 63);
   EXPECT_EQ(as_ints(edges.cast_to(DType::i64)), (Ints{kMax, kMin, kMax, kMax, 2147483647, -2147483648}));
   EXPECT_EQ(as_ints(edges.cast_to(DType::i32)), (Ints{2147483647, -2147483648, 2147483647, 2147483647, 2147483647, -2147483648}));
-  // From f32 as from f64, though 2^31 - 1 is no f32.
+  // From f32 as from f64, though 2^31 - 1 is not a f32.
   EXPECT_EQ(as_ints(edges.cast_to(DType::f32).cast_to(DType::i32)),
             (Ints{2147483647, -2147483648, 2147483647, 2147483647, 2147483647, -2147483648}));
 }

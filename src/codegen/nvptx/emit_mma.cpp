@@ -163,7 +163,7 @@ NvptxEmitter::MmaTile NvptxEmitter::mma_tile(const loop::Mma& mma) const {
     else if (digit.axis == 1 && digit.stride == 8) tile.columns = digit.extent, tile.column_stride = radix;
     else if (digit.axis == 0 && digit.stride == 8) tile.half_stride = radix;
     else if (digit.axis == 1 && digit.stride == 1) tile.pair_stride = radix;
-    else fail("accumulator %" + accumulator.name + " is no tile of " + mma.shape);
+    else fail("accumulator %" + accumulator.name + " is not a tile of " + mma.shape);
     radix *= digit.extent;
   }
   if (tile.columns % 2 != 0) fail("accumulator %" + accumulator.name + " has an odd number of column blocks a warp");

@@ -101,7 +101,7 @@ Operand Call::operand(std::string_view name) {
   const auto* value = given.as<ValueName>();
   if (value == nullptr) wrong(name, "a tensor or number");
   const Slot* slot = importer_.find(value->name);
-  if (slot == nullptr) refuse("malformed-file", "`" + value->name + "` is made by no node and is no input");
+  if (slot == nullptr) refuse("malformed-file", "`" + value->name + "` is made by no node and is not an input");
   if (slot->tensor == nullptr) wrong(name, "a tensor or number");
   return {slot->tensor->read(builder_), false};
 }

@@ -15,7 +15,7 @@ Scope<Slot> Importer::scope_of_call(const ProgramGraph& graph, const ProgramNode
     collect_names(node.arguments[i].argument, names);
     for (const std::string& name : names) {
       const Slot* slot = find(name);
-      if (slot == nullptr) throw RuleError{"malformed-file", "`" + name + "` is made by no node and is no input"};
+      if (slot == nullptr) throw RuleError{"malformed-file", "`" + name + "` is made by no node and is not an input"};
       operands.push_back(*slot);
     }
     if (!names.empty()) continue;
@@ -60,7 +60,7 @@ std::optional<Slot> Importer::output_of_call(const Argument& output, const Scope
   if (const auto* name = output.as<ValueName>()) {
     if (const Slot* slot = inner.find(name->name)) return *slot;
     if (inner.is_faulty(name->name)) return std::nullopt;
-    throw RuleError{"malformed-file", "output `" + name->name + "` of a graph is made by no node and is no input"};
+    throw RuleError{"malformed-file", "output `" + name->name + "` of a graph is made by no node and is not an input"};
   }
   return Slot{.tensor = nullptr, .number = number_in(output)};
 }

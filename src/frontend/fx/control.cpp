@@ -20,7 +20,7 @@ constexpr int64_t kMostUnrolledNodes = 1 << 15;
 
 const ProgramGraph& graph_at(const ProgramNode& node, size_t i) {
   const auto* graph = i < node.arguments.size() ? node.arguments[i].argument.as<GraphRef>() : nullptr;
-  if (graph == nullptr) throw RuleError{"malformed-file", "argument " + std::to_string(i) + " of `" + node.op + "` is no graph"};
+  if (graph == nullptr) throw RuleError{"malformed-file", "argument " + std::to_string(i) + " of `" + node.op + "` is not a graph"};
   return **graph;
 }
 
@@ -59,7 +59,7 @@ std::vector<Slot> Importer::slots_of(const Argument& argument) const {
   }
   if (const auto* name = argument.as<ValueName>()) {
     const Slot* slot = find(name->name);
-    if (slot == nullptr) throw RuleError{"malformed-file", "`" + name->name + "` is made by no node and is no input"};
+    if (slot == nullptr) throw RuleError{"malformed-file", "`" + name->name + "` is made by no node and is not an input"};
     return {*slot};
   }
   if (const auto number = number_in(argument)) return {Slot{.tensor = nullptr, .number = number}};

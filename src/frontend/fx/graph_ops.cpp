@@ -127,7 +127,7 @@ class GraphReader {
     for (const NamedArgument& argument : node.arguments) {
       if (!argument.name.empty()) continue;
       const auto* name = argument.argument.as<ValueName>();
-      if (name == nullptr && !argument.argument.is_none()) throw RuleError{"malformed-file", "an operand is no value and not null"};
+      if (name == nullptr && !argument.argument.is_none()) throw RuleError{"malformed-file", "an operand is neither a value nor null"};
       operands.push_back(name == nullptr ? nullptr : value_named(name->name));
     }
     Node* made = graph_->make_node(op, std::move(operands), attributes_of(node), {},

@@ -48,7 +48,7 @@ class SharedBindings {
     all_ = bindings_of(options, all, {free.begin(), free.end()});
     for (const auto& [name, shape] : all_.shapes) {
       if (names.contains(name)) continue;
-      throw Error(ExitCode::usage, "unknown-input", file, "--shapes: `" + name + "` is no input of the model",
+      throw Error(ExitCode::usage, "unknown-input", file, "--shapes: `" + name + "` is not an input of the model",
                   suggest(name, "inputs", std::vector<std::string>(names.begin(), names.end())));
     }
     for (const FxFunction& function : functions) symbols_.push_back(symbols_of(function.program));

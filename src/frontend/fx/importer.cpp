@@ -117,7 +117,7 @@ void Importer::import_graph_op(const ProgramGraph& graph, const ProgramNode& nod
     const auto* name = argument.argument.as<ValueName>();
     const Slot* slot = name == nullptr ? nullptr : find(name->name);
     if (slot == nullptr ? !argument.argument.is_none() : slot->tensor == nullptr)
-      throw RuleError{"malformed-file", "an operand of " + node.op + " is no tensor and not null"};
+      throw RuleError{"malformed-file", "an operand of " + node.op + " is neither a tensor nor null"};
     operands.push_back(slot == nullptr ? nullptr : slot->tensor->read(builder));
   }
   const Op op = graph_op_of(node);

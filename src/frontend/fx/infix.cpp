@@ -29,12 +29,12 @@ class Parser {
 
   SizeExpr size() {
     SizeExpr expr = sum();
-    end("expression of sizes");
+    end("an expression of sizes");
     return expr;
   }
   Condition condition() {
     Condition result = any();
-    end("condition on sizes");
+    end("a condition on sizes");
     return result;
   }
 
@@ -58,9 +58,9 @@ class Parser {
     return expr;
   }
 
-  [[noreturn]] void fail(const char* what = "expression of sizes") const {
+  [[noreturn]] void fail(const char* what = "an expression of sizes") const {
     throw RuleError{"malformed-file",
-                    "`" + std::string(text_.substr(0, 200)) + "` is no " + what + ", from position " + std::to_string(at_ + 1) + " on"};
+                    "`" + std::string(text_.substr(0, 200)) + "` is not " + what + ", from position " + std::to_string(at_ + 1) + " on"};
   }
   void end(const char* what) {
     blanks();
@@ -135,7 +135,7 @@ class Parser {
       compare.right = left = sum();
       chain.parts.push_back(std::move(compare));
     }
-    if (chain.parts.empty()) fail("condition on sizes");
+    if (chain.parts.empty()) fail("a condition on sizes");
     if (chain.parts.size() > 1) return chain;
     Condition only = std::move(chain.parts[0]);
     return only;
@@ -198,7 +198,7 @@ class Parser {
     }
     const std::string name = word();
     if (!take("(")) return symbol(name);
-    if (name != "min" && name != "max") throw RuleError{"malformed-file", "`" + name + "` is no function of sizes, min and max are"};
+    if (name != "min" && name != "max") throw RuleError{"malformed-file", "`" + name + "` is not a function of sizes, min and max are"};
     SizeExpr call;
     call.op = name == "min" ? Op::min : Op::max;
     do { call.args.push_back(sum()); } while (take(","));

@@ -177,7 +177,7 @@ Value* Importer::output_value(const OutputSpec& output, Builder& builder) {
   if (const auto* named = output.value.as<ValueName>()) {
     name = named->name;
     const Slot* slot = find(name);
-    if (slot == nullptr) throw RuleError{"malformed-file", "output `" + name + "` is made by no node and is no input"};
+    if (slot == nullptr) throw RuleError{"malformed-file", "output `" + name + "` is made by no node and is not an input"};
     if (slot->tensor != nullptr) return slot->tensor->read(builder);
     if (slot->number) return builder.full_int(DType::i64, {}, static_cast<int64_t>(to_double(*slot->number)));
   } else if (const auto number = number_in(output.value)) {

@@ -28,7 +28,7 @@ const InputSpec& Importer::mutated_input(const OutputSpec& output) const {
 void Importer::add_mutation(const InputSpec& input, Value* value, Builder& builder) {
   const std::string& name = input.target.empty() ? input.name : input.target;
   const auto found = on_entry_.find(input.name);
-  if (found == on_entry_.end()) throw RuleError{"unsupported-op", "the program changes `" + name + "`, which is no tensor of its own"};
+  if (found == on_entry_.end()) throw RuleError{"unsupported-op", "the program changes `" + name + "`, which is not a tensor of its own"};
   const OnEntry& entry = found->second;
   if (value->type != entry.value->type) {
     throw RuleError{"type-error",

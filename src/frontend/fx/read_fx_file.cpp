@@ -25,7 +25,7 @@ void check_version(const Json& json, const std::string& file) {
   if (!json.is_object() || !json.contains("version")) return;  // said by Fields
   const Json& version = json["version"];
   const bool is_pair = version.is_array() && version.size() == 2 && integer_in(version[0]) && integer_in(version[1]);
-  if (!is_pair) malformed(file, "`version` is no pair of integers, major and minor");
+  if (!is_pair) malformed(file, "`version` is not a pair of integers, major and minor");
   if (integer_in(version[0]) == kMajor) return;
   unsupported("unsupported-format", file,
               "this is tcc.fx JSON of version " + version[0].dump() + "." + version[1].dump() + ", " + std::to_string(kMajor) + " is read");
@@ -120,14 +120,14 @@ class FileReader {
     const Fields fields(json, file_ + ": graph " + std::to_string(graphs_.size()),
                         {"id", "role", "inputs", "values", "nodes", "outputs", "guards", "meta", "extra"});
     const std::string id = fields.text("id"), role = fields.text("role");
-    if (std::find(roles.begin(), roles.end(), role) == roles.end()) fields.fail("`role` is `" + role + "`, which is no role of a graph");
+    if (std::find(roles.begin(), roles.end(), role) == roles.end()) fields.fail("`role` is `" + role + "`, which is not a role of a graph");
     if (!graphs_.emplace(id, Entry{&json, role, nullptr}).second) fields.fail("the id `" + id + "` stands twice in `graphs`");
     order_.push_back(id);
   }
 
   void read_functions(const std::string& entry) {
     const auto found = graphs_.find(entry);
-    if (found == graphs_.end()) malformed(file_, "`entry` is `" + entry + "`, which is no graph of the file");
+    if (found == graphs_.end()) malformed(file_, "`entry` is `" + entry + "`, which is not a graph of the file");
     if (found->second.role == "body") malformed(file_, "`entry` is `" + entry + "`, a graph of role body");
     std::stable_partition(order_.begin(), order_.end(), [&](const std::string& id) { return id == entry; });
     for (const std::string& id : order_) {

@@ -29,7 +29,7 @@ TensorMeta read_tensor_value(const FxContext& context, const Fields& fields) {
   for (const Json& size : fields.list("shape")) meta.sizes.push_back(read_size(context, size, fields.place()));
   const Json* strides = fields.find("stride");
   if (strides == nullptr || strides->is_null()) return meta;
-  if (!strides->is_array() || strides->size() != meta.sizes.size()) fields.fail("`stride` is no list with a number for each axis");
+  if (!strides->is_array() || strides->size() != meta.sizes.size()) fields.fail("`stride` is not a list with a number for each axis");
   meta.strides.emplace();
   for (const Json& stride : *strides) meta.strides->push_back(read_size(context, stride, fields.place()));
   if (const Json* offset = fields.find("storage_offset")) meta.storage_offset = read_size(context, *offset, fields.place());
@@ -100,7 +100,7 @@ class Reader {
     }
     for (const Json& output : fields.list("outputs")) read_output(output);
     for (const std::string& name : declared_) {
-      if (!made_.contains(name)) fields.fail("`values` has `" + name + "`, which is made by no node and is no input");
+      if (!made_.contains(name)) fields.fail("`values` has `" + name + "`, which is made by no node and is not an input");
     }
     if (!fields.has("guards")) return;
     if (is_body_) fields.fail("a graph of role body has guards");
@@ -143,12 +143,12 @@ class Reader {
     else if (kind == "buffer") spec.kind = InputSpec::Kind::buffer;
     else if (kind == "const") spec.kind = InputSpec::Kind::constant;
     else if (kind == "seed") spec.kind = InputSpec::Kind::seed;
-    else if (kind != "user" && kind != "saved" && kind != "tangent") fields.fail("`kind` is `" + kind + "`, which is no kind of input");
+    else if (kind != "user" && kind != "saved" && kind != "tangent") fields.fail("`kind` is `" + kind + "`, which is not a kind of input");
     spec.target = fields.maybe_text("fqn");
     const bool is_stored = spec.kind != InputSpec::Kind::user && spec.kind != InputSpec::Kind::seed;
     if (!spec.target.empty() && !is_stored) fields.fail("an input of kind " + kind + " has no `fqn`");
     if (!spec.target.empty() && !fqns_.insert(spec.target).second) fields.fail("two inputs have the fqn `" + spec.target + "`");
-    if (!spec.is_tensor && kind != "user" && kind != "saved") fields.fail("`" + spec.name + "` is no tensor, its kind is " + kind);
+    if (!spec.is_tensor && kind != "user" && kind != "saved") fields.fail("`" + spec.name + "` is not a tensor, its kind is " + kind);
     if (spec.kind == InputSpec::Kind::seed) {
       const TensorMeta& meta = graph_.tensors.at(spec.name);
       if (meta.dtype != DType::i64 || !meta.sizes.empty()) fields.fail("a seed is an i64 of rank 0");
@@ -214,7 +214,7 @@ class Reader {
     result.is_list = json.is_array();
     const auto take = [&](const Json& name) {
       if (!name.is_null() && (!name.is_string() || name.get_ref<const std::string&>().empty()))
-        fields.fail("`outs` has what is no name, no null and no list of those");
+        fields.fail("`outs` has what is neither a name nor null nor a list of those");
       result.names.push_back(name.is_null() ? "" : name.get<std::string>());
       if (!result.names.back().empty()) make(result.names.back(), fields.place());
     };
@@ -237,7 +237,7 @@ class Reader {
     if (has_target == target.empty()) fields.fail("an output of kind " + kind + (has_target ? " needs a `target`" : " has no `target`"));
     if (has_target) read_target(fields, kind == "mutation", target, spec);
     else if (kind == "loss") spec.kind = OutputSpec::Kind::loss;
-    else if (kind != "user" && kind != "saved") fields.fail("`kind` is `" + kind + "`, which is no kind of output");
+    else if (kind != "user" && kind != "saved") fields.fail("`kind` is `" + kind + "`, which is not a kind of output");
     graph_.outputs.push_back(spec.value);
     program_.outputs.push_back(std::move(spec));
   }
@@ -248,7 +248,7 @@ class Reader {
     for (const InputSpec& candidate : program_.inputs) {
       if (candidate.name == target || (!candidate.target.empty() && candidate.target == target)) input = &candidate;
     }
-    if (input == nullptr && is_mutation) fields.fail("`target` is `" + target + "`, which is no input of the graph");
+    if (input == nullptr && is_mutation) fields.fail("`target` is `" + target + "`, which is not an input of the graph");
     const bool is_stored = input != nullptr && input->kind != InputSpec::Kind::user;
     if (is_mutation) spec.kind = is_stored ? OutputSpec::Kind::buffer_mutation : OutputSpec::Kind::input_mutation;
     else spec.kind = is_stored ? OutputSpec::Kind::gradient_of_parameter : OutputSpec::Kind::gradient_of_input;

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 const InputSpec& input_of(const Fields& fields, const Program& program) {
   const std::string name = fields.text("input");
   const auto found = std::find_if(program.inputs.begin(), program.inputs.end(), [&](const InputSpec& spec) { return spec.name == name; });
-  if (found == program.inputs.end()) fields.fail("`" + name + "` is no input of the graph");
+  if (found == program.inputs.end()) fields.fail("`" + name + "` is not an input of the graph");
   return *found;
 }
 
@@ -26,7 +26,7 @@ Guard tensor_guard(const FxContext& context, const Json& json, const Program& pr
   Guard guard;
   guard.kind = Guard::Kind::tensor;
   const InputSpec& input = input_of(fields, program);
-  if (!input.is_tensor) fields.fail("input `" + input.name + "` is no tensor");
+  if (!input.is_tensor) fields.fail("input `" + input.name + "` is not a tensor");
   guard.subject = input.name;
   const std::string dtype = fields.text("dtype");
   guard.dtype = parse_dtype(dtype);
@@ -64,7 +64,7 @@ Guard value_guard(const FxContext& context, const Json& json, const Program& pro
   if (fields.has("input") == fields.has("source")) fields.fail("one of `input` and `source` was expected");
   Guard guard;
   guard.value = read_argument(context, fields.at("equals"), place);
-  if (!number_in(guard.value)) fields.fail("`equals` is no number and no boolean");
+  if (!number_in(guard.value)) fields.fail("`equals` is neither a number nor a boolean");
   const std::string source = fields.maybe_text("source");
   const auto input = sources.find(source);
   guard.kind = source.empty() || input != sources.end() ? Guard::Kind::input_value : Guard::Kind::setting;
@@ -79,7 +79,7 @@ Guard state_guard(const FxContext& context, const Json& json, const std::string&
   const Fields fields(json, place, {"kind", "name", "value"});
   Guard guard;
   guard.value = read_argument(context, fields.at("value"), place);
-  if (!number_in(guard.value)) fields.fail("`value` is no number and no boolean");
+  if (!number_in(guard.value)) fields.fail("`value` is neither a number nor a boolean");
   guard.kind = Guard::Kind::setting;
   guard.subject = "state:" + fields.text("name");
   guard.text = "`" + guard.subject + "` is " + to_string(*number_in(guard.value));

@@ -185,7 +185,7 @@ class Reader {
     if (kind == "as_int") return {integer_of(*value)};
     if (kind == "as_float") return {number_of(*value)};
     if (kind == "as_bool") return {bool_of(*value)};
-    malformed("`" + kind + "` is no kind of symbolic number");
+    malformed("`" + kind + "` is not a kind of symbolic number");
   }
 
   static Argument dtype(const Json& json) {

@@ -40,7 +40,7 @@ Argument parse_default(std::string_view text) {
   if (const auto [rest, error] = std::from_chars(text.data(), end, integer); error == std::errc() && rest == end) return {integer};
   double number = 0;
   if (const auto [rest, error] = std::from_chars(text.data(), end, number); error == std::errc() && rest == end) return {number};
-  internal_error("`" + std::string(text) + "` is no default of a signature");
+  internal_error("`" + std::string(text) + "` is not a default of a signature");
 }
 
 }  // namespace

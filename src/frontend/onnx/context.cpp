@@ -192,7 +192,7 @@ void NodeContext::check_all_attributes_read() const {
   for (const auto& attribute : proto_.attribute()) {
     if (!read_.contains(attribute.name())) {
       throw RuleError{"unsupported-attribute",
-                      "`" + attribute.name() + "` is no attribute of " + op_type() + " in opset " + std::to_string(opset_)};
+                      "`" + attribute.name() + "` is not an attribute of " + op_type() + " in opset " + std::to_string(opset_)};
     }
   }
 }

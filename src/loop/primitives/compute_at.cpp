@@ -24,7 +24,7 @@ Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& 
   const Place place = find_definition(result.body, scalar);
   if (!place) no_such_value(unit, scalar);
   auto* let = std::get_if<Let>(&place.stmt().node);
-  if (!let) unfit("`" + scalar + "` is no let");
+  if (!let) unfit("`" + scalar + "` is not a let");
 
   std::set<const Scalar*> roots;
   collect_scalars(let->value, roots);

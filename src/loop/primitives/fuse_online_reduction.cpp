@@ -91,7 +91,7 @@ Unit fuse_online_reduction(const Unit& unit, const std::string& first, const std
       unfit("`" + first + "` must be a maximum and `" + second + "` a sum, both from their identity");
     }
     if (m->dims.size() != s->dims.size() || at_second < at_first) unfit("`" + first + "` and `" + second + "` run over different loops");
-    if (!rescales(sum.value, max.result.get(), s->body)) unfit("`" + second + "` is no sum of exp(x - " + first + ") * y");
+    if (!rescales(sum.value, max.result.get(), s->body)) unfit("`" + second + "` is not a sum of exp(x - " + first + ") * y");
 
     Reduce merged = *m;
     const ScalarRef own = make_scalar(names.fresh(first + ".own"), max.result->dtype);

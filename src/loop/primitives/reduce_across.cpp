@@ -17,7 +17,7 @@ Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind) {
     const std::vector<Dim>* dims = dims_of(stmt);
     const int at = dims ? find_dim(*dims, dim) : -1;
     if (at < 0) return;
-    if (!std::holds_alternative<Reduce>(stmt.node)) unfit("`" + dim + "` is no dim of a reduce");
+    if (!std::holds_alternative<Reduce>(stmt.node)) unfit("`" + dim + "` is not a dim of a reduce");
     if (kind == Bind::lane && (*dims)[at].var->extent > 32) unfit("`" + dim + "` has more iterations than a warp has lanes");
   });
   return bind(unit, dim, kind);

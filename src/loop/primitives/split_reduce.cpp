@@ -97,7 +97,7 @@ class Splitter {
     const int64_t chunk = align_up(shortest, multiple), parts = ceil_div(cut->extent, chunk);
     const bool past_end = multiple_ > 0 && parts * chunk > cut->extent;
     if (past_end && !adds_zeros_from(reduce, cut))
-      unfit("`" + accumulator_ + "` is no sum of products of which both factors end where `" + cut->name + "` does");
+      unfit("`" + accumulator_ + "` is not a sum of products of which both factors end where `" + cut->name + "` does");
 
     Reduce partial = reduce;
     Block body = before;

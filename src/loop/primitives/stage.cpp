@@ -67,7 +67,7 @@ class Stager {
         const int at = find_dim(*dims, at_);
         if (at >= 0) {
           auto* loop = std::get_if<Loop>(&stmt.node);
-          if (!loop) unfit("`" + at_ + "` is no dim of a map or `for`");
+          if (!loop) unfit("`" + at_ + "` is not a dim of a map or `for`");
           for (int i = 0; i <= at; i++) {
             if (is_across_threads((*dims)[i].bind)) inner_threads.insert((*dims)[i].var.get());
           }

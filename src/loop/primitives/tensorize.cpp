@@ -53,7 +53,7 @@ class Tensorizer {
     const int64_t m = plain_->extents[0], n = plain_->extents[1];
     if (warps_m < 1 || warps_n < 1) unfit("a tile of " + std::to_string(warps_m) + " x " + std::to_string(warps_n) + " warps");
     if (m % (16 * warps_m) != 0 || n % (16 * warps_n) != 0) {
-      unfit("a tile of " + std::to_string(m) + " x " + std::to_string(n) + " is no whole number of 16 x 16 blocks for each of " +
+      unfit("a tile of " + std::to_string(m) + " x " + std::to_string(n) + " is not a whole number of 16 x 16 blocks for each of " +
             std::to_string(warps_m) + " x " + std::to_string(warps_n) + " warps");
     }
     Buffer prototype = *plain_;

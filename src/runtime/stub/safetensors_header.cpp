@@ -58,7 +58,7 @@ class Reader {
  private:
   int no_memory() { return fail(TCC_OUT_OF_MEMORY, "no memory to read state file `%.400s`", path_); }
   int malformed(const char* expected) {
-    return fail(TCC_FILE_ERROR, "state file `%.400s` is no safetensors file: expected %s at byte %zu of its header", path_, expected,
+    return fail(TCC_FILE_ERROR, "state file `%.400s` is not a safetensors file: expected %s at byte %zu of its header", path_, expected,
                 scan_.position());
   }
 
@@ -175,7 +175,8 @@ class Reader {
     if (parameters_only_ && of_optimizer) {
       known = nullptr;
     } else {
-      if (!known) return fail(TCC_FILE_ERROR, "state file `%.400s`: tensor `%.*s` is no part of the library's state", path_, shown, name_);
+      if (!known)
+        return fail(TCC_FILE_ERROR, "state file `%.400s`: tensor `%.*s` is not a part of the library's state", path_, shown, name_);
       if (int status = check(entry, *known)) return status;
       bool* seen = &seen_[known - view_.state().data];
       if (*seen) return fail(TCC_FILE_ERROR, "state file `%.400s`: tensor `%.*s` is there twice", path_, shown, name_);
@@ -243,8 +244,9 @@ class Reader {
       if (i + 1 == header_->num_tensors && at == data_bytes_) return TCC_OK;
     }
     if (header_->num_tensors == 0 && data_bytes_ == 0) return TCC_OK;
-    return fail(TCC_FILE_ERROR, "state file `%.400s` is no safetensors file: its tensors overlap or leave a hole at byte %llu of the data",
-                path_, static_cast<unsigned long long>(at));
+    return fail(TCC_FILE_ERROR,
+                "state file `%.400s` is not a safetensors file: its tensors overlap or leave a hole at byte %llu of the data", path_,
+                static_cast<unsigned long long>(at));
   }
 
   const ProgramView& view_;

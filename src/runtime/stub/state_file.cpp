@@ -146,7 +146,7 @@ int check_no_device(const char* path) {
   // Not stat(): libc has it under that name since 2.33 only.
   if (syscall(SYS_stat, path, &status) != 0 || S_ISREG(status.st_mode)) return TCC_OK;
   return fail(TCC_FILE_ERROR, "state file `%.400s` cannot be written: there is %s of that name", path,
-              S_ISDIR(status.st_mode) ? "a folder" : "something that is no file");
+              S_ISDIR(status.st_mode) ? "a folder" : "something that is not a file");
 }
 
 // --- reading ------------------------------------------------------------------------------------------------------------------------------
@@ -187,11 +187,11 @@ int read_contents(const ProgramView& view, const char* path, bool parameters_onl
   const uint64_t size = static_cast<uint64_t>(end);
   uint64_t json_bytes = 0;
   if (size < 8)
-    return fail(TCC_FILE_ERROR, "state file `%.400s` is no safetensors file: it has %llu bytes", path,
+    return fail(TCC_FILE_ERROR, "state file `%.400s` is not a safetensors file: it has %llu bytes", path,
                 static_cast<unsigned long long>(size));
   if (int status = read_all(contents->fd, path, &json_bytes, 8)) return status;
   if (json_bytes > size - 8 || json_bytes > kLongestHeader) {
-    return fail(TCC_FILE_ERROR, "state file `%.400s` is no safetensors file: its header would have %llu bytes, the file has %llu", path,
+    return fail(TCC_FILE_ERROR, "state file `%.400s` is not a safetensors file: its header would have %llu bytes, the file has %llu", path,
                 static_cast<unsigned long long>(json_bytes), static_cast<unsigned long long>(size));
   }
   contents->json = static_cast<char*>(malloc(json_bytes + 1));

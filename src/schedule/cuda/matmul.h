@@ -49,7 +49,7 @@ template <class F> void schedule_in_parts(Chooser& chooser, const Contraction& c
   const std::string first = c.dims[0]->name;
   const std::optional<Contraction> part = as_contraction(chooser.find(split_sum(chooser, c, parts, step)));
   const std::optional<Matmul> matmul = part ? as_matmul(*part) : std::nullopt;
-  if (!matmul) internal_error("a part of the matmul `" + c.accumulator + "` is no matmul");
+  if (!matmul) internal_error("a part of the matmul `" + c.accumulator + "` is not a matmul");
   schedule(*part, *matmul);
   schedule_sum_of_parts(chooser, first);
 }
