@@ -16,7 +16,7 @@ struct OpForm {
   std::vector<std::string> types;   ///< that ONNX allows for the operands that vary, as far as they have names here
   onnx::pb::GraphProto graph;       ///< without nodes: no model is known
   std::vector<std::string> varied;  ///< inputs and weights that all have one of the types
-  std::vector<std::string> beside;  ///< other inputs, which have a type of their own and the same one for now
+  std::vector<std::string> beside;  ///< inputs of another type variable, which the models give the same type
   std::string dtype;                ///< the one that they have
 
   /// The model in this version of the domain, with `type` for what varies, and for what stands beside it where `all` is; empty: as it is.
