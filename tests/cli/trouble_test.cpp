@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <stdexcept>
 #include <thread>
 
 #include "cli/program.h"
@@ -50,22 +51,43 @@ struct End {
   std::string out, err;
 };
 
+/// What a child writes, by a pipe: a limit on file sizes and a full disk would cut off what it says in a file.
+class Pipe {
+ public:
+  Pipe() {
+    if (::pipe2(ends_, O_CLOEXEC) != 0) throw std::runtime_error("a pipe can't be made");
+    ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+  }
+  ~Pipe() {
+    for (const int end : ends_) ::close(end);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  int write_end() const { return ends_[1]; }
+  /// Adds to `text` what is there now.
+  void drain(std::string& text) const {
+    char buffer[4096];
+    for (ssize_t n; (n = ::read(ends_[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(n));
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
 /// Runs the program with TMPDIR and the current folder as given.
-End run_in_trouble(const std::vector<std::string>& arguments, const std::string& folder, const std::string& temporary, const Folder& pipes,
+End run_in_trouble(const std::vector<std::string>& arguments, const std::string& folder, const std::string& temporary,
                    const Trouble& trouble) {
   std::vector<std::string> words = {TCC_EXECUTABLE};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const std::string out = pipes / "out", err = pipes / "err";
+  const Pipe out, err;
   const auto start = Clock::now();
   const pid_t child = ::fork();
   if (child == 0) {
-    const int out_fd = ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600),
-              err_fd = ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    ::dup2(out_fd, 1);
-    ::dup2(err_fd, 2);
+    ::dup2(out.write_end(), 1);
+    ::dup2(err.write_end(), 2);
     for (int fd = 3; fd < 64; ++fd) ::close(fd);
     ::setenv("TMPDIR", temporary.c_str(), 1);
     if (::chdir(folder.c_str()) != 0) ::_exit(126);
@@ -81,15 +103,17 @@ End run_in_trouble(const std::vector<std::string>& arguments, const std::string&
     ::kill(child, trouble.signal);  // not waited for yet: the id is its own
   }
   int status = 0;
+  End end;
   while (::waitpid(child, &status, WNOHANG) == 0) {
+    out.drain(end.out);
+    err.drain(end.err);
     if (Clock::now() - start > kLongest) ::kill(child, SIGKILL);  // told by its exit code
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  End end;
+  out.drain(end.out);
+  err.drain(end.err);
   end.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  end.out = pipes.read("out");
-  end.err = pipes.read("err");
   return end;
 }
 
@@ -148,13 +172,13 @@ class InTrouble : public testing::Test {
     for (const Verb& verb : kVerbs) {
       SCOPED_TRACE(verb.name);
       restore(folder_.path(), before_);
-      const End good = run_in_trouble(verb.arguments, folder_.path(), temporary_.path(), pipes_, {});
+      const End good = run_in_trouble(verb.arguments, folder_.path(), temporary_.path(), {});
       ASSERT_EQ(good.exit_code, 0) << good.err;
       const Contents after = contents_of(folder_.path());
       for (int run = 0; run < runs_; ++run) {
         restore(folder_.path(), before_);
         const Trouble trouble = make(good.seconds);
-        judge(run_in_trouble(verb.arguments, folder_.path(), temporary_.path(), pipes_, trouble), trouble, after, folder_.path(),
+        judge(run_in_trouble(verb.arguments, folder_.path(), temporary_.path(), trouble), trouble, after, folder_.path(),
               temporary_.path());
         if (HasFailure()) return;
       }
@@ -198,7 +222,7 @@ class InTrouble : public testing::Test {
   uint64_t seed_ = 0;
   std::mt19937_64 random_;
   int runs_ = 0;
-  Folder folder_, temporary_, pipes_;
+  Folder folder_, temporary_;
   Contents before_;
   std::map<int, int> counts_;
 };
@@ -224,7 +248,7 @@ TEST_F(InTrouble, LittleMemory) {
 #endif
   // The least that the program starts with.
   rlim_t least = rlim_t{16} << 20;
-  while (run_in_trouble({"--version"}, folder_.path(), temporary_.path(), pipes_, {.resource = RLIMIT_AS, .limit = least}).exit_code != 0) {
+  while (run_in_trouble({"--version"}, folder_.path(), temporary_.path(), {.resource = RLIMIT_AS, .limit = least}).exit_code != 0) {
     least += rlim_t{2} << 20;
     ASSERT_LT(least, rlim_t{2} << 30);
   }
@@ -240,7 +264,7 @@ TEST_F(InTrouble, FullDisk) {
   for (const Verb& verb : kVerbs) {
     SCOPED_TRACE(verb.name);
     restore(folder_.path(), before_);
-    ASSERT_EQ(run_in_trouble(verb.arguments, folder_.path(), temporary_.path(), pipes_, {}).exit_code, 0);
+    ASSERT_EQ(run_in_trouble(verb.arguments, folder_.path(), temporary_.path(), {}).exit_code, 0);
     const Contents after = contents_of(folder_.path());
     for (int run = 0; run < runs_ && !HasFailure(); ++run) {
       for (const std::string& path : {disk, temporary, mount / "ballast"}) fs::remove_all(path);
@@ -250,7 +274,7 @@ TEST_F(InTrouble, FullDisk) {
       const uintmax_t free = fs::space(mount.path(), error).available;
       const auto left = static_cast<uintmax_t>(between(0, 120000));
       write_file_atomically(mount / "ballast", std::string_view(std::string(free > left ? free - left : 0, 'x')));
-      judge(run_in_trouble(verb.arguments, disk, temporary, pipes_, {}), {}, after, disk, temporary);
+      judge(run_in_trouble(verb.arguments, disk, temporary, {}), {}, after, disk, temporary);
     }
   }
   ::umount(mount.path().c_str());
