@@ -121,6 +121,7 @@ class Tidier {
   void defines(loop::BufferRef&) {}
   void defines(loop::PipeRef&) {}
   void dims(std::vector<loop::Dim>&) {}
+  void box(std::vector<loop::VarRef>&) {}
   void condition(ExprPtr& condition) { condition = replaced(condition); }
   void expr(ExprPtr& value) { value = replaced(value); }
   void yields(ExprPtr& value, Block&) { value = replaced(value); }

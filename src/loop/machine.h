@@ -34,6 +34,12 @@ struct Memory {
   std::vector<Access> accesses;  ///< empty: not checked
 };
 
+/// What a copy does to one element.
+struct Move {
+  bool zero = false;  ///< nothing is read
+  std::vector<int64_t> from, to;
+};
+
 /// One ring of stages. A stage goes free -> filling (acquire) -> committed (commit) -> ready (wait) -> free (release).
 struct Ring {
   enum class State { free, filling, committed, ready };
@@ -41,8 +47,12 @@ struct Ring {
     State state = State::free;
     int64_t released_epoch = 0;
     std::vector<Memory> buffers;
-    std::vector<const Copy*> pending;          ///< async copies that have not landed
-    std::vector<std::vector<int64_t>> places;  ///< of each: from, then to
+    /// An async copy that has not landed.
+    struct Pending {
+      const Copy* copy;
+      std::vector<Move> moves;
+    };
+    std::vector<Pending> pending;
   };
   PipeRef pipe;
   std::vector<Stage> stages;
@@ -135,7 +145,8 @@ class Machine {
   void set(Memory& memory, int64_t at, DType dtype, ScalarValue value);
   void note_read(const BufferRef& buffer, Memory& memory, int64_t at, int thread);
   void note_write(const BufferRef& buffer, Memory& memory, int64_t at, int thread, bool same_value);
-  void move(const Copy& copy, const std::vector<int64_t>& from, const std::vector<int64_t>& to, Memory& source, Memory& destination);
+  std::vector<Move> moves_of(const Copy& copy, int thread);
+  void move(const Copy& copy, const std::vector<Move>& moves, Memory& source, Memory& destination);
   const TilePlaces& places(const Buffer& buffer);
 
   [[noreturn]] void fail(const std::string& message) const;

@@ -57,56 +57,58 @@ void Machine::execute(const Barrier&, const Threads& active) {
   ++epoch_;
 }
 
-/// Moves the box at once.
-void Machine::move(const Copy& copy, const std::vector<int64_t>& from, const std::vector<int64_t>& to, Memory& source,
-                   Memory& destination) {
+std::vector<Move> Machine::moves_of(const Copy& copy, int thread) {
+  std::vector<Move> moves;
+  const auto visit = [&](const auto& self, size_t at) -> void {
+    if (at < copy.box.size()) {
+      for (int64_t i = 0; i < copy.box[at]->extent; ++i) {
+        var(copy.box[at].get(), thread) = i;
+        self(self, at + 1);
+      }
+      return;
+    }
+    Move move;
+    for (const Index& index : copy.from) move.from.push_back(evaluate(index, thread));
+    for (const Index& index : copy.to) move.to.push_back(evaluate(index, thread));
+    move.zero = (copy.where && evaluate(copy.where, thread).i == 0) || offset(*copy.source, move.from.data(), 0) < 0;
+    moves.push_back(std::move(move));
+  };
+  visit(visit, 0);
+  return moves;
+}
+
+void Machine::move(const Copy& copy, const std::vector<Move>& moves, Memory& source, Memory& destination) {
   const Buffer& a = *copy.source;
   const Buffer& b = *copy.destination;
-  const size_t rank = copy.extents.size();
-  std::vector<int64_t> x(rank, 0);
-  const int64_t count = num_elements(copy.extents);
   const int who = options_.threads > 1 ? kEveryone : 0;
-  for (int64_t n = 0; n < count; ++n) {
-    std::vector<int64_t> at = from, place = to;
-    for (size_t i = 0; i < rank; ++i) {
-      at[at.size() - rank + i] += x[i];
-      place[place.size() - rank + i] += x[i];
+  for (const Move& move : moves) {
+    ScalarValue value = is_float(b.dtype) ? ScalarValue::of_float(0) : ScalarValue::of_int(0);
+    if (!move.zero) {
+      const int64_t at = offset(a, move.from.data(), 0);
+      if (!source.defined.empty() && !source.defined[static_cast<size_t>(at)])
+        fail(element(a, move.from.data()) + " is copied but was never written");
+      note_read(copy.source, source, at, who);
+      value = cast_scalar(get(source, at, a.dtype), a.dtype, b.dtype);
     }
-    ScalarValue value = is_float(a.dtype) ? ScalarValue::of_float(0) : ScalarValue::of_int(0);
-    if (const int64_t source_at = offset(a, at.data(), 0); source_at >= 0) {
-      if (!source.defined.empty() && !source.defined[static_cast<size_t>(source_at)])
-        fail(element(a, at.data()) + " is copied but was never written");
-      note_read(copy.source, source, source_at, who);
-      value = get(source, source_at, a.dtype);
-    }
-    const int64_t destination_at = offset(b, place.data(), 0);
-    if (destination_at < 0) fail("copy to the outside of " + element(b, place.data()) + ", extents " + tcc::to_string(b.extents));
-    set(destination, destination_at, b.dtype, value);
-    note_write(copy.destination, destination, destination_at, who, false);
-    for (size_t i = rank; i-- > 0;) {
-      if (++x[i] < copy.extents[i]) break;
-      x[i] = 0;
-    }
+    const int64_t at = offset(b, move.to.data(), 0);
+    if (at < 0) fail("copy to the outside of " + element(b, move.to.data()) + ", extents " + tcc::to_string(b.extents));
+    set(destination, at, b.dtype, value);
+    note_write(copy.destination, destination, at, who, false);
   }
 }
 
 void Machine::execute(const Copy& copy, const Threads& active) {
   collective(active, "a copy");
   ++tick_;
-  if (copy.source->dtype != copy.destination->dtype) fail("a copy between buffers of different dtypes");
-  std::vector<int64_t> from, to;
-  for (const Index& index : copy.from) from.push_back(evaluate(index, active[0]));
-  for (const Index& index : copy.to) to.push_back(evaluate(index, active[0]));
   Ring* ring = homes_[slot(*copy.destination)].ring;
   if (copy.kind == Copy::Kind::async && !ring) fail("an asynchronous copy goes to a buffer of a pipe");
+  std::vector<Move> moves = moves_of(copy, active[0]);
   if (copy.kind == Copy::Kind::async && options_.copies_land_late) {
     memory(copy.destination, 0, true);  // checks that a stage is acquired
-    ring->producer().pending.push_back(&copy);
-    from.insert(from.end(), to.begin(), to.end());
-    ring->producer().places.push_back(std::move(from));
+    ring->producer().pending.push_back({&copy, std::move(moves)});
     return;
   }
-  move(copy, from, to, memory(copy.source, 0, false), memory(copy.destination, 0, true));
+  move(copy, moves, memory(copy.source, 0, false), memory(copy.destination, 0, true));
 }
 
 void Machine::execute(const PipeDecl& decl, const Threads& active) {
@@ -156,15 +158,9 @@ void Machine::execute(const PipeOp& op, const Threads& active) {
       Ring::Stage& stage = ring.consumer();
       if (stage.state == Ring::State::ready) fail("a stage of " + name + " is waited for twice without a release");
       if (stage.state != Ring::State::committed) fail("a wait for a stage of " + name + " that is not committed: it would not end");
-      for (size_t i = 0; i < stage.pending.size(); ++i) {
-        const Copy& copy = *stage.pending[i];
-        const auto& both = stage.places[i];
-        const auto middle = both.begin() + static_cast<std::ptrdiff_t>(copy.from.size());
-        move(copy, {both.begin(), middle}, {middle, both.end()}, memory(copy.source, 0, false),
-             stage.buffers[homes_[slot(*copy.destination)].index]);
-      }
+      for (const Ring::Stage::Pending& late : stage.pending)
+        move(*late.copy, late.moves, memory(late.copy->source, 0, false), stage.buffers[homes_[slot(*late.copy->destination)].index]);
       stage.pending.clear();
-      stage.places.clear();
       stage.state = Ring::State::ready;
       ++epoch_;
       break;

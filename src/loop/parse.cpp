@@ -147,10 +147,8 @@ class Parser : ExprParser {
     static constexpr Bind binds[] = {Bind::serial, Bind::unroll, Bind::vector, Bind::block, Bind::parallel,
                                      Bind::thread, Bind::warp,   Bind::lane,   Bind::tile};
     while (lexer_.peek().kind == TokenKind::value) {
-      const std::string written = lexer_.expect_value();
-      lexer_.expect("in");
       Dim dim;
-      dim.var = make_var(names_.fresh(written), integer(0, kMostIterations));
+      dim.var = loop_variable();
       if (lexer_.accept("bind")) {
         lexer_.expect("(");
         const std::string word = lexer_.expect_identifier();
@@ -158,15 +156,28 @@ class Parser : ExprParser {
         if (dim.bind == Bind::none) lexer_.fail("`" + word + "` is not a place to bind a loop to");
         lexer_.expect(")");
       }
-      define(written, {dim.var, nullptr, nullptr, nullptr});
       result.push_back(std::move(dim));
       if (!lexer_.accept(",")) break;
     }
     if (lexer_.accept("where")) {
       if (!where) lexer_.fail("a scan has no `where`");
-      *where = expr();
-      if ((*where)->dtype != DType::boolean) lexer_.fail("a condition is not bool");
+      *where = condition();
     }
+  }
+
+  /// `%i in 8`
+  VarRef loop_variable() {
+    const std::string written = lexer_.expect_value();
+    lexer_.expect("in");
+    const VarRef var = make_var(names_.fresh(written), integer(0, kMostIterations));
+    define(written, {var, nullptr, nullptr, nullptr});
+    return var;
+  }
+
+  ExprPtr condition() {
+    ExprPtr result = expr();
+    if (result->dtype != DType::boolean) lexer_.fail("a condition is not bool");
+    return result;
   }
 
   // ------------------------------------------------------------------------------------------------------- statements
@@ -344,14 +355,20 @@ class Parser : ExprParser {
   Stmt copy(Copy::Kind kind) {
     Copy made;
     made.kind = kind;
+    scopes_.emplace_back();
+    lexer_.expect("(");
+    while (lexer_.peek().kind == TokenKind::value) {
+      made.box.push_back(loop_variable());
+      if (!lexer_.accept(",")) break;
+    }
+    if (lexer_.accept("where")) made.where = condition();
+    lexer_.expect(")");
     made.source = buffer();
     made.from = indices(made.source);
     lexer_.expect("->");
     made.destination = buffer();
     made.to = indices(made.destination);
-    lexer_.expect("extents");
-    lexer_.expect("(");
-    made.extents = integers(")");
+    scopes_.pop_back();
     lexer_.expect("bytes");
     made.vector_bytes = small_integer();
     return {std::move(made)};

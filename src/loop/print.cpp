@@ -318,9 +318,11 @@ void Printer::stmt(const Alloc& alloc, int) { out_ += "alloc " + declaration(all
 void Printer::stmt(const Barrier&, int) { out_ += "barrier"; }
 
 void Printer::stmt(const Copy& copy, int) {
-  out_ += copy.kind == Copy::Kind::async ? "copy.async " : "copy ";
+  out_ += copy.kind == Copy::Kind::async ? "copy.async (" : "copy (";
+  for (size_t i = 0; i < copy.box.size(); ++i) out_ += (i ? ", " : "") + var(copy.box[i]) + " in " + std::to_string(copy.box[i]->extent);
+  out_ += (copy.where ? " where " + expr(copy.where) : "") + ") ";
   out_ += element(copy.source, copy.from) + " -> ";
-  out_ += element(copy.destination, copy.to) + " extents(" + list(copy.extents) + ") bytes " + std::to_string(copy.vector_bytes);
+  out_ += element(copy.destination, copy.to) + " bytes " + std::to_string(copy.vector_bytes);
 }
 
 void Printer::stmt(const PipeDecl& decl, int) {

@@ -54,6 +54,12 @@ class Copier {
     scalars_[scalar.get()] = fresh;
     scalar = fresh;
   }
+  void defines(VarRef& var) {
+    if (!rename_) return;
+    const VarRef fresh = make_var((*rename_)(var->name), var->extent);
+    vars_[var.get()] = fresh;
+    var = fresh;
+  }
   void defines(BufferRef& buffer) {
     if (!rename_) {
       buffer = replaced(buffer);
@@ -74,12 +80,10 @@ class Copier {
     pipe = fresh;
   }
   void dims(std::vector<Dim>& dims) {
-    if (!rename_) return;
-    for (Dim& dim : dims) {
-      const VarRef fresh = make_var((*rename_)(dim.var->name), dim.var->extent);
-      vars_[dim.var.get()] = fresh;
-      dim.var = fresh;
-    }
+    for (Dim& dim : dims) defines(dim.var);
+  }
+  void box(std::vector<VarRef>& vars) {
+    for (VarRef& var : vars) defines(var);
   }
   void condition(ExprPtr& condition) { condition = replaced(condition); }
   void expr(ExprPtr& expr) { expr = replaced(expr); }

@@ -218,14 +218,15 @@ void Verifier::condition(const ExprPtr& e) {
 
 // --------------------------------------------------------------------------------------------------------- statements
 
+void Verifier::loop_variable(const VarRef& var) {
+  define(var.get(), var->name);
+  // What would run no iteration is left out, so that extents can be divided by.
+  if (var->extent < 1 || var->extent > kMostIterations)
+    fault("%" + var->name + " has " + std::to_string(var->extent) + " iterations, a loop has 1 to " + std::to_string(kMostIterations));
+}
+
 void Verifier::dims(const std::vector<Dim>& dims) {
-  for (const Dim& dim : dims) {
-    define(dim.var.get(), dim.var->name);
-    // What would run no iteration is left out, so that extents can be divided by.
-    if (dim.var->extent < 1 || dim.var->extent > kMostIterations)
-      fault("%" + dim.var->name + " has " + std::to_string(dim.var->extent) + " iterations, a loop has 1 to " +
-            std::to_string(kMostIterations));
-  }
+  for (const Dim& dim : dims) loop_variable(dim.var);
 }
 
 void Verifier::statement(const Loop& loop) {
@@ -364,21 +365,22 @@ void Verifier::statement(const Alloc& alloc) {
 void Verifier::statement(const Copy& copy) {
   use(copy.source);
   use(copy.destination);
+  const auto visible = visible_;
+  for (const VarRef& var : copy.box) loop_variable(var);
+  condition(copy.where);
   indices(copy.from);
   indices(copy.to);
-  const size_t rank = copy.extents.size();
-  if (copy.source->dtype != copy.destination->dtype)
-    fault("a copy from " + std::string(name_of(copy.source->dtype)) + " to " + std::string(name_of(copy.destination->dtype)));
+  visible_ = visible;
+  const DType from = copy.source->dtype, to = copy.destination->dtype;
+  if (from != to && !(copy.kind == Copy::Kind::plain && is_float(from) && is_float(to)))
+    fault("a copy from " + std::string(name_of(from)) + " to " + std::string(name_of(to)));
   if (is_read_param(copy.destination.get())) fault("%" + copy.destination->name + " is only read, but copied to");
-  if (copy.from.size() != copy.source->extents.size() || copy.to.size() != copy.destination->extents.size() || rank > copy.from.size() ||
-      rank > copy.to.size()) {
-    fault("a copy needs an index for each axis of both buffers, and a box of no more axes");
+  if (copy.from.size() != copy.source->extents.size() || copy.to.size() != copy.destination->extents.size()) {
+    fault("a copy needs an index for each axis of both buffers");
     return;
   }
   for (size_t i = 0; i < copy.to.size(); ++i) {
-    const size_t lead = copy.to.size() - rank;
-    const int64_t box = i < lead ? 1 : copy.extents[i - lead];
-    if (!bounds_.proves(copy.to[i], 0, copy.destination->extents[i] - box + 1))
+    if (!bounds_.proves(copy.to[i], 0, copy.destination->extents[i]))
       fault("a copy may leave axis " + std::to_string(i) + " of %" + copy.destination->name);
   }
   on_access(copy.source, copy.from, false);

@@ -55,6 +55,7 @@ class Verifier {
   void statement(const PipeOp& op);
   void statement(const Mma& mma);
 
+  void loop_variable(const VarRef& var);
   void dims(const std::vector<Dim>& dims);
   void states(const std::vector<State>& states, const Combine* combine);
   void condition(const ExprPtr& condition);

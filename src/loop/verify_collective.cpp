@@ -3,11 +3,53 @@
 #include "loop/verify_collective.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
+#include "tcc/loop/edit.h"
 #include "tcc/loop/rewrite.h"
 
 namespace tcc::loop {
 namespace {
+
+/// A variable in steps of several: `step` * number + within. Indices that are divided for a step as a whole show no `within`.
+class Steps {
+ public:
+  Steps(const VarRef& var, int64_t step) : var_(var), step_(step), number_(make_var("", var->extent / step)), within_(make_var("", step)) {}
+
+  /// Whether the elements of a step are neighbours in memory, and the first begins at a multiple of so many.
+  bool are_contiguous(const Buffer& buffer, const std::vector<Index>& at) const {
+    const std::vector<int64_t> strides = buffer.element_strides();
+    Index flat;
+    for (size_t axis = 0; axis < at.size(); ++axis) flat = flat + at[axis] * strides[axis];
+    flat = split(flat);
+    return flat.coefficient_of(within_.get()) == 1 && is_multiple(flat - Index(within_));
+  }
+
+  /// Whether all of a step are below 0, in [0, high), or above.
+  bool stay_on_a_side(const Index& index, int64_t high) const {
+    if (!split(index).uses(within_.get())) return true;
+    const UpperBound bound = without_divisions(index, high);
+    const Index parts = split(bound.index);
+    return parts.coefficient_of(within_.get()) == 1 && bound.high % step_ == 0 && is_multiple(parts - Index(within_));
+  }
+
+ private:
+  Index split(const Index& index) const {
+    return substitute(index, [&](const VarRef& var) -> std::optional<Index> {
+      if (var != var_) return std::nullopt;
+      return Index(number_) * step_ + Index(within_);
+    });
+  }
+  bool is_multiple(const Index& index) const {
+    const auto divides = [&](const Term& term) { return term.coefficient % step_ == 0; };
+    return !index.uses(within_.get()) && index.constant() % step_ == 0 && std::all_of(index.terms().begin(), index.terms().end(), divides);
+  }
+
+  VarRef var_;
+  int64_t step_;
+  VarRef number_, within_;
+};
 
 /// Whether a box of the last `rank` axes at these indices begins, row by row, at multiples of `step` elements, and its rows are contiguous.
 bool is_multiple(const Buffer& buffer, const std::vector<Index>& at, size_t rank, int64_t step) {
@@ -56,30 +98,40 @@ std::vector<std::string> faults_of(const Copy& copy) {
   const auto fault = [&](const std::string& message) { faults.push_back(message); };
   const bool async = copy.kind == Copy::Kind::async;
   const int bytes = copy.vector_bytes, element = std::max(size_bytes(copy.source->dtype), 1);
-  if (!(bytes == 4 || bytes == 8 || bytes == 16 || (!async && (bytes == 2 || bytes == 1))) || bytes % element != 0) {
+  if (!(bytes == 4 || bytes == 8 || bytes == 16 || (!async && (bytes == 2 || bytes == 1))) || bytes % element != 0 ||
+      bytes / element * size_bytes(copy.destination->dtype) > 16) {
     fault("a copy of %" + copy.source->name + " in steps of " + std::to_string(bytes) + " bytes");
     return faults;
   }
   if (copy.source->space != Space::global || copy.destination->space != Space::shared) fault("a copy goes from global to shared memory");
-  const size_t rank = copy.extents.size();
-  if (rank == 0 || rank > copy.from.size() || rank > copy.to.size() || copy.from.size() != copy.source->extents.size() ||
-      copy.to.size() != copy.destination->extents.size()) {
-    fault("a copy needs an index for each axis of both buffers, and a box of no more axes");
+  if (copy.box.empty() || copy.from.size() != copy.source->extents.size() || copy.to.size() != copy.destination->extents.size()) {
+    fault("a copy needs variables of a box, and an index for each axis of both buffers");
     return faults;
   }
-  if (copy.extents.back() * element % bytes != 0) {
-    fault("rows of " + std::to_string(copy.extents.back() * element) + " bytes are no multiple of the " + std::to_string(bytes) +
-          " that a copy moves at once");
-  }
   const int64_t step = bytes / element;
+  if (copy.box.back()->extent % step != 0) {
+    fault("rows of " + std::to_string(copy.box.back()->extent * element) + " bytes are no multiple of the " + std::to_string(bytes) +
+          " that a copy moves at once");
+    return faults;
+  }
+  if (step == 1) return faults;
+  const Steps steps(copy.box.back(), step);
   for (const auto& [buffer, at] : {std::pair{copy.source, copy.from}, {copy.destination, copy.to}}) {
-    if (!is_multiple(*buffer, at, rank, step))
+    if (!steps.are_contiguous(*buffer, at))
       fault("a copy of " + std::to_string(bytes) + " bytes at once, %" + buffer->name + " is not aligned so far");
   }
-  const size_t last = copy.from.size() - 1;
-  const auto low = copy.from[last].min(), high = copy.from[last].max();
-  const bool inside = low && *low >= 0 && high && *high + copy.extents.back() <= copy.source->extents[last];
-  if (!inside && copy.source->extents[last] % step != 0) fault("a copy of %" + copy.source->name + " whose last axis ends inside a step");
+  for (size_t axis = 0; axis < copy.from.size(); ++axis) {
+    const auto low = copy.from[axis].min(), high = copy.from[axis].max();
+    const int64_t extent = copy.source->extents[axis];
+    const bool inside = low && *low >= 0 && high && *high < extent;
+    if (!inside && !steps.stay_on_a_side(copy.from[axis], extent))
+      fault("a copy of %" + copy.source->name + " whose axis " + std::to_string(axis) + " ends inside a step");
+  }
+  for (const ExprPtr& condition : conjuncts(copy.where)) {
+    const std::optional<UpperBound> bound = as_upper_bound(condition);
+    if (!(bound ? steps.stay_on_a_side(bound->index, bound->high) : !uses(condition, copy.box.back().get())))
+      fault("a copy of %" + copy.source->name + " that is masked inside a step");
+  }
   return faults;
 }
 

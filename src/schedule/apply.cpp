@@ -181,15 +181,22 @@ constexpr std::array kPrimitives = {
           const std::string first = a.name("a reduce");
           return loop::fuse_online_reduction(unit, first, a.name("a reduce"));
         }},
-    Row{"stage", "stage(BUFFER, SPACE, at=LOOP, order=AXES, phases=N, swizzle=BITS, pad=N)",
+    Row{"stage", "stage(BUFFER, SPACE, at=LOOP, by=axes|loops, as=DTYPE, order=AXES, phases=N, swizzle=BITS, pad=N)",
         [](const Unit& unit, Arguments& a) {
           const std::string buffer = a.name("a buffer");
           const loop::Space space = parse_space(a, a.name("a space"));
           const std::string at = a.word("at", "");
           if (at.empty()) a.refuse("`at` says inside which loop");
+          const std::string by = a.word("by", "axes"), as = a.word("as", "");
           const std::vector<int64_t> order = parse_order(a, a.word("order", "same"));
           const int64_t phases = a.integer("phases", 1, 1), swizzle_bits = a.integer("swizzle", 0, 0), pad = a.integer("pad", 0, 0);
-          Unit result = loop::stage(unit, buffer, space, at, order, phases);
+          if (by != "axes" && by != "loops") a.refuse("`by` is `" + by + "`");
+          const bool by_loops = by == "loops";
+          if (by_loops && (space != loop::Space::shared || !order.empty() || phases != 1))
+            a.refuse("a copy by loops is in shared memory and has no order of axes");
+          const std::optional<DType> dtype = as.empty() ? std::nullopt : parse_dtype(as);
+          if (!as.empty() && (!by_loops || !dtype || !is_float(*dtype))) a.refuse("`as` is a dtype of floats for a copy by loops");
+          Unit result = by_loops ? loop::stage_by_loops(unit, buffer, at, dtype) : loop::stage(unit, buffer, space, at, order, phases);
           return swizzle_bits > 0 || pad > 0 ? loop::lay_out_shared(result, buffer, static_cast<int>(swizzle_bits), pad) : result;
         }},
     Row{"tensorize", "tensorize(REDUCE, INSTRUCTION, WARPS, WARPS)",

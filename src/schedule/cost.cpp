@@ -78,7 +78,7 @@ class CostModel {
   }
   void run(const Copy& copy, double times, bool) {
     double elements = times / threads_;  // the threads of a block share it
-    for (const int64_t extent : copy.extents) elements *= static_cast<double>(extent);
+    for (const VarRef& var : copy.box) elements *= static_cast<double>(var->extent);
     touch(copy.source, elements);
   }
   void run(const Mma& mma, double times, bool) {  // tensor cores: well above the rate of ordinary arithmetic

@@ -130,7 +130,7 @@ constexpr std::string_view kTransposeKernel = R"(
 kernel #transpose target sm_80 grid 4 threads 64 shared 288 (%a: f32[16, 16]) -> (%b: f32[16, 16]) {
   map %i in 2 bind(block), %j in 2 bind(block) {
     alloc %s: f32[8, 8] strides(9, 1) shared
-    copy %a[%i * 8, %j * 8] -> %s[0, 0] extents(8, 8) bytes 4
+    copy (%row in 8, %column in 8) %a[%i * 8 + %row, %j * 8 + %column] -> %s[%row, %column] bytes 4
     barrier
     map %r in 8 bind(thread), %c in 8 bind(thread) { store load %s[%c, %r], %b[%j * 8 + %r, %i * 8 + %c] }
   }
@@ -160,16 +160,16 @@ kernel #mma target sm_80 grid 2 threads 64 shared 6144 (%a: f16[32, 80], %b: f16
     map %acc: %m in 16 bind(tile), %n in 32 bind(tile) { store 0.0, %acc[%m, %n] }
     for %k0 in 2 bind(serial) {
       acquire %p
-      copy.async %a[%i * 16, %k0 * 16] -> %pa[0, 0] extents(16, 16) bytes 16
-      copy.async %b[0, %k0 * 16] -> %pb[0, 0] extents(32, 16) bytes 16
+      copy.async (%row in 16, %column in 16) %a[%i * 16 + %row, %k0 * 16 + %column] -> %pa[%row, %column] bytes 16
+      copy.async (%row in 32, %column in 16) %b[%row, %k0 * 16 + %column] -> %pb[%row, %column] bytes 16
       commit %p
     }
     for %k in 5 bind(serial) {
       wait %p
       if lt(index(%k), 3) {
         acquire %p
-        copy.async %a[%i * 16, %k * 16 + 32] -> %pa[0, 0] extents(16, 16) bytes 16
-        copy.async %b[0, %k * 16 + 32] -> %pb[0, 0] extents(32, 16) bytes 16
+        copy.async (%row in 16, %column in 16) %a[%i * 16 + %row, %k * 16 + 32 + %column] -> %pa[%row, %column] bytes 16
+        copy.async (%row in 32, %column in 16) %b[%row, %k * 16 + 32 + %column] -> %pb[%row, %column] bytes 16
         commit %p
       }
       mma %acc, %pa[0, 0], %pb[0, 0] size(16, 32, 16) shape m16n8k16

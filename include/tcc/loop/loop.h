@@ -215,16 +215,18 @@ struct Alloc {
 };
 struct Barrier {};  ///< all threads of the block
 
-/// A box of elements moved by all threads of the block together: destination[to + x] = source[from + x] for x in `extents`
-/// (trailing axes of the box match trailing axes of both buffers). Source elements outside its extents give zero; the destination has room for the box.
+/// Elements moved by all threads of the block together: destination[to] = source[from] for all values of the variables of the box, which `where`, `from` and
+/// `to` see. Where an index is outside the source's extents, or `where` is false, zero is written; the destination has room for everything.
 /// No element may be read by others before a barrier (of a pipe's buffer: the wait).
+/// What a kind can do is asked by the verifier (faults_of in verify_collective.h), its meaning is the same.
 struct Copy {
-  enum class Kind : uint8_t { plain, async };  ///< async: cp.async, complete after commit and wait. Later: tma, im2col, bulk
+  enum class Kind : uint8_t { plain, async };  ///< async: cp.async, complete after commit and wait. plain: may convert, as a cast does
   Kind kind = Kind::plain;
+  std::vector<VarRef> box;  ///< the last one: neighbours of it are neighbours in both buffers where an access moves several
+  ExprPtr where;            ///< null: always
   BufferRef source, destination;
   std::vector<Index> from, to;
-  std::vector<int64_t> extents;
-  int vector_bytes = 4;  ///< of one access, 4, 8 or 16 (async), 2 too (plain)
+  int vector_bytes = 4;  ///< of one access to the source, 4, 8 or 16 (async), 1 and 2 too (plain)
 };
 
 /// A ring of `stages` copies of each buffer, filled by copies and read by mma. Later: producer and consumer counts for mbarriers.

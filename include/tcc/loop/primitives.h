@@ -40,6 +40,8 @@ Unit fuse_online_reduction(const Unit& unit, const std::string& first, const std
 /// `phases` p: along the last axis of the copy, elements p apart become neighbours (what a strided convolution reads).
 Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order,
            int64_t phases = 1);
+/// The same in shared memory, with an axis for each loop inside that the reads follow, in place of the axes of the buffer. `dtype`: what the reads are cast to.
+Unit stage_by_loops(const Unit& unit, const std::string& buffer, const std::string& at, std::optional<DType> dtype = std::nullopt);
 /// How the shared copy of `buffer` that stage made lies in the banks: rows padded by `pad` elements, or 16-byte chunks swizzled by `swizzle_bits` bits (0: none).
 Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad);
 /// Products of the tile of `accumulator` with a zero that a select gives are skipped; not a number times such a zero counts as zero.

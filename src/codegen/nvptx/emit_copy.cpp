@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "codegen/nvptx/emitter.h"
+#include "tcc/loop/edit.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::codegen {
@@ -37,24 +38,24 @@ NvptxEmitter::CopyShape NvptxEmitter::copy_shape(const loop::Copy& copy) const {
   if (copy.destination->space != loop::Space::shared) fail("a copy to %" + copy.destination->name + ", which is not shared");
   CopyShape shape;
   shape.vector = copy.vector_bytes / size_bytes(source.dtype);
-  if (shape.vector < 1 || copy.extents.empty() || copy.extents.back() % shape.vector != 0)
+  if (shape.vector < 1 || copy.box.empty() || copy.box.back()->extent % shape.vector != 0)
     fail("a copy of %" + source.name + " whose rows are no whole vectors");
-  // Axes of one element have no digit: the first digit is that of an axis with several, and nothing carries out of it.
-  for (size_t axis = 0; axis < copy.extents.size(); ++axis) {
-    const bool last = axis + 1 == copy.extents.size();
-    const int64_t extent = last ? copy.extents[axis] / shape.vector : copy.extents[axis];
+  // Variables of one value have no digit: the first digit is that of one with several, and nothing carries out of it.
+  for (const loop::VarRef& var : copy.box) {
+    const bool last = var == copy.box.back();
+    const int64_t extent = last ? var->extent / shape.vector : var->extent;
     if (extent == 1 && !last) continue;
-    shape.axes.push_back(axis);
+    shape.vars.push_back(var);
     shape.extents.push_back(extent);
     shape.chunks *= extent;
   }
   return shape;
 }
 
-// The elements of a chunk, relative to the box: one coordinate for each of the axes.
+// The variables of the box for the first element of a chunk.
 std::vector<llvm::Value*> NvptxEmitter::chunk_coordinates(const CopyShape& shape, llvm::Value* chunk) {
-  std::vector<llvm::Value*> coordinates(shape.axes.size());
-  for (size_t i = shape.axes.size(); i-- > 0;) {
+  std::vector<llvm::Value*> coordinates(shape.vars.size());
+  for (size_t i = shape.vars.size(); i-- > 0;) {
     llvm::Value* extent = llvm::ConstantInt::getSigned(index_type_, shape.extents[i]);
     coordinates[i] = i == 0 ? chunk : builder_.CreateURem(chunk, extent);
     if (i > 0) chunk = builder_.CreateUDiv(chunk, extent);
@@ -64,7 +65,7 @@ std::vector<llvm::Value*> NvptxEmitter::chunk_coordinates(const CopyShape& shape
   return coordinates;
 }
 
-// Threads take chunks that are kernel_.threads apart. Where that is a step along one axis, all have the addresses of the first at constant distances.
+// Threads take chunks that are kernel_.threads apart. Where that is a step along one variable, all have the addresses of the first at constant distances.
 void NvptxEmitter::emit(const loop::Copy& copy) {
   const CopyShape shape = copy_shape(copy);
   const std::vector<llvm::Value*> first_coordinates = chunk_coordinates(shape, thread());
@@ -76,7 +77,7 @@ void NvptxEmitter::emit(const loop::Copy& copy) {
         emit_chunk(copy, shape, first_coordinates, *added);
       } else {
         llvm::Value* chunk = builder_.CreateNUWAdd(thread(), llvm::ConstantInt::getSigned(index_type_, first));
-        emit_chunk(copy, shape, chunk_coordinates(shape, chunk), std::vector<int64_t>(shape.axes.size()));
+        emit_chunk(copy, shape, chunk_coordinates(shape, chunk), std::vector<int64_t>(shape.vars.size()));
       }
     };
     if (first + kernel_.threads > shape.chunks) {
@@ -88,45 +89,68 @@ void NvptxEmitter::emit(const loop::Copy& copy) {
   }
 }
 
+// An index whose variables of the box are coordinates + added; the constant part of an affine one is given apart where `behind` is asked for.
+llvm::Value* NvptxEmitter::emit_in_box(const loop::Index& index, const CopyShape& shape, const std::vector<llvm::Value*>& coordinates,
+                                       const std::vector<int64_t>& added, int64_t* behind) {
+  const auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
+  loop::Index rest = index;
+  bool affine = true;
+  for (const loop::VarRef& var : shape.vars) {
+    bool inside = false;
+    rest = rest - loop::Index(var) * index.coefficient_of(var.get(), &inside);
+    affine = affine && !inside;
+  }
+  if (!affine) {
+    for (size_t i = 0; i < shape.vars.size(); ++i) vars_[shape.vars[i].get()] = builder_.CreateNUWAdd(coordinates[i], constant(added[i]));
+    return emit_index(index);
+  }
+  llvm::Value* sum = emit_index(rest);
+  for (size_t i = shape.vars.size(); i-- > 0;) {
+    const int64_t coefficient = index.coefficient_of(shape.vars[i].get());
+    if (coefficient == 0) continue;
+    llvm::Value* at = behind ? coordinates[i] : builder_.CreateNUWAdd(coordinates[i], constant(added[i]));
+    sum = builder_.CreateAdd(sum, builder_.CreateMul(at, constant(coefficient)));
+    if (behind) *behind += added[i] * coefficient;
+  }
+  return sum;
+}
+
+// Whether the first element of a chunk is copied, and so all are; null where it always is.
+llvm::Value* NvptxEmitter::is_copied(const loop::Copy& copy, const CopyShape& shape, const std::vector<llvm::Value*>& coordinates,
+                                     const std::vector<int64_t>& added) {
+  llvm::Value* inside = nullptr;
+  const auto require = [&](llvm::Value* ok) { inside = inside ? builder_.CreateAnd(inside, ok) : ok; };
+  for (size_t axis = copy.from.size(); axis-- > 0;) {
+    const auto low = copy.from[axis].min(), high = copy.from[axis].max();
+    if (low && *low >= 0 && high && *high < copy.source->extents[axis]) continue;
+    const loop::UpperBound bound = loop::without_divisions(copy.from[axis], copy.source->extents[axis]);
+    llvm::Value* index = emit_in_box(bound.index, shape, coordinates, added, nullptr);
+    require(builder_.CreateICmpULT(index, llvm::ConstantInt::getSigned(index_type_, bound.high)));
+  }
+  if (copy.where) {
+    for (size_t i = 0; i < shape.vars.size(); ++i)
+      vars_[shape.vars[i].get()] = builder_.CreateNUWAdd(coordinates[i], llvm::ConstantInt::getSigned(index_type_, added[i]));
+    require(emit_expr(copy.where));
+  }
+  return inside;
+}
+
 // The chunk at coordinates + added.
 void NvptxEmitter::emit_chunk(const loop::Copy& copy, const CopyShape& shape, const std::vector<llvm::Value*>& coordinates,
                               const std::vector<int64_t>& added) {
   const loop::Buffer& source = *copy.source;
   const loop::Buffer& destination = *copy.destination;
-  const auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
-  const size_t source_lead = source.extents.size() - copy.extents.size(),
-               destination_lead = destination.extents.size() - copy.extents.size();
-  const std::vector<int64_t> source_strides = source.element_strides(), destination_strides = destination.element_strides();
-  llvm::Value* from = emit_index(flat_index(source, copy.from));
-  llvm::Value* to = emit_index(flat_index(destination, copy.to));
   int64_t from_added = 0, to_added = 0;
-  llvm::Value* inside = nullptr;
-  std::vector<llvm::Value*> digits(copy.extents.size(), constant(0));
-  for (size_t i = shape.axes.size(); i-- > 0;) {
-    const size_t axis = shape.axes[i];
-    const int64_t source_stride = source_strides[source_lead + axis], destination_stride = destination_strides[destination_lead + axis];
-    from = builder_.CreateAdd(from, builder_.CreateMul(coordinates[i], constant(source_stride)));
-    to = builder_.CreateAdd(to, builder_.CreateMul(coordinates[i], constant(destination_stride)));
-    from_added += added[i] * source_stride;
-    to_added += added[i] * destination_stride;
-    digits[axis] = builder_.CreateNUWAdd(coordinates[i], constant(added[i]));
-  }
-  for (size_t axis = copy.extents.size(); axis-- > 0;) {
-    const loop::Index& origin = copy.from[source_lead + axis];
-    const auto low = origin.min(), high = origin.max();
-    const int64_t limit = source.extents[source_lead + axis];
-    if (low && *low >= 0 && high && *high + copy.extents[axis] <= limit) continue;
-    llvm::Value* ok = builder_.CreateICmpULT(builder_.CreateAdd(emit_index(origin), digits[axis]), constant(limit));
-    inside = inside ? builder_.CreateAnd(inside, ok) : ok;
-    if (axis + 1 == copy.extents.size() && limit % shape.vector != 0)
-      fail("a copy of %" + source.name + " whose last axis ends inside a vector");
-  }
-  llvm::Type* element = memory_type(source.dtype);
+  llvm::Value* from = emit_in_box(flat_index(source, copy.from), shape, coordinates, added, &from_added);
+  llvm::Value* to = emit_in_box(flat_index(destination, copy.to), shape, coordinates, added, &to_added);
+  llvm::Value* inside = is_copied(copy, shape, coordinates, added);
   llvm::Value* origin;
   if (inside) {
-    origin = Emitter::element_pointer(source, builder_.CreateSelect(inside, builder_.CreateAdd(from, constant(from_added)), constant(0)));
+    llvm::Value* behind = builder_.CreateAdd(from, llvm::ConstantInt::getSigned(index_type_, from_added));
+    origin = Emitter::element_pointer(source, builder_.CreateSelect(inside, behind, llvm::ConstantInt::getSigned(index_type_, 0)));
   } else {
-    origin = builder_.CreateConstInBoundsGEP1_64(element, Emitter::element_pointer(source, from), static_cast<uint64_t>(from_added));
+    origin = builder_.CreateConstInBoundsGEP1_64(memory_type(source.dtype), Emitter::element_pointer(source, from),
+                                                 static_cast<uint64_t>(from_added));
   }
   move_chunk(copy, shape, origin, shared_pointer(destination, to, to_added, true), inside);
 }
@@ -147,7 +171,9 @@ void NvptxEmitter::move_chunk(const loop::Copy& copy, const CopyShape& shape, ll
   const llvm::Align alignment(static_cast<uint64_t>(copy.vector_bytes));
   llvm::Value* value = builder_.CreateAlignedLoad(type, origin, alignment);
   if (inside) value = builder_.CreateSelect(inside, value, llvm::Constant::getNullValue(type));
-  builder_.CreateAlignedStore(value, target, alignment);
+  const DType from = copy.source->dtype, to = copy.destination->dtype;
+  if (from != to) value = to_memory(emit_cast(from_memory(value, from), from, to), to);
+  builder_.CreateAlignedStore(value, target, llvm::Align(static_cast<uint64_t>(shape.vector * size_bytes(to))));
 }
 
 void NvptxEmitter::emit(const loop::PipeDecl& declaration) {

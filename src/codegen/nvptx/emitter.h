@@ -52,16 +52,20 @@ class NvptxEmitter final : public Emitter {
   /// Of an element a constant number of them behind `element_offset`.
   llvm::Value* shared_pointer(const loop::Buffer& buffer, llvm::Value* element_offset, int64_t behind, bool producing);
 
-  // ---- emit_copy.cpp: a box in chunks of `vector` elements, numbered along the axes that have several
+  // ---- emit_copy.cpp: a box in chunks of `vector` elements, numbered along the variables that have several values
   struct CopyShape {
     int64_t vector = 1, chunks = 1;
-    std::vector<size_t> axes;
+    std::vector<loop::VarRef> vars;
     std::vector<int64_t> extents;  ///< in chunks
   };
   CopyShape copy_shape(const loop::Copy& copy) const;
   std::vector<llvm::Value*> chunk_coordinates(const CopyShape& shape, llvm::Value* chunk);
   void emit_chunk(const loop::Copy& copy, const CopyShape& shape, const std::vector<llvm::Value*>& coordinates,
                   const std::vector<int64_t>& added);
+  llvm::Value* emit_in_box(const loop::Index& index, const CopyShape& shape, const std::vector<llvm::Value*>& coordinates,
+                           const std::vector<int64_t>& added, int64_t* behind);
+  llvm::Value* is_copied(const loop::Copy& copy, const CopyShape& shape, const std::vector<llvm::Value*>& coordinates,
+                         const std::vector<int64_t>& added);
   void move_chunk(const loop::Copy& copy, const CopyShape& shape, llvm::Value* origin, llvm::Value* target, llvm::Value* inside);
 
   // ---- emit_mma.cpp

@@ -133,6 +133,18 @@ std::optional<UpperBound> as_upper_bound(const ExprPtr& condition) {
   return std::nullopt;
 }
 
+UpperBound without_divisions(const Index& index, int64_t high) {
+  UpperBound bound{index, high};
+  while (bound.index.constant() == 0 && bound.index.terms().size() == 1) {
+    const Term& term = bound.index.terms()[0];
+    int64_t product = 0;
+    if (term.coefficient != 1 || term.atom.kind != Atom::Kind::floor_div || __builtin_mul_overflow(bound.high, term.atom.divisor, &product))
+      break;
+    bound = {Index(*term.atom.operand), product};
+  }
+  return bound;
+}
+
 namespace {
 
 Substitution replace_var(const VarRef& var, const Index& by) {

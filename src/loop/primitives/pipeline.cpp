@@ -1,11 +1,13 @@
 // pipeline(k_0, 4): the copies to shared memory at the top of a loop's body run up to three iterations ahead of what reads them.
 //
-//   for %k in 16 { alloc %x: f32[32] shared;  barrier;  copy %a[%k * 32] -> %x[0] extents(32) bytes 16;  barrier;  ... reads %x ... }
+//   for %k in 16 { alloc %x: f32[32] shared;  barrier;  copy (%c in 32) %a[%k * 32 + %c] -> %x[%c] bytes 16;  barrier;  ... reads %x ... }
 // becomes
 //   pipe %p stages 4 (%x: f32[32] shared)
-//   for %k.ahead in 3 { acquire %p;  copy.async %a[%k.ahead * 32] -> %x[0] extents(32) bytes 16;  commit %p }
-//   for %k in 13 { wait %p;  acquire %p;  copy.async %a[%k * 32 + 96] -> %x[0] extents(32) bytes 16;  commit %p;  ... reads %x ...;  release %p }
+//   for %k.ahead in 3 { acquire %p;  copy.async (%c in 32) %a[%k.ahead * 32 + %c] -> %x[%c] bytes 16;  commit %p }
+//   for %k in 13 { wait %p;  acquire %p;  copy.async (%c in 32) %a[%k * 32 + 96 + %c] -> %x[%c] bytes 16;  commit %p;  ... reads %x ...;  release %p }
 //   for %k.drain in 3 { wait %p;  ... reads %x ...;  release %p }
+//
+// Copies of single 16-bit elements and those that convert fill their stage without cp.async.
 //
 // The wait is a barrier, after which all threads have done with the stage of the iteration before: the next copies go there. The last iterations, which copy
 // nothing, are a loop of their own: the others then need no test, and their copies are known to be inside.
@@ -49,11 +51,10 @@ class Pipeliner {
         continue;
       }
       if (!compute.empty()) unfit("a copy comes after what reads the others");
-      if (copy->vector_bytes < 4)
-        unfit("a copy of `" + copy->source->name + "` in steps of " + std::to_string(copy->vector_bytes) + " bytes can't run ahead");
-      Copy async = *copy;
-      async.kind = Copy::Kind::async;
-      copies.push_back({std::move(async)});
+      copies.push_back({*copy});
+      // What cp.async can't do fills the stage at once; the wait is a barrier for it, too.
+      if (copy->vector_bytes >= 4 && copy->source->dtype == copy->destination->dtype)
+        std::get<Copy>(copies.back().node).kind = Copy::Kind::async;
     }
     if (copies.size() != buffers.size() || buffers.empty())
       unfit("the body of `" + dim_ + "` does not start with copies to shared buffers of its own");
@@ -61,10 +62,12 @@ class Pipeliner {
     const VarRef k = loop.dims[0].var;
     const int64_t ahead = std::min<int64_t>(stages_ - 1, k->extent);
     const PipeRef pipe = make_pipe(names_.fresh(k->name + ".pipe"), stages_, buffers);
+    int filled = 0;
     const auto fill = [&](const Index& at) {
       Block block;
       block.push_back({PipeOp{PipeOp::Kind::acquire, pipe}});
-      for (Stmt& copy : substitute_var(copies, k, at)) block.push_back(std::move(copy));
+      const Block here = filled++ == 0 ? copies : clone_fresh(copies, [&](const std::string& name) { return names_.fresh(name); });
+      for (Stmt& copy : substitute_var(here, k, at)) block.push_back(std::move(copy));
       block.push_back({PipeOp{PipeOp::Kind::commit, pipe}});
       return block;
     };

@@ -12,11 +12,13 @@
 // order (letters: axes of the buffer, slowest first): packing. `phases=2` stores the last axis as [2, half]: %a[2 * %i + %k] becomes
 // %a.staged[%k mod 2, %i + %k / 2], contiguous along %i. In shared memory the box belongs to the block, so dims bound to threads count as inside
 // wherever they stand; the copy is a Copy statement when the order is kept, and barriers stand around it.
+#include "loop/primitives/stage.h"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
-#include "tcc/loop/edit.h"
+#include "loop/verify_collective.h"
 #include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 #include "tcc/support/diagnostics.h"
@@ -32,13 +34,6 @@ bool uses_one_of(const Atom& atom, const std::set<const Var*>& vars) {
   if (atom.kind == Atom::Kind::var) return vars.contains(atom.var.get());
   if (!atom.operand) return false;
   return std::any_of(vars.begin(), vars.end(), [&](const Var* var) { return atom.operand->uses(var); });
-}
-
-/// The largest power of two, up to `limit`, that divides an index whatever its variables are.
-int64_t alignment(const Index& index, int64_t limit) {
-  int64_t result = std::gcd(limit, index.constant());
-  for (const Term& term : index.terms()) result = std::gcd(result, term.coefficient);
-  return result;
 }
 
 class Stager {
@@ -60,29 +55,9 @@ class Stager {
     }
   }
 
-  void edit(Block& block, const std::set<const Var*>& threads) {
-    for (Stmt& stmt : block) {
-      std::set<const Var*> inner_threads = threads;
-      if (std::vector<Dim>* dims = dims_of(stmt)) {
-        const int at = find_dim(*dims, at_);
-        if (at >= 0) {
-          auto* loop = std::get_if<Loop>(&stmt.node);
-          if (!loop) unfit("`" + at_ + "` is not a dim of a map or `for`");
-          for (int i = 0; i <= at; i++) {
-            if (is_across_threads((*dims)[i].bind)) inner_threads.insert((*dims)[i].var.get());
-          }
-          stage(*loop, at, inner_threads);
-          found_ = true;
-          continue;
-        }
-        for (const Dim& dim : *dims) {
-          if (is_across_threads(dim.bind)) inner_threads.insert(dim.var.get());
-        }
-      }
-      for (Block* inner : blocks_of(stmt)) edit(*inner, inner_threads);
-    }
+  bool edit(Block& block) {
+    return edit_inside(block, at_, [&](Block& body, const std::set<const Var*>& threads) { stage(body, threads); });
   }
-  bool found() const { return found_; }
 
  private:
   struct Region {
@@ -92,26 +67,14 @@ class Stager {
     bool seen = false;
   };
 
-  void stage(Loop& loop, int at, const std::set<const Var*>& threads) {
-    // The dims after `at` go into a loop of their own, so that the copy has a place.
-    if (at + 1 < static_cast<int>(loop.dims.size())) {
-      Loop inner = loop;
-      inner.dims.assign(loop.dims.begin() + at + 1, loop.dims.end());
-      loop.dims.resize(static_cast<size_t>(at) + 1);
-      std::vector<ExprPtr> outside, inside;
-      for (const ExprPtr& condition : conjuncts(loop.where)) (uses_any(condition, inner.dims) ? inside : outside).push_back(condition);
-      loop.where = conjunction(outside);
-      inner.where = conjunction(inside);
-      loop.body.clear();
-      loop.body.push_back({std::move(inner)});
-    }
-    std::set<const Var*> inside = uses_of(loop.body).loops;
-    const std::set<const Scalar*> defined = uses_of(loop.body).defines;
+  void stage(Block& inner, const std::set<const Var*>& threads) {
+    std::set<const Var*> inside = uses_of(inner).loops;
+    const std::set<const Scalar*> defined = uses_of(inner).defines;
     if (space_ == Space::shared) inside.insert(threads.begin(), threads.end());
 
-    if (uses_of(loop.body).writes.contains(buffer_.get())) unfit("`" + buffer_->name + "` is written inside `" + at_ + "`");
+    if (uses_of(inner).writes.contains(buffer_.get())) unfit("`" + buffer_->name + "` is written inside `" + at_ + "`");
     Region region;
-    walk_exprs(loop.body, [&](const Expr& expr) {
+    walk_exprs(inner, [&](const Expr& expr) {
       if (expr.kind == Expr::Kind::load && expr.buffer == buffer_) add(region, expr, inside, defined);
     });
     if (!region.seen) unfit("nothing inside `" + at_ + "` reads `" + buffer_->name + "`");
@@ -121,7 +84,7 @@ class Stager {
     prototype.name = names_.fresh(buffer_->name + ".staged");
     prototype.dtype = buffer_->dtype;
     prototype.space = space_;
-    for (const int64_t axis : order_) prototype.extents.push_back(region.high[axis] - region.low[axis] + 1);
+    for (const int64_t axis : axes_of(region)) prototype.extents.push_back(region.high[axis] - region.low[axis] + 1);
     if (phases_ > 1) {
       const int64_t length = prototype.extents.back();
       prototype.extents.back() = phases_;
@@ -134,10 +97,10 @@ class Stager {
     if (space_ == Space::shared) body.push_back({Barrier{}});  // the last round's readers are done
     body.push_back(copy(region, staged));
     if (space_ == Space::shared) body.push_back({Barrier{}});
-    rewrite_exprs(loop.body, [&](const ExprPtr& expr) -> ExprPtr {
+    rewrite_exprs(inner, [&](const ExprPtr& expr) -> ExprPtr {
       if (expr->kind != Expr::Kind::load || expr->buffer != buffer_) return expr;
       std::vector<Index> indices;
-      for (const int64_t axis : order_) indices.push_back(expr->indices[axis] - region.corner[axis]);
+      for (const int64_t axis : axes_of(region)) indices.push_back(expr->indices[axis] - region.corner[axis]);
       if (phases_ > 1) {
         const Index last = indices.back();
         indices.back() = mod(last, phases_);
@@ -145,8 +108,18 @@ class Stager {
       }
       return load(staged, indices);
     });
-    for (Stmt& stmt : loop.body) body.push_back(std::move(stmt));
-    loop.body = std::move(body);
+    for (Stmt& stmt : inner) body.push_back(std::move(stmt));
+    inner = std::move(body);
+  }
+
+  /// The axes of the copy, slowest first: in shared memory those of one element are left out, so that tiles of matrices have two.
+  std::vector<int64_t> axes_of(const Region& region) const {
+    if (space_ != Space::shared || phases_ > 1) return order_;
+    std::vector<int64_t> axes;
+    for (const int64_t axis : order_) {
+      if (region.high[axis] > region.low[axis]) axes.push_back(axis);
+    }
+    return axes.empty() && !order_.empty() ? std::vector<int64_t>{order_.back()} : axes;
   }
 
   void add(Region& region, const Expr& expr, const std::set<const Var*>& inside, const std::set<const Scalar*>& defined) const {
@@ -206,25 +179,31 @@ class Stager {
   Stmt copy(const Region& region, const BufferRef& staged) {
     const bool zero = !region.otherwise || (region.otherwise->kind == Expr::Kind::constant && region.otherwise->float_value == 0 &&
                                             region.otherwise->int_value == 0);
-    if (space_ == Space::shared && keeps_order_ && zero && phases_ == 1) {
+    const std::vector<int64_t> axes = axes_of(region);
+    std::vector<Index> from = region.corner;
+    if (space_ == Space::shared && keeps_order_ && zero && phases_ == 1 && !axes.empty()) {
       Copy copy;
       copy.source = buffer_;
       copy.destination = staged;
-      copy.from = region.corner;
-      copy.to.assign(region.corner.size(), Index(0));
-      copy.extents = staged->extents;
-      copy.vector_bytes = vector_bytes(region, staged);
+      for (size_t i = 0; i < axes.size(); i++) {
+        const VarRef var = make_var(variable_name(axes[i]), staged->extents[i]);
+        copy.box.push_back(var);
+        copy.to.emplace_back(var);
+        from[axes[i]] = from[axes[i]] + Index(var);
+      }
+      copy.from = std::move(from);
+      copy.vector_bytes = widest_access(copy);
       return {std::move(copy)};
     }
     Loop loop;
-    std::vector<Index> from(region.corner.size()), to(staged->extents.size());
-    for (size_t i = 0; i < order_.size(); i++) {
-      const int64_t axis = order_[i];
-      const VarRef var = make_var(names_.fresh(buffer_->name + "_" + static_cast<char>('a' + axis)), staged->extents[i]);
+    std::vector<Index> to(staged->extents.size());
+    for (size_t i = 0; i < axes.size(); i++) {
+      const int64_t axis = axes[i];
+      const VarRef var = make_var(variable_name(axis), staged->extents[i]);
       loop.dims.push_back({var, Bind::none});
-      from[axis] = region.corner[axis] + Index(var);
+      from[axis] = from[axis] + Index(var);
       to[i] = Index(var);
-      if (phases_ > 1 && i + 1 == order_.size()) {  // this one was the phase
+      if (phases_ > 1 && i + 1 == axes.size()) {  // this one was the phase
         const VarRef step = make_var(names_.fresh(buffer_->name + "_" + static_cast<char>('a' + axis) + "_step"), staged->extents.back());
         loop.dims.push_back({step, Bind::none});
         from[axis] = from[axis] + Index(step) * phases_;
@@ -237,19 +216,7 @@ class Stager {
     return {std::move(loop)};
   }
 
-  /// The widest access of a copy: all rows of the box start and end at multiples of it, in the source as in the destination.
-  int vector_bytes(const Region& region, const BufferRef& staged) const {
-    const int64_t size = size_bytes(buffer_->dtype), last = static_cast<int64_t>(region.corner.size()) - 1;
-    if (last < 0) return static_cast<int>(size);
-    const std::vector<int64_t> strides = buffer_->element_strides();
-    if (strides[last] != 1) return static_cast<int>(size);
-    int64_t elements = 16 / size;
-    elements = std::gcd(elements, staged->extents[last]);
-    elements = std::gcd(elements, buffer_->extents[last]);
-    elements = alignment(region.corner[last], elements);
-    for (int64_t axis = 0; axis < last; axis++) elements = std::gcd(elements, strides[axis]);
-    return static_cast<int>(std::max<int64_t>(elements, 1) * size);
-  }
+  std::string variable_name(int64_t axis) { return names_.fresh(buffer_->name + "_" + static_cast<char>('a' + axis)); }
 
   NameTable names_;
   BufferRef buffer_;
@@ -258,17 +225,68 @@ class Stager {
   std::vector<int64_t> order_;
   int64_t phases_ = 1;
   bool keeps_order_ = true;
-  bool found_ = false;
 };
 
 }  // namespace
+
+namespace {
+
+/// The dims of `loop` behind `at` go into a loop of their own, so that a copy has a place. Masks go with the dims that they are about.
+void part(Loop& loop, size_t at) {
+  if (at + 1 == loop.dims.size()) return;
+  Loop inner = loop;
+  inner.dims.assign(loop.dims.begin() + static_cast<std::ptrdiff_t>(at) + 1, loop.dims.end());
+  loop.dims.resize(at + 1);
+  std::vector<ExprPtr> outside, inside;
+  for (const ExprPtr& condition : conjuncts(loop.where)) (uses_any(condition, inner.dims) ? inside : outside).push_back(condition);
+  loop.where = conjunction(outside);
+  inner.where = conjunction(inside);
+  loop.body.clear();
+  loop.body.push_back({std::move(inner)});
+}
+
+using Edit = std::function<void(Block& body, const std::set<const Var*>& threads)>;
+
+bool edit_inside(Block& block, const std::string& at, const std::set<const Var*>& threads, const Edit& f) {
+  bool found = false;
+  for (Stmt& stmt : block) {
+    std::set<const Var*> inner_threads = threads;
+    if (std::vector<Dim>* dims = dims_of(stmt)) {
+      const int dim = find_dim(*dims, at);
+      auto* loop = std::get_if<Loop>(&stmt.node);
+      if (dim >= 0 && !loop) unfit("`" + at + "` is not a dim of a map or `for`");
+      if (dim >= 0) part(*loop, static_cast<size_t>(dim));
+      for (const Dim& around : *dims) {
+        if (is_across_threads(around.bind)) inner_threads.insert(around.var.get());
+      }
+      if (dim >= 0) {
+        f(loop->body, inner_threads);
+        found = true;
+        continue;
+      }
+    }
+    for (Block* inner : blocks_of(stmt)) found |= edit_inside(*inner, at, inner_threads, f);
+  }
+  return found;
+}
+
+}  // namespace
+
+bool edit_inside(Block& block, const std::string& at, const Edit& f) { return edit_inside(block, at, {}, f); }
+
+int widest_access(Copy copy) {
+  const int least = size_bytes(copy.source->dtype);
+  for (copy.vector_bytes = 16; copy.vector_bytes > least; copy.vector_bytes /= 2) {
+    if (faults_of(copy).empty()) break;
+  }
+  return copy.vector_bytes;
+}
 
 Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order,
            int64_t phases) {
   Unit result = unit;
   Stager stager(unit, buffer, space, at, order, phases);
-  stager.edit(result.body, {});
-  if (!stager.found()) no_such_loop(unit, at);
+  if (!stager.edit(result.body)) no_such_loop(unit, at);
   return result;
 }
 

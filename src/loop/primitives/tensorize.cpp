@@ -17,7 +17,9 @@
 //   for %k_0 in 16 { ...;  mma %s.tile, %a.staged[0, 0], %b.staged[0, 0] size(128, 256, 32) shape m16n8k16 }
 //   map %s.tile: %i_1.out in 128 bind(tile), %j_1.out in 256 bind(tile) { ... }
 //
-// A mask on the reduced dim goes away where it ends with both buffers: what lies outside was copied as zeros. Either operand may be stored with its axes the other way round.
+// A mask on the reduced dim goes away where both copies have it or end there: what lies outside was copied as zeros. Either operand may be stored with its axes
+// the other way round.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -167,15 +169,33 @@ class Tensorizer {
     return operand;
   }
 
-  /// Whether what the mask leaves out is beyond the last element of the operand's source, and so was copied as zeros.
+  /// Whether what the mask leaves out is masked in the copy of the operand, too, or beyond the last element of its source, and so was copied as zeros.
   bool ends_with_buffer(const ExprPtr& mask, const Operand& operand, const VarRef& k) const {
+    const auto found = copies_.find(operand.buffer.get());
+    if (found == copies_.end()) return false;
+    const Copy& copy = found->second;
+    // The variables of the box that make element (row, k) of the operand are those of the loops.
+    Substitution loops;
+    loops.var = [&](const VarRef& var) -> std::optional<Index> {
+      const auto axis = static_cast<size_t>(operand.k_axis);
+      if (copy.to[axis] == Index(var)) return operand.from[axis] + Index(k);
+      return std::nullopt;
+    };
+    const std::vector<ExprPtr> copied = conjuncts(copy.where);
+    const auto is_copied = [&](const ExprPtr& condition) {
+      const auto is_alike = [&](const ExprPtr& other) { return equal(substitute(other, loops), condition); };
+      if (std::any_of(copied.begin(), copied.end(), is_alike)) return true;
+      const std::optional<UpperBound> written = as_upper_bound(condition);
+      if (!written) return false;
+      const UpperBound bound = without_divisions(written->index, written->high);
+      for (size_t axis = 0; axis < copy.from.size(); axis++) {
+        const UpperBound end = without_divisions(substitute(copy.from[axis], loops.var), copy.source->extents[axis]);
+        if (end.index == bound.index && end.high <= bound.high) return true;
+      }
+      return false;
+    };
     const std::vector<ExprPtr> conditions = conjuncts(mask);
-    const auto copy = copies_.find(operand.buffer.get());
-    if (conditions.size() != 1 || copy == copies_.end()) return false;
-    const std::optional<UpperBound> bound = as_upper_bound(conditions[0]);
-    const auto axis = static_cast<size_t>(operand.k_axis);
-    return bound && copy->second.from.size() == operand.from.size() && copy->second.from[axis] + Index(k) == bound->index &&
-           copy->second.source->extents[axis] == bound->high;
+    return std::all_of(conditions.begin(), conditions.end(), is_copied);
   }
 
   /// The maps that fill and read the tile run over its layout.

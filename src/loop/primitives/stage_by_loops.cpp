@@ -1,0 +1,247 @@
+// stage(a, shared, at=k_0, by=loops): a shared copy with an axis for each loop inside that the reads of a buffer follow, whatever the axes of the buffer are.
+//
+//   map %p_0 in 49 { for %k_0 in 4 { for %k_1 in 32 { map %p_1 in 64, %n_1 in 128 {
+//     ... load %a[(%p_0 * 64 + %p_1) / 196, %k_0 * 32 + %k_1, (%p_0 * 64 + %p_1) mod 196] ...
+// becomes
+//   map %p_0 in 49 { for %k_0 in 4 {
+//     alloc %a.staged: bf16[32, 64] shared
+//     barrier
+//     copy (%a_k_1 in 32, %a_p_1 in 64) %a[(%p_0 * 64 + %a_p_1) / 196, %k_0 * 32 + %a_k_1, (%p_0 * 64 + %a_p_1) mod 196] -> %a.staged[%a_k_1, %a_p_1] bytes 8
+//     barrier
+//     for %k_1 in 32 { map %p_1 in 64, %n_1 in 128 { ... load %a.staged[%k_1, %p_1] ...
+//
+// Dims that were fused, windows of images and axes in any order become operands of two axes in this way. The loop along which the widest accesses are possible
+// is the last axis; the others keep their order. Masks of the loops mask the copy, which then gives zeros, unless the buffer ends there.
+//
+// `as=bf16`: what is cast to bf16 as it is read is copied as bf16.
+#include "loop/primitives/stage.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "loop/verify_collective.h"
+#include "tcc/loop/fields.h"
+#include "tcc/loop/fit.h"
+#include "tcc/loop/primitives.h"
+
+namespace tcc::loop {
+
+namespace {
+
+/// A value that is zero, where nothing is.
+bool is_zero(const ExprPtr& expr) {
+  return !expr || (expr->kind == Expr::Kind::constant && expr->float_value == 0 && expr->int_value == 0);
+}
+
+class LoopStager {
+ public:
+  LoopStager(const Unit& unit, const std::string& buffer, std::string at, std::optional<DType> dtype)
+      : names_(unit), buffer_(find_buffer(unit, buffer)), at_(std::move(at)), dtype_(dtype) {
+    if (!buffer_) no_such_buffer(unit, buffer);
+  }
+
+  bool edit(Block& block) {
+    return edit_inside(block, at_, [&](Block& body, const std::set<const Var*>& threads) { stage(body, threads); });
+  }
+
+ private:
+  /// The reads of the buffer, all alike, and under which conditions they stand.
+  struct Read {
+    const Expr* load = nullptr;
+    std::vector<ExprPtr> conditions;
+  };
+
+  void stage(Block& inner, const std::set<const Var*>& threads) {
+    const Uses uses = uses_of(inner);
+    if (uses.writes.contains(buffer_.get())) unfit("`" + buffer_->name + "` is written inside `" + at_ + "`");
+    inside_ = uses.loops;
+    inside_.insert(threads.begin(), threads.end());
+    defined_ = uses.defines;
+    if (dtype_) inline_loads(inner);
+    Read read;
+    look(inner, {}, read);
+    if (!read.load) unfit("nothing inside `" + at_ + "` reads `" + buffer_->name + "`");
+
+    const std::vector<Index> indices = read.load->indices;
+    const std::vector<VarRef> loops = loops_of(indices, inner);
+    Copy copy = copy_of(indices, loops, read.conditions);
+    Buffer prototype;
+    prototype.name = names_.fresh(buffer_->name + ".staged");
+    prototype.dtype = dtype_.value_or(buffer_->dtype);
+    prototype.space = Space::shared;
+    for (const VarRef& var : copy.box) prototype.extents.push_back(var->extent);
+    copy.destination = make_buffer(std::move(prototype));
+    std::vector<Index> at;
+    for (const VarRef& var : copy.box) at.emplace_back(loop_of_.at(var.get()));
+    rewrite_exprs(inner, [&](const ExprPtr& expr) -> ExprPtr {
+      const bool cast = dtype_ && expr->kind == Expr::Kind::op && expr->op == Op::cast_ && expr->dtype == *dtype_;
+      const ExprPtr& loaded = cast ? expr->args[0] : expr;
+      return cast == dtype_.has_value() && loaded->kind == Expr::Kind::load && loaded->buffer == buffer_ ? load(copy.destination, at)
+                                                                                                         : expr;
+    });
+    if (uses_of(inner).reads.contains(buffer_.get()))
+      unfit("`" + buffer_->name + "` is not cast to " + std::string(name_of(*dtype_)) + " wherever it is read inside `" + at_ + "`");
+    Block body;
+    body.push_back({Alloc{copy.destination}});
+    body.push_back({Barrier{}});  // the last round's readers are done
+    body.push_back({std::move(copy)});
+    body.push_back({Barrier{}});
+    for (Stmt& stmt : inner) body.push_back(std::move(stmt));
+    inner = std::move(body);
+  }
+
+  /// Loads of the buffer stand where their values are used, so that casts are around them.
+  void inline_loads(Block& block) const {
+    std::map<const Scalar*, ExprPtr> loads;
+    walk(block, [&](const Stmt& stmt) {
+      const auto* let = as<Let>(stmt);
+      if (let && let->value->kind == Expr::Kind::load && let->value->buffer == buffer_) loads[let->scalar.get()] = let->value;
+    });
+    Substitution values;
+    values.scalar = [&](const ScalarRef& scalar) {
+      const auto at = loads.find(scalar.get());
+      return at == loads.end() ? nullptr : at->second;
+    };
+    block = substitute(block, values);
+    for_each_block(block, [&](Block& inner) {
+      std::erase_if(inner, [&](const Stmt& stmt) { return as<Let>(stmt) && loads.contains(as<Let>(stmt)->scalar.get()); });
+    });
+  }
+
+  void look(const Block& block, const std::vector<ExprPtr>& conditions, Read& read) {
+    for (const Stmt& stmt : block) {
+      each_expr(stmt, [&](const ExprPtr& expr) {
+        visit(expr, [&](const Expr& e) {
+          if (e.kind == Expr::Kind::load && e.buffer == buffer_) add(e, conditions, read);
+        });
+      });
+      std::vector<ExprPtr> all = conditions;
+      for (const ExprPtr& condition : conjuncts(condition_of(stmt))) all.push_back(condition);
+      for (const Block* inner : blocks_of(stmt)) look(*inner, all, read);
+    }
+  }
+
+  void add(const Expr& load, const std::vector<ExprPtr>& conditions, Read& read) const {
+    if (!is_zero(load.otherwise)) unfit("what is read outside of `" + buffer_->name + "` is not zero");
+    if (!read.load) {
+      read = {&load, conditions};
+      return;
+    }
+    const bool alike = std::equal(conditions.begin(), conditions.end(), read.conditions.begin(), read.conditions.end(),
+                                  [](const ExprPtr& a, const ExprPtr& b) { return equal(a, b); });
+    if (!alike || !(load.indices == read.load->indices)) unfit("`" + buffer_->name + "` is read at several places inside `" + at_ + "`");
+  }
+
+  /// The loops inside that the indices follow, those of threads around first, the others as they stand.
+  std::vector<VarRef> loops_of(const std::vector<Index>& indices, const Block& inner) const {
+    std::vector<VarRef> used, ordered;
+    for (const Index& index : indices) {
+      collect_vars(index, used);
+      std::set<const Scalar*> scalars;
+      collect_scalars(index_value(index), scalars);
+      for (const Scalar* scalar : scalars) {
+        if (defined_.contains(scalar)) unfit("`" + buffer_->name + "` is read at an index that is computed inside `" + at_ + "`");
+      }
+    }
+    std::erase_if(used, [&](const VarRef& var) { return !inside_.contains(var.get()); });
+    walk(inner, [&](const Stmt& stmt) {
+      each_definition(stmt, [&]<class Ref>(const Ref& defined) {
+        if constexpr (std::same_as<Ref, VarRef>) {
+          if (std::erase(used, defined) > 0) ordered.push_back(defined);
+        }
+      });
+    });
+    ordered.insert(ordered.begin(), used.begin(), used.end());
+    return ordered;
+  }
+
+  /// The copy without its destination.
+  Copy copy_of(const std::vector<Index>& indices, const std::vector<VarRef>& loops, const std::vector<ExprPtr>& conditions) {
+    if (loops.empty()) unfit("`" + buffer_->name + "` is read at one place inside `" + at_ + "`");
+    Copy copy;
+    copy.source = buffer_;
+    Substitution boxed;
+    std::map<const Var*, VarRef> box;
+    for (const VarRef& loop : loops) {
+      const VarRef var = make_var(names_.fresh(buffer_->name + "_" + loop->name), loop->extent);
+      box[loop.get()] = var;
+      loop_of_[var.get()] = loop;
+      copy.box.push_back(var);
+    }
+    boxed.var = [&](const VarRef& var) -> std::optional<Index> {
+      const auto at = box.find(var.get());
+      return at == box.end() ? std::nullopt : std::optional<Index>(at->second);
+    };
+    for (const Index& index : indices) copy.from.push_back(substitute(index, boxed.var));
+    std::vector<ExprPtr> masks;
+    for (const ExprPtr& condition : conditions) {
+      const Uses uses = uses_of(condition);
+      const auto is_known = [&](const Var* var) { return box.contains(var) || !inside_.contains(var); };
+      const auto is_outer = [&](const Scalar* scalar) { return !defined_.contains(scalar); };
+      if (!std::all_of(uses.vars.begin(), uses.vars.end(), is_known) || !std::all_of(uses.scalars.begin(), uses.scalars.end(), is_outer))
+        continue;
+      const ExprPtr mask = substitute(condition, boxed);
+      if (!ends_there(mask, copy)) masks.push_back(mask);
+    }
+    copy.where = conjunction(masks);
+    choose_rows(copy);
+    return copy;
+  }
+
+  /// Whether all that the mask leaves out is outside of the source.
+  static bool ends_there(const ExprPtr& mask, const Copy& copy) {
+    const std::optional<UpperBound> condition = as_upper_bound(mask);
+    if (!condition) return false;
+    const UpperBound bound = without_divisions(condition->index, condition->high);
+    for (size_t axis = 0; axis < copy.from.size(); axis++) {
+      const UpperBound end = without_divisions(copy.from[axis], copy.source->extents[axis]);
+      if (end.index == bound.index && end.high <= bound.high) return true;
+    }
+    return false;
+  }
+
+  /// The last variable of the box is the one along which accesses are the widest, and where that leaves a choice neighbours in memory.
+  void choose_rows(Copy& copy) const {
+    const std::vector<VarRef> given = copy.box;
+    const std::vector<int64_t> strides = buffer_->element_strides();
+    Index flat;
+    for (size_t axis = 0; axis < strides.size(); axis++) flat = flat + copy.from[axis] * strides[axis];
+    std::pair<int, bool> best{0, false};
+    for (const VarRef& row : given) {
+      Copy candidate = copy;
+      candidate.box = given;
+      std::erase(candidate.box, row);
+      candidate.box.push_back(row);
+      candidate.to.assign(candidate.box.begin(), candidate.box.end());
+      Buffer rows;
+      rows.dtype = dtype_.value_or(buffer_->dtype);
+      rows.space = Space::shared;
+      for (const VarRef& var : candidate.box) rows.extents.push_back(var->extent);
+      candidate.destination = make_buffer(std::move(rows));
+      candidate.vector_bytes = widest_access(candidate);
+      const std::pair<int, bool> width{candidate.vector_bytes, flat.coefficient_of(row.get()) == 1};
+      if (width < best) continue;
+      best = width;
+      copy = std::move(candidate);
+    }
+  }
+
+  NameTable names_;
+  BufferRef buffer_;
+  std::string at_;
+  std::optional<DType> dtype_;
+  std::set<const Var*> inside_;
+  std::set<const Scalar*> defined_;
+  std::map<const Var*, VarRef> loop_of_;  ///< by variable of the box
+};
+
+}  // namespace
+
+Unit stage_by_loops(const Unit& unit, const std::string& buffer, const std::string& at, std::optional<DType> dtype) {
+  Unit result = unit;
+  if (!LoopStager(unit, buffer, at, dtype).edit(result.body)) no_such_loop(unit, at);
+  return result;
+}
+
+}  // namespace tcc::loop
