@@ -68,7 +68,8 @@ int64_t rolled_iterations(const loop::Loop& loop) {
   const auto slowest = std::find_if(layout.digits.begin(), layout.digits.end(), [](const loop::TileDigit& digit) {
     return digit.level == loop::TileDigit::Level::reg && digit.extent > 1;
   });
-  if (slowest == layout.digits.end() || loop::registers_of(layout) * size_of(loop.body) < kLongTileLoop) return 1;
+  if (slowest == layout.digits.end()) return 1;
+  if (!loop.where && loop::registers_of(layout) * size_of(loop.body) < kLongTileLoop) return 1;
   FindsWrittenTile finds;
   loop::walk(loop.body, [&](const loop::Stmt& stmt) { loop::fields_of(stmt, finds); });
   return finds.found ? 1 : slowest->extent;

@@ -5,8 +5,8 @@
 
 namespace tcc::codegen {
 
-/// The iterations of a loop over a register tile that are written once: the values of the slowest register digit, where the body is long and leaves the tile
-/// as it is. 1: the body is written for each register, as accumulators have to be named.
+/// The iterations of a loop over a register tile that are written once: the values of the slowest register digit, where the body is long, or masked, and leaves
+/// the tile as it is. 1: the body is written for each register, as accumulators have to be named.
 int64_t rolled_iterations(const loop::Loop& loop);
 
 }  // namespace tcc::codegen

@@ -30,14 +30,19 @@ namespace {
 
 bool is_zero(const ExprPtr& expr) { return expr->kind == Expr::Kind::constant && expr->float_value == 0 && expr->int_value == 0; }
 
-/// The load that an expression is, through lets and casts to f32.
+/// The load that an expression is, through lets, casts to f32 and one to a 16-bit float.
 std::optional<Factor> as_factor(ExprPtr expr, const std::map<const Scalar*, ExprPtr>& lets) {
+  std::optional<DType> narrowed;
   while (true) {
     if (expr->kind == Expr::Kind::scalar) {
       const auto found = lets.find(expr->scalar.get());
       if (found == lets.end()) return std::nullopt;
       expr = found->second;
     } else if (expr->kind == Expr::Kind::op && expr->op == Op::cast_ && expr->dtype == DType::f32) {
+      expr = expr->args[0];
+    } else if (expr->kind == Expr::Kind::op && expr->op == Op::cast_ && (expr->dtype == DType::bf16 || expr->dtype == DType::f16) &&
+               !narrowed && is_float(expr->args[0]->dtype)) {
+      narrowed = expr->dtype;
       expr = expr->args[0];
     } else {
       break;
@@ -47,7 +52,7 @@ std::optional<Factor> as_factor(ExprPtr expr, const std::map<const Scalar*, Expr
   for (const Index& index : expr->indices) {
     if (index.uses_scalars()) return std::nullopt;
   }
-  return Factor{expr->buffer, expr->indices, expr->otherwise != nullptr};
+  return Factor{expr->buffer, expr->indices, expr->otherwise != nullptr, narrowed};
 }
 
 /// Says why something is not what it was taken for.

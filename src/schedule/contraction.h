@@ -14,10 +14,12 @@ struct Factor {
   loop::BufferRef buffer;
   std::vector<loop::Index> indices;
   bool guarded = false;                     ///< load with `else 0`
+  std::optional<DType> narrowed;            ///< what the elements are cast to before they are multiplied, where that is not f32
   bool dilated = false;                     ///< zero where a condition on the dims says so: its elements have zeros between them
   int axis_of(const loop::Var* var) const;  ///< the one axis whose index is var + things without it; -1
   bool is_contiguous(int axis) const { return axis == static_cast<int>(indices.size()) - 1; }
   bool uses(const loop::Var* var) const;
+  DType dtype() const { return narrowed.value_or(buffer->dtype); }  ///< of what is multiplied
 };
 
 /// r[batch..., m..., n...] = epilogue(sum over k... of a[batch..., m..., k...] * b[batch..., n..., k...])

@@ -34,6 +34,7 @@ struct ConvShape {
   int images, inputs, outputs, height, width, window;
   int stride = 1, dilation = 1;
   bool turned = false;
+  std::string dtype = "f32";
 };
 inline std::string convolution(const ConvShape& s) {
   const auto text = [](int number) { return std::to_string(number); };
@@ -49,13 +50,18 @@ inline std::string convolution(const ConvShape& s) {
     return s.window == 1 ? "0" : s.turned ? "-" + name + " + " + text(s.window - 1) : name;
   };
   const std::string window = text(s.window), o = text(s.outputs), c = text(s.inputs), n = text(s.images);
-  return "unit (%a0: f32[" + n + ", " + c + ", " + text(s.height) + ", " + text(s.width) + "], %a1: f32[" + (s.turned ? c : o) + ", " +
-         (s.turned ? o : c) + ", " + window + ", " + window + "], %a2: f32[" + o + "]) -> (%r0: f32[" + n + ", " + o + ", " + rows + ", " +
-         columns + "]) {\n  map %i in " + n + ", %j in " + o + ", %k in " + rows + ", %l in " + columns +
-         " {\n    %v0: f32 = reduce sum %m in " + c + (s.window > 1 ? ", %n in " + window + ", %p in " + window : "") +
-         " {\n      %v1: f32 = load %a0[%i, %m, " + at("%k", "%n") + ", " + at("%l", "%p") + "]" + (s.window > 1 ? " else 0.0" : "") +
-         "\n      %v2: f32 = load %a1[" + (s.turned ? "%m, %j" : "%j, %m") + ", " + position("%n") + ", " + position("%p") +
-         "]\n      yield mul(%v1, %v2)\n    }\n    %v3: f32 = load %a2[%j]\n    store max(add(%v0, %v3), 0.0), %r0[%i, %j, %k, %l]\n  "
+  const bool half = s.dtype != "f32";
+  const auto widened = [&](const std::string& value) { return half ? "cast<f32>(" + value + ")" : value; };
+  return "unit (%a0: " + s.dtype + "[" + n + ", " + c + ", " + text(s.height) + ", " + text(s.width) + "], %a1: " + s.dtype + "[" +
+         (s.turned ? c : o) + ", " + (s.turned ? o : c) + ", " + window + ", " + window + "], %a2: f32[" + o + "]) -> (%r0: " + s.dtype +
+         "[" + n + ", " + o + ", " + rows + ", " + columns + "]) {\n  map %i in " + n + ", %j in " + o + ", %k in " + rows + ", %l in " +
+         columns + " {\n    %v0: f32 = reduce sum %m in " + c + (s.window > 1 ? ", %n in " + window + ", %p in " + window : "") +
+         " {\n      %v1: " + s.dtype + " = load %a0[%i, %m, " + at("%k", "%n") + ", " + at("%l", "%p") + "]" +
+         (s.window > 1 ? half ? " else " + s.dtype + "(0.0)" : " else 0.0" : "") + "\n      %v2: " + s.dtype + " = load %a1[" +
+         (s.turned ? "%m, %j" : "%j, %m") + ", " + position("%n") + ", " + position("%p") + "]\n      yield mul(" + widened("%v1") + ", " +
+         widened("%v2") + ")\n    }\n    %v3: f32 = load %a2[%j]\n    store " +
+         (half ? "cast<" + s.dtype + ">(max(add(%v0, %v3), 0.0))" : "max(add(%v0, %v3), 0.0)") +
+         ", %r0[%i, %j, %k, %l]\n  "
          "}\n}\n";
 }
 

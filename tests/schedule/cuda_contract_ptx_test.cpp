@@ -92,6 +92,23 @@ TEST(CudaContractPtx, ConvolutionsDontSpill) {
   }
 }
 
+TEST(CudaContractPtx, ConvolutionsOfHalvesOnTensorCoresDontSpill) {
+  const examples::ConvShape shapes[] = {
+      {.images = 32, .inputs = 64, .outputs = 64, .height = 56, .width = 56, .window = 3},
+      {.images = 32, .inputs = 128, .outputs = 128, .height = 28, .width = 28, .window = 3, .turned = true},
+      {.images = 32, .inputs = 512, .outputs = 512, .height = 7, .width = 7, .window = 3},
+      {.images = 32, .inputs = 256, .outputs = 256, .height = 28, .width = 28, .window = 3, .stride = 2},
+      {.images = 32, .inputs = 3, .outputs = 64, .height = 224, .width = 224, .window = 7, .stride = 2},
+      {.images = 32, .inputs = 64, .outputs = 256, .height = 56, .width = 56, .window = 1},
+      {.images = 32, .inputs = 2048, .outputs = 512, .height = 7, .width = 7, .window = 1},
+      {.images = 32, .inputs = 512, .outputs = 1024, .height = 28, .width = 28, .window = 1, .stride = 2},
+  };
+  for (examples::ConvShape shape : shapes) {
+    shape.dtype = "bf16";
+    EXPECT_GT(count(ptx_of(examples::convolution(shape)), "mma.sync.aligned.m16n8k16"), 0);
+  }
+}
+
 TEST(CudaContractPtx, GradientsOfStridedConvolutionsHaveNoProductsWithZeros) {
   for (const int size : {14, 28, 56}) {
     const std::string ptx = ptx_of(examples::strided_input_gradient(32, 256, 256, size, size, 3));

@@ -53,5 +53,17 @@ TEST(CudaLayouts, RandomOperandsAreStagedByLoops) {
   }
 }
 
+TEST(CudaLayouts, RandomContractionsAreChosenForTensorCores) {
+  for (uint32_t seed = 101; seed <= 130; seed++) {
+    ContractionGenerator generator(seed);
+    const bool window = generator.chance(2), narrowed = generator.chance(4);
+    const RandomContraction made = generator.draw(window, narrowed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + made.text);
+    const std::string schedule = check(made.text, Target::cuda_sm80());
+    EXPECT_EQ(has(schedule, "tensorize"), made.length >= 16) << schedule;
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace tcc::schedule

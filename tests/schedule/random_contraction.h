@@ -10,6 +10,7 @@ namespace tcc::schedule::examples {
 
 struct RandomContraction {
   std::vector<std::string> batch, rows, columns, sum;  ///< dims by name
+  int64_t length = 1;                                  ///< of the sum
   std::string text;
 };
 
@@ -49,6 +50,7 @@ class ContractionGenerator {
     std::vector<std::string> map = made.batch;
     map.insert(map.end(), made.rows.begin(), made.rows.end());
     map.insert(map.end(), made.columns.begin(), made.columns.end());
+    for (const auto& [name, extent] : extents_) made.length *= std::count(made.sum.begin(), made.sum.end(), name) > 0 ? extent : 1;
     const std::string first = narrowed ? "f32" : "bf16";
     made.text = "unit (%a0: " + first + extents(a) + ", %a1: bf16" + extents(b) + ") -> (%r0: f32" + extents(r) + ") {\n  map " +
                 dims(map) + " {\n    %v0: f32 = reduce sum " + dims(made.sum) + " {\n      %v1: " + first + " = load %a0" + indices(a) +

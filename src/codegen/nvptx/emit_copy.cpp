@@ -16,6 +16,9 @@ namespace tcc::codegen {
 
 namespace {
 
+/// Chunks of a thread whose values may wait in registers for the commit.
+constexpr int64_t kMostLate = 16;
+
 /// What `first` adds to the digits of a number below `threads`, where extents are those of the digits, the last the fastest. Nothing where a digit of a sum
 /// may carry into the next.
 std::optional<std::vector<int64_t>> digits_added(const std::vector<int64_t>& extents, int64_t threads, int64_t first) {
@@ -80,7 +83,10 @@ void NvptxEmitter::emit(const loop::Copy& copy) {
         emit_chunk(copy, shape, chunk_coordinates(shape, chunk), std::vector<int64_t>(shape.vars.size()));
       }
     };
-    if (first + kernel_.threads > shape.chunks) {
+    const bool is_part = first + kernel_.threads > shape.chunks;
+    stores_late_ = copy.kind == loop::Copy::Kind::plain && pipe_of_buffer_.count(copy.destination->id) != 0 && !is_part &&
+                   shape.chunks <= kMostLate * kernel_.threads;
+    if (is_part) {
       llvm::Value* chunk = builder_.CreateNUWAdd(thread(), llvm::ConstantInt::getSigned(index_type_, first));
       emit_if(builder_.CreateICmpULT(chunk, llvm::ConstantInt::getSigned(index_type_, shape.chunks)), move, nullptr);
     } else {
@@ -173,7 +179,9 @@ void NvptxEmitter::move_chunk(const loop::Copy& copy, const CopyShape& shape, ll
   if (inside) value = builder_.CreateSelect(inside, value, llvm::Constant::getNullValue(type));
   const DType from = copy.source->dtype, to = copy.destination->dtype;
   if (from != to) value = to_memory(emit_cast(from_memory(value, from), from, to), to);
-  builder_.CreateAlignedStore(value, target, llvm::Align(static_cast<uint64_t>(shape.vector * size_bytes(to))));
+  const llvm::Align whole(static_cast<uint64_t>(shape.vector * size_bytes(to)));
+  if (stores_late_) late_stores_.push_back({value, target, whole});
+  else builder_.CreateAlignedStore(value, target, whole);
 }
 
 void NvptxEmitter::emit(const loop::PipeDecl& declaration) {
@@ -204,6 +212,8 @@ void NvptxEmitter::emit(const loop::PipeOp& op) {
   switch (op.kind) {
     case loop::PipeOp::Kind::acquire: return;  // the barrier of the wait before it has freed the stage
     case loop::PipeOp::Kind::commit:
+      for (const LateStore& store : late_stores_) builder_.CreateAlignedStore(store.value, store.target, store.alignment);
+      late_stores_.clear();
       builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_cp_async_commit_group, {});
       advance(state.produce);
       count(1);

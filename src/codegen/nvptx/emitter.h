@@ -66,6 +66,13 @@ class NvptxEmitter final : public Emitter {
                            const std::vector<int64_t>& added, int64_t* behind);
   llvm::Value* is_copied(const loop::Copy& copy, const CopyShape& shape, const std::vector<llvm::Value*>& coordinates,
                          const std::vector<int64_t>& added);
+  /// A store of a copy without cp.async into a stage: it may wait for the commit, so that the load before it has time.
+  struct LateStore {
+    llvm::Value *value, *target;
+    llvm::Align alignment;
+  };
+  std::vector<LateStore> late_stores_;
+  bool stores_late_ = false;  ///< of the chunks being emitted
   void move_chunk(const loop::Copy& copy, const CopyShape& shape, llvm::Value* origin, llvm::Value* target, llvm::Value* inside);
 
   // ---- emit_mma.cpp

@@ -7,10 +7,12 @@
 //   for %k in 13 { wait %p;  acquire %p;  copy.async (%c in 32) %a[%k * 32 + 96 + %c] -> %x[%c] bytes 16;  commit %p;  ... reads %x ...;  release %p }
 //   for %k.drain in 3 { wait %p;  ... reads %x ...;  release %p }
 //
-// Copies of single 16-bit elements and those that convert fill their stage without cp.async.
+// Copies of single 16-bit elements and those that convert fill their stage without cp.async: loads that run ahead, and stores that may wait for the commit. Then
+// the commit comes after the code that reads the other stage.
 //
 // The wait is a barrier, after which all threads have done with the stage of the iteration before: the next copies go there. The last iterations, which copy
 // nothing, are a loop of their own: the others then need no test, and their copies are known to be inside.
+#include <algorithm>
 #include <utility>
 
 #include "tcc/loop/edit.h"
@@ -68,14 +70,17 @@ class Pipeliner {
       block.push_back({PipeOp{PipeOp::Kind::acquire, pipe}});
       const Block here = filled++ == 0 ? copies : clone_fresh(copies, [&](const std::string& name) { return names_.fresh(name); });
       for (Stmt& copy : substitute_var(here, k, at)) block.push_back(std::move(copy));
-      block.push_back({PipeOp{PipeOp::Kind::commit, pipe}});
       return block;
     };
+    const Stmt commit{PipeOp{PipeOp::Kind::commit, pipe}};
+    const bool all_async =
+        std::all_of(copies.begin(), copies.end(), [](const Stmt& copy) { return as<Copy>(copy)->kind == Copy::Kind::async; });
     Loop first;
     first.kind = Loop::Kind::for_;
     const VarRef early = make_var(names_.fresh(k->name + ".ahead"), ahead);
     first.dims = {{early, Bind::unroll}};
     first.body = fill(Index(early));
+    first.body.push_back(commit);
 
     Block result{Stmt{PipeDecl{pipe}}, Stmt{std::move(first)}};
     const int64_t steady = k->extent - ahead;
@@ -83,7 +88,9 @@ class Pipeliner {
       const VarRef step = make_var(k->name, steady);
       Block body{Stmt{PipeOp{PipeOp::Kind::wait, pipe}}};
       for (Stmt& stmt : fill(Index(step) + Index(ahead))) body.push_back(std::move(stmt));
+      if (all_async) body.push_back(commit);
       for (Stmt& stmt : substitute_var(compute, k, Index(step))) body.push_back(std::move(stmt));
+      if (!all_async) body.push_back(commit);
       body.push_back({PipeOp{PipeOp::Kind::release, pipe}});
       Loop main = loop;
       main.dims = {{step, loop.dims[0].bind}};

@@ -17,6 +17,7 @@
 //   for %k_0 in 16 { ...;  mma %s.tile, %a.staged[0, 0], %b.staged[0, 0] size(128, 256, 32) shape m16n8k16 }
 //   map %s.tile: %i_1.out in 128 bind(tile), %j_1.out in 256 bind(tile) { ... }
 //
+// Where tiles may reach over the end of the results, those that are whole have a loop of their own without the mask.
 // A mask on the reduced dim goes away where both copies have it or end there: what lies outside was copied as zeros. Either operand may be stored with its axes
 // the other way round.
 #include <algorithm>
@@ -69,6 +70,8 @@ class Tensorizer {
     if (!found_) unfit("the tile of `" + accumulator_ + "` is not a sum of products of two shared buffers");
     result.body = replace_buffers(result.body, {{plain_.get(), tile_}});
     walk_mutable(result.body, [&](Stmt& stmt) { bind_loop(stmt); });
+    NameTable names(result);
+    rewrite(result.body, [&](Stmt& stmt) { return unmask(stmt, names); });
     return result;
   }
 
@@ -207,6 +210,34 @@ class Tensorizer {
     if (!uses.reads.contains(tile_.get()) && !uses.writes.contains(tile_.get())) return;
     loop->tile = tile_;
     for (Dim& dim : loop->dims) dim.bind = Bind::tile;
+  }
+
+  /// Blocks whose tile is whole run a copy of the loop without its mask.
+  std::optional<Block> unmask(const Stmt& stmt, NameTable& names) const {
+    const auto* loop = std::get_if<Loop>(&stmt.node);
+    if (!loop || loop->tile != tile_ || !loop->where) return std::nullopt;
+    std::vector<ExprPtr> whole;
+    for (const ExprPtr& condition : conjuncts(loop->where)) {
+      const std::optional<UpperBound> bound = as_upper_bound(condition);
+      if (!bound) return std::nullopt;
+      Index most = bound->index;
+      for (const Dim& dim : loop->dims) {
+        bool inside = false;
+        const int64_t coefficient = most.coefficient_of(dim.var.get(), &inside);
+        if (inside || coefficient < 0) return std::nullopt;
+        most = most + (Index(dim.var->extent - 1) - Index(dim.var)) * coefficient;
+      }
+      if (const std::optional<int64_t> least = most.min(); !least || *least >= bound->high) return std::nullopt;  // no tile is whole
+      if (const ExprPtr test = in_range(most, 0, bound->high)) whole.push_back(test);
+    }
+    If either;
+    either.condition = conjunction(whole);
+    if (!either.condition) return std::nullopt;
+    Loop unmasked = *loop;
+    unmasked.where = nullptr;
+    either.then = clone_fresh({Stmt{std::move(unmasked)}}, [&](const std::string& name) { return names.fresh(name + ".whole"); });
+    either.otherwise = {stmt};
+    return Block{Stmt{std::move(either)}};
   }
 
   std::string accumulator_, shape_;

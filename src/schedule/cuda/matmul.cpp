@@ -25,11 +25,9 @@ constexpr int64_t kWidestCopy = 16;
 
 }  // namespace
 
-void bind_tiles(Chooser& chooser, const Matmul& mm, const std::vector<std::string>& inside) {
-  const std::string& m = mm.m->name;
-  const std::string& n = mm.n->name;
-  std::vector<std::string> outer;
-  for (const VarRef& var : mm.batch) outer.push_back(var->name);
+void bind_tiles(Chooser& chooser, const std::vector<std::string>& batch, const std::string& m, const std::string& n,
+                const std::vector<std::string>& inside) {
+  std::vector<std::string> outer = batch;
   if (chooser.extent(m + "_0") > kRasterRows && chooser.extent(n + "_0") > 1) {
     chooser.split(m + "_0", kRasterRows);
     outer.insert(outer.end(), {m + "_0_0", n + "_0", m + "_0_1"});

@@ -54,8 +54,9 @@ template <class F> void schedule_in_parts(Chooser& chooser, const Contraction& c
   schedule_sum_of_parts(chooser, first);
 }
 
-/// Binds tiles and batch to blocks; `inside` are the names that stay within the block, in order.
-void bind_tiles(Chooser& chooser, const Matmul& mm, const std::vector<std::string>& inside);
+/// Binds tiles of m and n and the dims `batch` to blocks; `inside` are the names that stay within the block, in order.
+void bind_tiles(Chooser& chooser, const std::vector<std::string>& batch, const std::string& m, const std::string& n,
+                const std::vector<std::string>& inside);
 
 /// The results that a thread holds as a register tile inside the sum.
 void tile_per_thread(Chooser& chooser, const Contraction& c, const std::vector<std::string>& per_thread);

@@ -50,6 +50,7 @@ WhyNot tensor_cores(CudaNest& nest);
 WhyNot conv(CudaNest& nest);
 WhyNot shared_tiles(CudaNest& nest);
 WhyNot conv_wgrad(CudaNest& nest);
+WhyNot rows_by_matrix(CudaNest& nest);  // result_per_warp.cpp
 WhyNot result_per_warp(CudaNest& nest);
 WhyNot direct(CudaNest& nest);
 

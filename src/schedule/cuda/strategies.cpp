@@ -26,6 +26,7 @@ constexpr Strategy<CudaNest> kStrategies[] = {
     {"row_per_warp", {K::rows}, row_per_warp},
     {"row_per_block", {K::rows}, row_per_block},
 
+    {"rows_by_matrix", {K::contraction}, rows_by_matrix},
     {"tensor_cores", {K::contraction}, tensor_cores},
     {"conv", {K::contraction}, conv},
     {"shared_tiles", {K::contraction}, shared_tiles},

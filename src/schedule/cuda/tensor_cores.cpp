@@ -1,15 +1,20 @@
-// Matmuls on tensor cores: f16 and bf16, and f32 where the target allows tf32. Tiles of 128 x 256 x 32 and smaller, copied ahead by cp.async, mma.sync on register
-// tiles.
+// Contractions on tensor cores: f16 and bf16, and f32 where the target allows tf32. Tiles of 128 x 256 x 32 and smaller, copied ahead by cp.async, mma.sync on
+// register tiles.
 //
 //   split(i, 128) split(j, 256) ... bind(i_0_0, block) bind(j_0, block) ... split(k, 32) tile(v0, i_1, j_1)
-//   stage(a1, shared, at=k_0, swizzle=2) stage(a0, shared, at=k_0, swizzle=2) tensorize(v0, m16n8k16, 2, 4) pipeline(k_0, 4)
+//   stage(a1, shared, at=k_0, by=loops, swizzle=2) stage(a0, shared, at=k_0, by=loops, swizzle=2) tensorize(v0, m16n8k16, 2, 4) pipeline(k_0, 4)
 //
-// Which tile: the one with the least time by waves of blocks over the multiprocessors, given how well a tile of that size uses one of them. A long sum with few
-// tiles is cut into parts (split_k.cpp), which then are scheduled as a batch.
+// Copies by loops bring operands of any layout into the two axes that the instruction reads, so that it does not matter how dims lie in memory, nor how many of
+// them are rows, columns or summed: those of one side are fused first (batch and sequence of a linear layer, the pixels of an image, channels and window of a
+// convolution). How many of them, and which tile: the one with the least time by waves of blocks over the multiprocessors, given how well a tile of that size
+// uses one of them and what accesses narrower than 16 bytes cost. A long sum with few tiles is cut into parts (split_k.cpp), which then are scheduled as a batch.
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "schedule/cuda/matmul.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/primitives.h"
 
 namespace tcc::schedule::cuda {
 
@@ -20,17 +25,28 @@ namespace {
 struct MmaTile {
   int64_t m, n, warps_m, warps_n;
   double efficiency;  ///< share of the multiprocessor's rate that the tile reaches
+  int64_t step = 0;   ///< of the sum, that a block takes at a time
 };
 constexpr MmaTile kMmaTiles[] = {
-    {128, 256, 2, 4, 1.00}, {256, 128, 4, 2, 0.95}, {128, 128, 2, 2, 0.80}, {64, 128, 2, 2, 0.55},
-    {128, 64, 2, 2, 0.55},  {64, 64, 2, 2, 0.40},   {32, 128, 1, 4, 0.35},  {32, 64, 1, 2, 0.25},
-    {16, 128, 1, 4, 0.20},  {16, 64, 1, 2, 0.15},   {16, 32, 1, 1, 0.08},
+    {128, 256, 2, 4, 1.00}, {256, 128, 4, 2, 0.95}, {128, 128, 2, 2, 0.80}, {128, 128, 2, 4, 0.75},
+    {64, 128, 2, 2, 0.55},  {128, 64, 2, 2, 0.55},  {64, 64, 2, 2, 0.40},   {32, 128, 1, 4, 0.35},
+    {32, 64, 1, 2, 0.25},   {16, 128, 1, 4, 0.20},  {16, 64, 1, 2, 0.15},   {16, 32, 1, 1, 0.08},
+    {128, 32, 4, 1, 0.35},  {64, 32, 2, 1, 0.25},   {128, 16, 4, 1, 0.20},  {64, 16, 2, 1, 0.15},
 };
+/// No tile has fewer rows or columns.
+constexpr int64_t kSmallestSide = 16;
 
 /// Of a sum that is worth it.
 constexpr int64_t kShortestSum = 16;
 /// Of the sum, that one step takes.
-int64_t step_of(const Matmul& mm) { return mm.k->extent < 32 ? 16 : 32; }
+int64_t step_of(int64_t sum) { return sum < 32 ? 16 : 32; }
+/// Bytes of the accesses that the tiles' efficiency is about.
+constexpr int64_t kWidestAccess = 16;
+/// Instructions of a thread for one access of a copy; for a result whose address takes divisions.
+constexpr double kCopyInstructions = 12, kDivisionInstructions = 12;
+
+/// Registers of a thread: beside accumulators and copies, and of each access of a copy. Up to `kFewAccesses` are stored late, those of more at once.
+constexpr int64_t kRegistersBeside = 64, kRegistersOfAddress = 3, kRegistersOfCondition = 1, kRegistersOfValue = 2, kFewAccesses = 16;
 
 /// Swizzle bits for rows of a staged matrix that ldmatrix reads: 16-byte pieces of eight rows in different banks.
 int64_t swizzle_bits(int64_t row_bytes) {
@@ -38,78 +54,333 @@ int64_t swizzle_bits(int64_t row_bytes) {
   return std::min<int64_t>(3, std::countr_zero(static_cast<uint64_t>(row_bytes)) - 4);
 }
 
-struct MmaForm {
-  const TensorCore* core;
-  bool a_transposed, b_transposed;  ///< the sum is not along neighbouring elements
-  int64_t step;
+/// Which dims become one, outermost first. `batch`: the other dims of the map.
+struct Form {
+  std::vector<VarRef> m, n, k, batch;
+  int64_t a_width = 1, b_width = 1;  ///< elements of one access of the copies
+  bool divides = false;              ///< addresses of results are no sums of the dims
+
+  int64_t rows() const { return iterations(m); }
+  int64_t columns() const { return iterations(n); }
 };
 
-void schedule_tensor_cores(Chooser& chooser, const Contraction& c, const Matmul& mm, const MmaTile& tile, const MmaForm& form) {
-  const std::string& row = mm.m->name;
-  const std::string& column = mm.n->name;
-  const std::string& sum = mm.k->name;
-  chooser.split(row, tile.m);
-  chooser.split(column, tile.n);
-  bind_tiles(chooser, mm, {row + "_1", column + "_1"});
-  chooser.split(sum, form.step);
-  chooser.add("tile", {Chooser::arg(c.accumulator), Chooser::arg(row + "_1"), Chooser::arg(column + "_1")});
-  const int64_t size = size_bytes(c.a.buffer->dtype);
-  const int64_t a_row = form.a_transposed ? tile.m : form.step, b_row = form.b_transposed ? tile.n : form.step;
-  stage_factor(chooser, c.b, sum + "_0", swizzle_bits(b_row * size), 0);
-  stage_factor(chooser, c.a, sum + "_0", swizzle_bits(a_row * size), 0);
-  chooser.add("tensorize", {Chooser::arg(c.accumulator), Chooser::arg(std::string(form.core->name)), Chooser::arg(tile.warps_m),
-                            Chooser::arg(tile.warps_n)});
-  if (std::min(copy_bytes(c.a, a_row), copy_bytes(c.b, b_row)) >= kFewestCopiedAhead) {
-    const int64_t stage_bytes = (tile.m + tile.n) * form.step * size;
-    chooser.add("pipeline",
-                {Chooser::arg(sum + "_0"), Chooser::arg(std::clamp<int64_t>(chooser.target().shared_bytes / stage_bytes, 2, 4))});
+/// Elements of one access along the last of the dims, which are fused; 1 where neighbours are not neighbours in memory.
+int64_t access_width(const Factor& factor, const std::vector<VarRef>& dims) {
+  const Access access = access_of(factor.buffer, factor.indices, false, factor.guarded);
+  int64_t run = 1, width = kWidestAccess / size_bytes(factor.buffer->dtype);  // what tiles and steps are multiples of, too
+  std::vector<const Var*> along;
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (dims[i]->extent == 1) continue;
+    if (stride_of(access, dims[i].get()) != run) break;
+    run *= dims[i]->extent;
+    along.push_back(dims[i].get());
   }
+  if (along.empty()) return 1;
+  width = std::gcd(std::gcd(width, run), access.flat.constant());
+  for (const Term& term : access.flat.terms()) {
+    const bool own = term.atom.kind == Atom::Kind::var && std::find(along.begin(), along.end(), term.atom.var.get()) != along.end();
+    if (!own) width = std::gcd(width, term.coefficient);
+  }
+  return width;
+}
+
+/// A contraction, and what its nest and target say about the time of its forms.
+class Product {
+ public:
+  Product(const Contraction& c, const Loop& nest, const TensorCore& core, const Target& target)
+      : c_(c), core_(core), target_(target), step_(step_of(c.length())) {
+    for (const Stmt& stmt : nest.body) {
+      if (std::holds_alternative<Reduce>(stmt.node)) continue;
+      for (const Access& access : accesses_of(Block{stmt})) results_.push_back(access);
+    }
+  }
+
+  struct Choice {
+    Form form;
+    MmaTile tile;
+    double ns = 0;
+  };
+
+  std::optional<Choice> best() const {
+    std::optional<Choice> best;
+    for (const std::vector<VarRef>& m : sides(c_.m_dims)) {
+      for (const std::vector<VarRef>& n : sides(c_.n_dims)) {
+        const Form form = form_of(m, n);
+        for (const MmaTile& tile : tiles_for(form)) {
+          const double ns = time_ns(form, tile);
+          // Of forms whose blocks run in as many waves, the one with fewer blocks has less to do.
+          if (!best || ns < best->ns ||
+              (ns == best->ns && tile.m * tile.n == best->tile.m * best->tile.n && blocks(form, tile) < blocks(best->form, best->tile)))
+            best = Choice{form, tile, ns};
+        }
+      }
+    }
+    return best;
+  }
+
+  std::vector<MmaTile> tiles_for(const Form& form) const {
+    std::vector<MmaTile> tiles;
+    for (MmaTile tile : kMmaTiles) {
+      for (tile.step = step_; tile.step >= kShortestSum && !fits(tile, form);) tile.step /= 2;
+      if (tile.step >= kShortestSum) tiles.push_back(tile);
+    }
+    return tiles;
+  }
+
+  /// The tile and what it reaches of the rate for this form.
+  TileShape shape_of(const Form& form, const MmaTile& tile) const { return {tile.m, tile.n, efficiency(form, tile)}; }
+
+  MatmulShape shape_of(const Form& form) const {
+    MatmulShape shape{iterations(form.batch),
+                      std::max(form.rows(), kSmallestSide),
+                      std::max(form.columns(), kSmallestSide),
+                      c_.length(),
+                      step_,
+                      core_.flops_per_ns / target_.cores};
+    shape.bytes_read = bytes_of(*c_.a.buffer) + bytes_of(*c_.b.buffer);
+    return shape;
+  }
+
+  int64_t step() const { return step_; }
+
+ private:
+  /// The dims of one side that may become one: from some dim on all that follow it in memory, and the longest alone.
+  std::vector<std::vector<VarRef>> sides(const std::vector<VarRef>& dims) const {
+    std::vector<VarRef> ordered;
+    for (const VarRef& var : dims) {
+      if (var->extent > 1) ordered.push_back(var);
+    }
+    if (ordered.empty()) return {};
+    const auto distance = [&](const VarRef& var) {
+      for (const Access& access : results_) {
+        if (access.store) return stride_of(access, var.get()).value_or(0);
+      }
+      return int64_t{0};
+    };
+    std::stable_sort(ordered.begin(), ordered.end(), [&](const VarRef& x, const VarRef& y) { return distance(x) > distance(y); });
+    std::vector<std::vector<VarRef>> result;
+    for (size_t first = ordered.size(); first-- > 0;)
+      result.emplace_back(ordered.begin() + static_cast<std::ptrdiff_t>(first), ordered.end());
+    const VarRef longest =
+        *std::max_element(ordered.begin(), ordered.end(), [](const VarRef& x, const VarRef& y) { return x->extent < y->extent; });
+    if (longest != ordered.back()) result.push_back({longest});
+    return result;
+  }
+
+  Form form_of(const std::vector<VarRef>& m, const std::vector<VarRef>& n) const {
+    Form form;
+    form.m = m;
+    form.n = n;
+    const auto in = [](const std::vector<VarRef>& vars, const VarRef& var) {
+      return std::find(vars.begin(), vars.end(), var) != vars.end();
+    };
+    for (const VarRef& var : c_.dims) {
+      if (!in(m, var) && !in(n, var)) form.batch.push_back(var);
+    }
+    form.divides = divides(m) || divides(n);
+    // The dim along which the widest accesses are possible is the last of the sum.
+    for (size_t last = c_.k_dims.size(); last-- > 0;) {
+      std::vector<VarRef> k = c_.k_dims;
+      const auto at = k.begin() + static_cast<std::ptrdiff_t>(last);
+      std::rotate(at, at + 1, k.end());
+      const int64_t a = std::max(access_width(c_.a, k), access_width(c_.a, m)), b = std::max(access_width(c_.b, k), access_width(c_.b, n));
+      if (!form.k.empty() && 1.0 / static_cast<double>(a) + 1.0 / static_cast<double>(b) >=
+                                 1.0 / static_cast<double>(form.a_width) + 1.0 / static_cast<double>(form.b_width))
+        continue;
+      form.k = k;
+      form.a_width = a;
+      form.b_width = b;
+    }
+    return form;
+  }
+
+  /// Whether the dims, as one, leave an address of the epilogue that is no sum.
+  bool divides(const std::vector<VarRef>& dims) const {
+    for (size_t i = 1; i < dims.size(); i++) {
+      for (const Access& access : results_) {
+        const auto outer = stride_of(access, dims[i - 1].get()), inner = stride_of(access, dims[i].get());
+        if (!outer || !inner || *outer != *inner * dims[i]->extent) return true;
+      }
+    }
+    return false;
+  }
+
+  bool fits(const MmaTile& tile, const Form& form) const {
+    const auto side = [](int64_t extent, int64_t tile) { return tile <= 2 * kSmallestSide || tile < 2 * extent; };
+    if (!side(form.rows(), tile.m) || !side(form.columns(), tile.n)) return false;
+    // Copies take registers for addresses and conditions; few ones without cp.async for their values, too, while the step before is computed.
+    const int64_t threads = tile.warps_m * tile.warps_n * target_.warp_threads;
+    const auto held = [&](const Factor& factor, int64_t rows, int64_t width) {
+      const int64_t accesses = ceil_div(rows * tile.step / width, threads);
+      if (width * size_bytes(factor.buffer->dtype) >= kFewestCopiedAhead && !factor.narrowed) return accesses * kRegistersOfAddress;
+      return accesses * (kRegistersOfAddress + (accesses <= kFewAccesses ? kRegistersOfValue + width : kRegistersOfCondition));
+    };
+    const int64_t registers = tile.m * tile.n / threads + held(c_.a, tile.m, form.a_width) + held(c_.b, tile.n, form.b_width);
+    return registers + kRegistersBeside <= target_.thread_registers;
+  }
+
+  /// Of the multiprocessor's rate, given what the copies take beyond those of 16 bytes.
+  double efficiency(const Form& form, const MmaTile& tile) const {
+    const double instructions_per_ns = target_.flops_per_ns / target_.cores / 2;
+    const double products = 2.0 * static_cast<double>(tile.m * tile.n * tile.step) / (core_.flops_per_ns / target_.cores * tile.efficiency);
+    const auto more = [&](const Factor& factor, int64_t side, int64_t width) {
+      return static_cast<double>(side * tile.step) / static_cast<double>(width) -
+             static_cast<double>(side * tile.step * size_bytes(factor.dtype())) / kWidestAccess;
+    };
+    const double narrow = more(c_.a, tile.m, form.a_width) + more(c_.b, tile.n, form.b_width);
+    return tile.efficiency * products / (products + std::max(0.0, narrow) * kCopyInstructions / instructions_per_ns);
+  }
+
+  static int64_t blocks(const Form& form, const MmaTile& tile) {
+    return iterations(form.batch) * ceil_div(form.rows(), tile.m) * ceil_div(form.columns(), tile.n);
+  }
+
+  double time_ns(const Form& form, const MmaTile& tile) const {
+    const double step =
+        2.0 * static_cast<double>(tile.m * tile.n * tile.step) / (core_.flops_per_ns / target_.cores * efficiency(form, tile));
+    double ns = static_cast<double>(ceil_div(blocks(form, tile), target_.cores) * ceil_div(c_.length(), tile.step)) * step;
+    if (form.divides)
+      ns += kDivisionInstructions * static_cast<double>(results_.size()) * static_cast<double>(c_.results()) / (target_.flops_per_ns / 2);
+    return ns;
+  }
+
+  const Contraction& c_;
+  const TensorCore& core_;
+  const Target& target_;
+  int64_t step_;
+  std::vector<Access> results_;  ///< of the epilogue, the store of the result among them
+};
+
+std::vector<std::string> names_of(const std::vector<VarRef>& vars) {
+  std::vector<std::string> names;
+  for (const VarRef& var : vars) names.push_back(var->name);
+  return names;
+}
+
+/// Makes the dims of each side of the form one, and those of the sum. Returns the nest as it is then.
+struct Merged {
+  std::string m, n, k;
+  Contraction contraction;
+};
+Merged merge(Chooser& chooser, const Contraction& c, const Form& form) {
+  const std::vector<std::string> m = names_of(form.m), n = names_of(form.n), k = names_of(form.k);
+  if (m.size() > 1 || n.size() > 1) {
+    std::vector<std::string> order = names_of(form.batch);
+    order.insert(order.end(), m.begin(), m.end());
+    order.insert(order.end(), n.begin(), n.end());
+    if (order != names_of(c.dims)) chooser.reorder(order);
+  }
+  if (k != names_of(c.k_dims)) chooser.reorder(k);
+  Merged merged;
+  merged.m = fuse_everything(chooser, m);
+  merged.n = fuse_everything(chooser, n);
+  merged.k = fuse_everything(chooser, k);
+  const std::optional<Contraction> result = as_contraction(chooser.find(merged.m));
+  if (!result) internal_error("the contraction `" + c.accumulator + "` with fused dims is none");
+  merged.contraction = *result;
+  return merged;
+}
+
+/// A copy by loops; returns whether it can run ahead of what reads it.
+bool stage_operand(Chooser& chooser, const Factor& factor, const std::string& at) {
+  const std::string& name = factor.buffer->name;
+  // What it becomes says how its rows lie in the banks.
+  const Unit staged = stage_by_loops(chooser.unit(), name, at, factor.narrowed);
+  int64_t row_bytes = 0, access_bytes = 0;  // of the copy
+  walk(staged.body, [&](const Stmt& stmt) {
+    const auto* copy = std::get_if<Copy>(&stmt.node);
+    if (!copy || copy->source->name != name) return;
+    row_bytes = copy->destination->extents.back() * size_bytes(copy->destination->dtype);
+    access_bytes = copy->vector_bytes;
+  });
+  std::vector<Argument> arguments{Chooser::arg(name), Chooser::arg("shared"), Chooser::key("at", at), Chooser::key("by", "loops")};
+  if (factor.narrowed) arguments.push_back(Chooser::key("as", std::string(tcc::name_of(*factor.narrowed))));
+  if (const int64_t bits = swizzle_bits(row_bytes); bits > 0) arguments.push_back({"swizzle", bits});
+  chooser.add("stage", std::move(arguments));
+  return access_bytes >= kFewestCopiedAhead && !factor.narrowed;
+}
+
+void schedule_tiles(Chooser& chooser, const Contraction& c, const Merged& names, const MmaTile& tile, const TensorCore& core) {
+  const auto split = [&](const std::string& dim, int64_t factor) {
+    std::vector<Argument> arguments{Chooser::arg(dim), Chooser::arg(factor)};
+    if (chooser.extent(dim) < factor) arguments.push_back(Chooser::key("tail", "pad"));
+    chooser.add("split", std::move(arguments));
+  };
+  std::vector<std::string> batch;
+  for (const VarRef& var : c.dims) {
+    if (var->name != names.m && var->name != names.n) batch.push_back(var->name);
+  }
+  split(names.m, tile.m);
+  split(names.n, tile.n);
+  bind_tiles(chooser, batch, names.m, names.n, {names.m + "_1", names.n + "_1"});
+  chooser.split(names.k, tile.step);
+  chooser.add("tile", {Chooser::arg(c.accumulator), Chooser::arg(names.m + "_1"), Chooser::arg(names.n + "_1")});
+  const bool b_ahead = stage_operand(chooser, c.b, names.k + "_0"), a_ahead = stage_operand(chooser, c.a, names.k + "_0");
+  chooser.add("tensorize",
+              {Chooser::arg(c.accumulator), Chooser::arg(std::string(core.name)), Chooser::arg(tile.warps_m), Chooser::arg(tile.warps_n)});
+  // What no copy fills ahead of time needs no more than the stage that is read and the next.
+  const int64_t stage_bytes = (tile.m + tile.n) * tile.step * size_bytes(c.a.dtype());
+  const int64_t stages = a_ahead || b_ahead ? std::clamp<int64_t>(chooser.target().shared_bytes / stage_bytes, 2, 4) : 2;
+  chooser.add("pipeline", {Chooser::arg(names.k + "_0"), Chooser::arg(stages)});
 }
 
 /// What does not fit the instruction and the copies for it.
-WhyNot misfit(const Contraction& c, const Matmul& mm, const TensorCore* core, const Target& target) {
-  const DType dtype = c.a.buffer->dtype;
-  if (c.b.buffer->dtype != dtype)
-    return "the factors are " + std::string(name_of(dtype)) + " and " + std::string(name_of(c.b.buffer->dtype));
-  if (!core) return "no instruction takes " + std::string(name_of(dtype));
+WhyNot misfit(const Contraction& c, const TensorCore* core, const Target& target) {
+  const DType dtype = c.a.dtype();
+  if (c.a.dilated || c.b.dilated) return "a factor has zeros between its elements";
+  if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
+  if (c.b.dtype() != dtype) return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
+  if (!core) return "no instruction takes " + std::string(tcc::name_of(dtype));
   if (dtype == DType::f32 && !target.allow_tf32) return "products of f32 must be exact";
-  // ldmatrix reads the last two axes.
-  const int a_last = static_cast<int>(c.a.indices.size()) - 1, b_last = static_cast<int>(c.b.indices.size()) - 1;
-  if (mm.a_m + mm.a_k != 2 * a_last - 1 || mm.b_n + mm.b_k != 2 * b_last - 1) return "a factor's matrix is not its last two axes";
-  if (!core->transposed && (mm.a_k != a_last || mm.b_k != b_last)) return "the instruction takes no transposed factor";
-  if (mm.k->extent < kShortestSum) return "a sum of " + std::to_string(mm.k->extent) + " is short";
-  // The last step may run past the sum only where that gives zeros.
-  if (mm.k->extent % step_of(mm) != 0 && !(ends_with_buffer(c.a, mm.a_k, mm.k) && ends_with_buffer(c.b, mm.b_k, mm.k)))
-    return "the sum ends inside a step and inside a buffer";
+  if (!core->transposed && (access_width(c.a, c.k_dims) == 1 || access_width(c.b, c.k_dims) == 1))
+    return "the instruction takes no transposed factor";
+  if (c.length() < kShortestSum) return "a sum of " + std::to_string(c.length()) + " is short";
   return std::nullopt;
+}
+
+/// Whether the factor gives zeros where the sum is past its end.
+bool ends(const Factor& factor, const VarRef& k) {
+  for (size_t axis = 0; axis < factor.indices.size(); axis++) {
+    if (factor.indices[axis] == Index(k) && factor.buffer->extents[axis] == k->extent) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 WhyNot tensor_cores(CudaNest& nest) {
-  if (!nest.nest.matmul) return nest.nest.not_matmul;
+  if (!nest.nest.contraction) return nest.nest.not_contraction;
   Chooser& chooser = nest.chooser;
   const Contraction& c = *nest.nest.contraction;
-  const Matmul& mm = *nest.nest.matmul;
   const Target& target = nest.target();
-  const TensorCore* core = target.tensor_core(c.a.buffer->dtype);
-  if (WhyNot why_not = misfit(c, mm, core, target)) return why_not;
-  const std::span<const MmaTile> tiles(kMmaTiles);
-  const MmaTile* tile = best_tile(tiles, mm, target);
-  if (!tile) return "no tile fits " + std::to_string(mm.m->extent) + " x " + std::to_string(mm.n->extent);
+  const TensorCore* core = target.tensor_core(c.a.dtype());
+  if (WhyNot why_not = misfit(c, core, target)) return why_not;
+  const Product product(c, nest.loop(), *core, target);
+  const std::optional<Product::Choice> choice = product.best();
+  if (!choice) return "it has no dim of rows or none of columns";
+  const std::vector<MmaTile> tiles = product.tiles_for(choice->form);
+  std::vector<TileShape> shapes;
+  for (const MmaTile& tile : tiles) shapes.push_back(product.shape_of(choice->form, tile));
+  MatmulShape shape = product.shape_of(choice->form);
 
-  const int64_t step = step_of(mm);
-  const MmaForm form{core, !c.a.is_contiguous(mm.a_k), !c.b.is_contiguous(mm.b_k), step};
-  MatmulShape shape = shape_of(c, mm, step, core->flops_per_ns, 1, target);
-  shape.zeros_past_the_end = ends_with_buffer(c.a, mm.a_k, mm.k) && ends_with_buffer(c.b, mm.b_k, mm.k);
-  const SplitK cut = choose_split_k(tiles, *tile, c, mm, shape, target);
+  Merged merged = merge(chooser, c, choice->form);
+  const VarRef k = merged.contraction.k_dims[0];
+  shape.zeros_past_the_end = ends(merged.contraction.a, k) && ends(merged.contraction.b, k);
+  const VarRef& along = merged.contraction.contiguous;
+  const bool cuts = along && along->name == merged.n;  // rows and columns would be others in the parts
+  const SplitK cut = cuts ? choose_split_k(shapes, product.shape_of(choice->form, choice->tile), shape, target) : SplitK{};
   if (cut.parts == 1) {
-    schedule_tensor_cores(chooser, c, mm, *tile, form);
-  } else {
-    schedule_in_parts(chooser, c, cut.parts, step, [&](const Contraction& part, const Matmul& matmul) {
-      schedule_tensor_cores(chooser, part, matmul, kMmaTiles[cut.tile], form);
-    });
+    schedule_tiles(chooser, merged.contraction, merged, choice->tile, *core);
+    return std::nullopt;
   }
+  const std::string first = merged.contraction.dims[0]->name;
+  const int64_t multiple = shape.zeros_past_the_end ? product.step() : 0;
+  const std::string of_parts = split_sum(chooser, merged.contraction, cut.parts, multiple);
+  const std::optional<Contraction> part = as_contraction(chooser.find(of_parts));
+  if (!part) internal_error("a part of the contraction `" + c.accumulator + "` is none");
+  merged = {merged.m + "_part", merged.n + "_part", part->k_dims[0]->name, *part};
+  schedule_tiles(chooser, *part, merged, tiles[cut.tile], *core);
+  schedule_sum_of_parts(chooser, first);
   return std::nullopt;
 }
 

@@ -44,7 +44,9 @@ std::vector<std::string> spread_tiles(Chooser& chooser, const Matmul& mm, const 
   per_thread.insert(per_thread.end(), columns.per_thread.begin(), columns.per_thread.end());
   std::vector<std::string> inside{rows.thread, columns.thread};
   inside.insert(inside.end(), per_thread.begin(), per_thread.end());
-  bind_tiles(chooser, mm, inside);
+  std::vector<std::string> batch;
+  for (const loop::VarRef& var : mm.batch) batch.push_back(var->name);
+  bind_tiles(chooser, batch, row, column, inside);
   chooser.bind(rows.thread, "thread");
   chooser.bind(columns.thread, "thread");
   for (const std::string& dim : per_thread) chooser.unroll(dim);
