@@ -63,9 +63,9 @@ void compile_loops(Session& session, const std::vector<TargetChoice>& choices, P
 
 /// --pass: these passes alone.
 void run_passes(Session& session, PassState& state, const TargetChoice& choice, ProductWriter& writer) {
-  schedule::ScheduleCache cache;
+  UnitCaches caches;
   const plan::PlanOptions plan_options;
-  const ResidualSearch search = residual_search(session.options, choice, plan_options, cache, false);
+  const ResidualSearch search = residual_search(session.options, choice, plan_options, caches, false);
   for (const std::string& name : session.options.passes) {
     state.search = name == "choose-residuals" ? &search : nullptr;
     run_pass(session, state, name);

@@ -62,10 +62,17 @@ residuals::Options residual_options(const Options& given, bool in_halves) {
 /// Plans the functions for one target.
 class TargetPlanner {
  public:
-  /// `lowered`: the functions without a backward half, which are the same for all targets. `fixed_bytes`: see above; only the others need it.
+  /// `lowered`: the functions without a backward half, which are the same for all targets. `fixed_bytes`: see above; only the others need it. `caches`: of
+  /// all targets. All references are kept.
   TargetPlanner(Session& session, const Functions& functions, const std::vector<LoweredGraph>& lowered, const TargetChoice& choice,
-                ProductWriter& writer, int64_t fixed_bytes)
-      : session_(session), functions_(functions), lowered_(lowered), choice_(choice), emitter_(writer), fixed_bytes_(fixed_bytes) {
+                ProductWriter& writer, int64_t fixed_bytes, UnitCaches& caches)
+      : session_(session),
+        functions_(functions),
+        lowered_(lowered),
+        choice_(choice),
+        emitter_(writer),
+        fixed_bytes_(fixed_bytes),
+        caches_(caches) {
     if (!functions.state.tensors.empty()) options_.state = &functions.state;
     for (const link::ScalarDesc& scalar : functions.scalars) options_.scalars.push_back(scalar.name);
   }
@@ -99,7 +106,8 @@ class TargetPlanner {
     TargetBuild build;
     build.choice = choice_;
     build.scheduled.clear();
-    for (const Entry& entry : entries_) build.scheduled.push_back(to_kernels(session_, entry.lowered->units.forms, choice_, cache_));
+    for (const Entry& entry : entries_)
+      build.scheduled.push_back(to_kernels(session_, entry.lowered->units.forms, choice_, caches_.scheduled));
     plan(build);
     if (replace_schedules(session_, build)) plan(build);
     return build;
@@ -118,7 +126,7 @@ class TargetPlanner {
 
   void add(const std::string& name, std::unique_ptr<Graph> graph, const plan::PlanOptions& options, bool main) {
     graphs.push_back(std::move(graph));
-    own_.push_back(std::make_unique<LoweredGraph>(to_loops(session_, *graphs.back())));
+    own_.push_back(std::make_unique<LoweredGraph>(to_loops(session_, *graphs.back(), caches_.lowered)));
     add(name, *own_.back(), options, main);
   }
 
@@ -151,7 +159,7 @@ class TargetPlanner {
   }
 
   PassState choose(const Function& function) {
-    ResidualSearch search = residual_search(session_.options, choice_, options_, cache_, function.in_halves);
+    ResidualSearch search = residual_search(session_.options, choice_, options_, caches_, function.in_halves);
     search.options.fixed_bytes = fixed_bytes_ + (uses_gradients(*function.prims, functions_.state) ? functions_.state.gradient_bytes : 0);
     PassState state;
     state.graph = function.prims->clone();
@@ -176,7 +184,7 @@ class TargetPlanner {
   const TargetChoice& choice_;
   ProductWriter& emitter_;
   int64_t fixed_bytes_;
-  schedule::ScheduleCache cache_;
+  UnitCaches& caches_;
   plan::PlanOptions options_;
   std::vector<Entry> entries_;
   std::vector<std::unique_ptr<LoweredGraph>> own_;
@@ -185,13 +193,13 @@ class TargetPlanner {
 }  // namespace
 
 ResidualSearch residual_search(const Options& options, const TargetChoice& choice, const plan::PlanOptions& plan_options,
-                               schedule::ScheduleCache& cache, bool in_halves) {
+                               UnitCaches& caches, bool in_halves) {
   ResidualSearch search;
   search.target = choice.target;
   search.options = residual_options(options, in_halves);
   search.planner.group = [](const Graph& graph) { return group::form_groups(graph); };
-  search.planner.plan = [&choice, &plan_options, &cache](const Graph& graph) -> residuals::Planned {
-    const plan::Estimate estimate = try_plan(graph, choice.target, plan_options, cache);
+  search.planner.plan = [&choice, &plan_options, &caches](const Graph& graph) -> residuals::Planned {
+    const plan::Estimate estimate = try_plan(graph, choice.target, plan_options, caches);
     return {estimate.arena_bytes, estimate.cost_ns};
   };
   return search;
@@ -202,13 +210,14 @@ Library plan_functions(Session& session, Functions functions, const std::vector<
   const bool has_backward =
       std::any_of(functions.list.begin(), functions.list.end(), [](const Function& function) { return function.has_backward; });
   const int64_t fixed = has_backward ? fixed_bytes(functions) : 0;
+  UnitCaches caches;
   std::vector<LoweredGraph> lowered(functions.list.size());
   for (size_t i = 0; i < lowered.size(); ++i) {
-    if (!functions.list[i].has_backward) lowered[i] = to_loops(session, *functions.list[i].prims);
+    if (!functions.list[i].has_backward) lowered[i] = to_loops(session, *functions.list[i].prims, caches.lowered);
   }
   for (const TargetChoice& choice : choices) {
     session.progress.step("planning for " + choice.name);
-    TargetPlanner planner(session, functions, lowered, choice, writer, fixed);
+    TargetPlanner planner(session, functions, lowered, choice, writer, fixed, caches);
     for (size_t i = 0; i < functions.list.size(); ++i) planner.add(i);
     library.builds.push_back(planner.run());
     // What functions take and give is the same for all targets.

@@ -8,6 +8,7 @@
 #include "driver/emit.h"
 #include "driver/make_functions.h"
 #include "driver/run_stage.h"
+#include "driver/stages.h"
 #include "tcc/graph/graph.h"
 
 namespace tcc::driver {
@@ -26,6 +27,6 @@ Library plan_functions(Session& session, Functions functions, const std::vector<
 
 /// How choose-residuals goes about a graph for a target. All references are kept.
 ResidualSearch residual_search(const Options& options, const TargetChoice& choice, const plan::PlanOptions& plan_options,
-                               schedule::ScheduleCache& cache, bool in_halves);
+                               UnitCaches& caches, bool in_halves);
 
 }  // namespace tcc::driver

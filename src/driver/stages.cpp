@@ -68,14 +68,14 @@ void to_groupable(Session& session, PassState& state, bool has_flat_gradients) {
   run_pass(session, state, "split-wide-nodes");
 }
 
-LoweredGraph to_loops(Session& session, const Graph& prims) {
+LoweredGraph to_loops(Session& session, const Graph& prims, group::LoweringCache& cache) {
   LoweredGraph lowered;
   const auto input = [&](const char* product) {
     std::string arguments = "--from=prims --target=cpu --emit=";
     return StageInput{.arguments = arguments.append(product), .graph = &prims};
   };
   lowered.groups = run(session, "form-groups", "", input("groups"), [&] { return group::form_groups(prims); });
-  lowered.units = run(session, "lower-units", "", input("loop"), [&] { return group::lower_units(lowered.groups); });
+  lowered.units = run(session, "lower-units", "", input("loop"), [&] { return group::lower_units(lowered.groups, &cache); });
   return lowered;
 }
 
@@ -92,12 +92,11 @@ plan::Plan to_plan(Session& session, const LoweredGraph& lowered, const schedule
   return run(session, "make-plan", choice.name, input, [&] { return plan::make_plan(lowered.groups, lowered.units, scheduled, options); });
 }
 
-plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options,
-                        schedule::ScheduleCache& cache) {
+plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options, UnitCaches& caches) {
   const group::Groups groups = group::form_groups(prims);
-  const group::LoweredUnits lowered = group::lower_units(groups);
-  const schedule::ScheduledUnits scheduled = schedule::schedule_units(lowered.forms, target, &cache);
-  return plan::estimate(plan::make_plan(groups, lowered, scheduled, options));
+  const group::LoweredUnits lowered = group::lower_units(groups, &caches.lowered);
+  const schedule::ScheduledUnits scheduled = schedule::schedule_units(lowered.forms, target, &caches.scheduled);
+  return plan::estimate_plan(groups, lowered, scheduled, options);
 }
 
 }  // namespace tcc::driver

@@ -27,8 +27,13 @@ struct LoweredGraph {
   group::Groups groups;
   group::LoweredUnits units;
 };
+/// Units that have gone through these stages already: the functions of a library, and the plans that are tried with more or less saved, differ in few.
+struct UnitCaches {
+  group::LoweringCache lowered;
+  schedule::ScheduleCache scheduled;
+};
 /// Prims -> groups -> first forms.
-LoweredGraph to_loops(Session& session, const Graph& prims);
+LoweredGraph to_loops(Session& session, const Graph& prims, group::LoweringCache& cache);
 /// First forms -> kernels of one target.
 schedule::ScheduledUnits to_kernels(Session& session, const std::vector<loop::FirstForm>& forms, const TargetChoice& choice,
                                     schedule::ScheduleCache& cache);
@@ -37,7 +42,6 @@ plan::Plan to_plan(Session& session, const LoweredGraph& lowered, const schedule
                    const plan::PlanOptions& options);
 
 /// What a graph would take, of the same stages: for those who try several. Neither verified nor printed.
-plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options,
-                        schedule::ScheduleCache& cache);
+plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options, UnitCaches& caches);
 
 }  // namespace tcc::driver

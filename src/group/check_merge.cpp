@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <unordered_map>
 
 #include "group/merge.h"
 #include "tcc/ops/op.h"
@@ -118,9 +119,31 @@ class PlaceTable {
   std::deque<PlaceFacts> known_;
 };
 
+/// All that compute_cost() looks at, as text.
+std::string key_of(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const Node* anchor, int a, int b) {
+  std::string key;
+  const auto add = [&](int number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
+  std::unordered_map<const Value*, int> numbers;
+  numbers.reserve(4 * nodes.size());
+  const auto add_value = [&](const Value* value) {
+    add(value ? numbers.emplace(value, static_cast<int>(numbers.size())).first->second : -1);
+  };
+  add(static_cast<int>(kind));
+  for (const Node* node : nodes) {
+    add(clusters.computation(node));
+    add(node == anchor);
+    for (const Value* operand : node->operands) add_value(operand);
+    for (const Value* result : node->results) {
+      add_value(result);
+      add(Clusters::is_core(*node) && clusters.escapes(result, a, b));
+    }
+  }
+  return key;
+}
+
 /// The cost of what would be computed again, -1 when the places don't allow the merge.
-int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const std::vector<Node*>& core,
-                    const Node* anchor, int a, int b) {
+int compute_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const std::vector<Node*>& core,
+                 const Node* anchor, int a, int b) {
   const Placement placement = place(kind, nodes, anchor, main_value(core));
   PlaceTable places(placement);
   // What depends on the anchor, on the anchor or a reduction; by id.
@@ -171,6 +194,13 @@ int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<N
   if (cost > kMaxRecomputedCost || scalar_cost > kMaxScalarCost) return -1;
   if (kind == UnitKind::rows && has_full && product_of_extents(placement.domain) < kFewRows && row_length > kLongRow) return -1;
   return cost;
+}
+
+int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const std::vector<Node*>& core,
+                    const Node* anchor, int a, int b) {
+  const auto [at, is_new] = clusters.known_costs().try_emplace(key_of(clusters, kind, nodes, anchor, a, b));
+  if (is_new) at->second = compute_cost(clusters, kind, nodes, core, anchor, a, b);
+  return at->second;
 }
 
 /// Both are pointwise, `from` ends where `to` begins, with the same shape and no view between: nothing to check.

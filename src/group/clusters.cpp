@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "group/index_maps.h"
+#include "group/structure.h"
 
 namespace tcc::group {
 namespace {
@@ -39,14 +40,19 @@ Clusters::Clusters(const Graph& graph) : graph_(graph) {
   read_by_output_.resize(num_values);
   position_.resize(num_values, -1);
   cluster_.resize(num_values, -1);
+  computation_.resize(num_values, -1);
   auto add_sources = [&](std::vector<Value*>& to, const Value* value) {
     for (Value* source : sources(value)) {
       if (std::find(to.begin(), to.end(), source) == to.end()) to.push_back(source);
     }
   };
   int position = 0;
+  std::unordered_map<std::string, int> computations;
   for (Node* node : graph.body.nodes) {
     position_[number_of(node)] = position++;
+    std::string computation;
+    append_computation(computation, *node);
+    computation_[number_of(node)] = computations.emplace(std::move(computation), static_cast<int>(computations.size())).first->second;
     std::vector<Value*> read;
     for (const Value* operand : node->operands) add_sources(read, operand);
     if (!is_core(*node)) {

@@ -1,6 +1,8 @@
 // Units while they are being formed: clusters of core nodes (all but views and creates), and an order of them that stays topological as they merge.
 #pragma once
 
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "group/marks.h"
@@ -57,6 +59,10 @@ class Clusters {
     Marks nodes, after_anchor, after_loop;
   };
   Seen& seen() const { return seen_; }
+  /// A number that is the same for nodes that compute the same (structure.h).
+  int computation(const Node* node) const { return computation_[number_of(node)]; }
+  /// What check_merge.cpp found out about nodes of some structure, by that structure: layers are alike.
+  std::unordered_map<std::string, int>& known_costs() const { return known_costs_; }
   static size_t number_of(const Node* node) { return static_cast<size_t>(node->results.front()->id); }
 
  private:
@@ -65,12 +71,13 @@ class Clusters {
 
   const Graph& graph_;
   std::vector<Node*> core_;
-  std::vector<int> position_, cluster_;  ///< by number_of
+  std::vector<int> position_, cluster_, computation_;  ///< by number_of
   std::vector<Cluster> clusters_;
   std::vector<std::vector<Value*>> sources_;
   std::vector<std::vector<Node*>> consumers_;
   std::vector<char> read_by_output_;
   mutable Seen seen_;
+  mutable std::unordered_map<std::string, int> known_costs_;
   std::vector<int> forward_, backward_;  ///< what the last can_merge found between the two, by order
 };
 

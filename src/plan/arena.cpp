@@ -95,8 +95,8 @@ class Occupied {
   std::vector<Range> found_;
 };
 
-/// Offsets in the given order; the bytes they need.
-int64_t place_in_order(const std::vector<Interval>& intervals, const std::vector<size_t>& order, int num_times,
+/// Offsets in the given order; the bytes they need. Stops once these reach `limit`.
+int64_t place_in_order(const std::vector<Interval>& intervals, const std::vector<size_t>& order, int num_times, int64_t limit,
                        std::vector<int64_t>& offsets) {
   Occupied occupied(num_times);
   int64_t total = 0;
@@ -118,9 +118,25 @@ int64_t place_in_order(const std::vector<Interval>& intervals, const std::vector
     }
     offsets[number] = best >= 0 ? best : end;
     total = std::max(total, offsets[number] + size);
+    if (total >= limit) break;
     occupied.add(interval, {offsets[number], offsets[number] + size});
   }
   return total;
+}
+
+/// The most bytes that live at a time: no placing needs less.
+int64_t most_live_bytes(const std::vector<Interval>& intervals, int num_times) {
+  std::vector<int64_t> change(static_cast<size_t>(num_times) + 1);
+  for (const Interval& interval : intervals) {
+    change[static_cast<size_t>(interval.first)] += aligned(interval.size_bytes);
+    change[static_cast<size_t>(interval.last) + 1] -= aligned(interval.size_bytes);
+  }
+  int64_t live = 0, most = 0;
+  for (const int64_t bytes : change) {
+    live += bytes;
+    most = std::max(most, live);
+  }
+  return most;
 }
 
 }  // namespace
@@ -138,30 +154,33 @@ int64_t span_bytes(const loop::Buffer& buffer) {
   return std::min(storage_bytes(buffer.dtype, last + 1), kMaxTensorBytes + 1);
 }
 
-int64_t place_intervals(std::vector<Interval>& intervals) {
+int64_t place_intervals(std::vector<Interval>& intervals, int64_t limit) {
+  if (intervals.empty()) return 0;
   const std::vector<std::function<bool(const Interval&, const Interval&)>> orders{
       [](const Interval& a, const Interval& b) { return a.size_bytes > b.size_bytes; },
       [](const Interval& a, const Interval& b) { return lifetime(a) > lifetime(b); },
       [](const Interval& a, const Interval& b) { return a.size_bytes * lifetime(a) > b.size_bytes * lifetime(b); },
       [](const Interval& a, const Interval& b) { return a.first < b.first; },
   };
-  int64_t best = std::numeric_limits<int64_t>::max();
+  int64_t best = limit;
   int num_times = 1;
   for (const Interval& interval : intervals) num_times = std::max(num_times, interval.last + 1);
+  const int64_t least = most_live_bytes(intervals, num_times);
   std::vector<int64_t> best_offsets(intervals.size());
   for (const auto& before : orders) {
+    if (best <= least) break;
     std::vector<size_t> order(intervals.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return before(intervals[a], intervals[b]); });
     std::vector<int64_t> offsets(intervals.size());
-    const int64_t total = place_in_order(intervals, order, num_times, offsets);
+    const int64_t total = place_in_order(intervals, order, num_times, best, offsets);
     if (total < best) {
       best = total;
       best_offsets = std::move(offsets);
     }
   }
   for (size_t i = 0; i < intervals.size(); ++i) intervals[i].offset = best_offsets[i];
-  return intervals.empty() ? 0 : best;
+  return best;
 }
 
 }  // namespace tcc::plan

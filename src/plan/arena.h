@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "tcc/loop/loop.h"
@@ -22,7 +23,8 @@ struct Interval {
   int64_t offset = 0;  ///< set by place_intervals
 };
 
-/// Gives each interval an offset so that no two that live at the same time overlap; returns the bytes of the arena.
-int64_t place_intervals(std::vector<Interval>& intervals);
+/// Sets the offset of each interval so that no two that live at the same time overlap; returns the bytes of the arena. Where these are not below `limit`, it
+/// returns `limit`, and the offsets mean nothing.
+int64_t place_intervals(std::vector<Interval>& intervals, int64_t limit = std::numeric_limits<int64_t>::max());
 
 }  // namespace tcc::plan

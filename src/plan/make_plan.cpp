@@ -10,6 +10,8 @@
 // A buffer of the arena lives from the launch that writes it first to the one that reads it last; temporaries between kernels of one unit are such buffers too.
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -63,25 +65,52 @@ class Planner {
   }
 
   Plan run() {
+    Plan plan = best_plan();
+    number_kernels(plan);
+    return plan;
+  }
+
+  Estimate estimate() { return plan::estimate(best_plan()); }
+
+ private:
+  /// Of the orders of steps the one with the smallest arena. Its launches have numbers of `known_kernels_`.
+  Plan best_plan() {
     check_sizes();
     number_inputs();
     choose_outputs();
     Plan best;
     for (const std::vector<int>& order : order_steps()) {
-      Plan plan = plan_in(order);
+      Plan plan = plan_in(order, best.buffers.empty() ? std::numeric_limits<int64_t>::max() : best.arena_bytes);
       if (best.buffers.empty() || plan.arena_bytes < best.arena_bytes) best = std::move(plan);
     }
     return best;
   }
 
- private:
-  Plan plan_in(const std::vector<int>& order) {
+  /// `limit`: a plan whose arena is not smaller is not wanted.
+  Plan plan_in(const std::vector<int>& order, int64_t limit) {
     reused_.clear();
     overwrites_ = writes_.overwrites;
     emit(order);
     if (reuse_memory()) emit(order);
-    place();
+    place(limit);
     return plan_;
+  }
+
+  /// Kernels with the same text are one; they are numbered in the order of their first launches.
+  void number_kernels(Plan& plan) const {
+    std::vector<int> numbers(known_kernels_.size(), -1);
+    std::unordered_map<std::string, int> number_of_text;
+    for (Launch& launch : plan.launches) {
+      if (launch.kind != Launch::Kind::kernel) continue;
+      int& number = numbers[static_cast<size_t>(launch.kernel)];
+      if (number < 0) {
+        const loop::Kernel& kernel = *known_kernels_[static_cast<size_t>(launch.kernel)];
+        const auto [at, is_new] = number_of_text.emplace(loop::print(kernel, "k"), static_cast<int>(plan.kernels.size()));
+        if (is_new) plan.kernels.push_back(kernel);
+        number = at->second;
+      }
+      launch.kernel = number;
+    }
   }
 
   [[noreturn]] void refuse(const std::string& message) const { throw Error(ExitCode::model, "too-large", graph_.file, message); }
@@ -256,12 +285,10 @@ class Planner {
     plan_.buffers.clear();
     plan_.launches.clear();
     plan_.checks.clear();
-    plan_.kernels.clear();
     plan_.weights.clear();
     buffers_.clear();
     state_buffers_.clear();
     saved_.clear();
-    kernel_numbers_.clear();
     for (const int step : order) {
       const size_t number = static_cast<size_t>(step - num_units());
       if (step < num_units()) add_launches(step);
@@ -288,7 +315,8 @@ class Planner {
     };
     std::vector<Reuse> reuses = find_reuses(
         groups_, aliases_, scheduled_, [&](const Value* base) { return interval_of(base) != nullptr; },
-        [&](const Value* base, int unit) { return interval_of(base)->last <= last_launch_[static_cast<size_t>(unit)]; });
+        [&](const Value* base, int unit) { return interval_of(base)->last <= last_launch_[static_cast<size_t>(unit)]; },
+        [&](int unit, const loop::Overwrite& pair) { return can_overwrite(unit, pair); });
     std::vector<std::pair<int, int>> both;
     std::vector<int64_t> sizes;
     for (const Reuse& reuse : reuses) {
@@ -365,63 +393,83 @@ class Planner {
 
   // ---------------------------------------------------------------------------------------------------- launches
 
-  /// Kernels with the same text are one.
-  int kernel_number(const loop::Kernel& kernel, const std::string& text) {
-    const auto [at, is_new] = kernel_numbers_.emplace(text, static_cast<int>(plan_.kernels.size()));
-    if (is_new) plan_.kernels.push_back(kernel);
+  bool can_overwrite(int unit, const loop::Overwrite& pair) {
+    const schedule::ScheduledUnit* scheduled = scheduled_[static_cast<size_t>(unit)];
+    const auto [at, is_new] = can_overwrite_.try_emplace({scheduled, pair});
+    if (is_new) at->second = loop::can_overwrite(scheduled->kernels, pair.first, pair.second);
     return at->second;
   }
 
-  /// The kernels of a unit with some inputs overwritten, and their texts; most units of a form overwrite nothing.
+  int add_kernel(const loop::Kernel& kernel) {
+    known_kernels_.push_back(&kernel);
+    return static_cast<int>(known_kernels_.size()) - 1;
+  }
+
+  /// The kernels of a form with some inputs overwritten; most units of a form overwrite nothing.
   struct Variant {
-    std::vector<loop::Kernel> kernels;
-    std::vector<std::string> texts;
+    struct Part {
+      const loop::Kernel* kernel;
+      int number;  ///< in `known_kernels_`
+      double cost_ns;
+      bool checks_indices;
+      std::vector<int> arguments;  ///< of each parameter: which of the unit's inputs, outputs and temporaries, counted in this order
+    };
+    std::vector<loop::Kernel> own;  ///< where something is overwritten
+    std::vector<Part> parts;
   };
-  const Variant& variant(int unit_number, const std::vector<loop::Overwrite>& pairs) {
-    std::string key = std::to_string(lowered_.form_of_unit[static_cast<size_t>(unit_number)]);
-    for (const auto& [old, result] : pairs) key += " " + old + " " + result;
-    const auto [at, is_new] = variants_.try_emplace(key);
-    if (is_new) {
-      at->second.kernels = loop::overwrite(scheduled_[static_cast<size_t>(unit_number)]->kernels, pairs);
-      for (const loop::Kernel& kernel : at->second.kernels) at->second.texts.push_back(loop::print(kernel, "k"));
+  const Variant& variant(int unit_number) {
+    const schedule::ScheduledUnit& scheduled = *scheduled_[static_cast<size_t>(unit_number)];
+    const std::vector<loop::Overwrite>& pairs = overwrites_[static_cast<size_t>(unit_number)];
+    const auto [at, is_new] = variants_.try_emplace({&scheduled, pairs});
+    Variant& result = at->second;
+    if (!is_new) return result;
+    std::unordered_map<std::string, int> numbers;
+    for (const loop::Param& param : scheduled.form.unit->params) numbers.emplace(param.buffer->name, static_cast<int>(numbers.size()));
+    for (const loop::BufferRef& temporary : scheduled.temporaries) numbers.emplace(temporary->name, static_cast<int>(numbers.size()));
+    if (!pairs.empty()) result.own = loop::overwrite(scheduled.kernels, pairs);
+    const std::vector<loop::Kernel>& kernels = pairs.empty() ? scheduled.kernels : result.own;
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      if (kernels[i].body.empty()) continue;  // overwriting left nothing to do
+      const bool checks_indices = loop::num_index_checks(kernels[i].body) > 0;
+      Variant::Part part{&kernels[i], add_kernel(kernels[i]), scheduled.costs_ns[i], checks_indices, {}};
+      for (const loop::Param& param : kernels[i].params) {
+        const auto number = numbers.find(param.buffer->name);
+        if (number == numbers.end()) {
+          const std::string& label = groups_.units[static_cast<size_t>(unit_number)].label;
+          internal_error("kernel parameter `" + param.buffer->name + "` of \"" + label + "\" belongs to nothing");
+        }
+        part.arguments.push_back(number->second);
+      }
+      result.parts.push_back(std::move(part));
     }
-    return at->second;
+    return result;
   }
 
   void add_launches(int unit_number) {
     const group::Unit& unit = groups_.units[static_cast<size_t>(unit_number)];
     const schedule::ScheduledUnit& scheduled = *scheduled_[static_cast<size_t>(unit_number)];
-    std::unordered_map<std::string, int> arguments;  // by the name of the unit's parameter
-    size_t next = 0;
+    std::vector<int> arguments;  // the unit's inputs, outputs and temporaries
     for (const auto* values : {&unit.inputs, &unit.outputs}) {
-      for (const Value* value : *values) arguments[scheduled.form.unit->params.at(next++).buffer->name] = buffer_of(value);
+      for (const Value* value : *values) arguments.push_back(buffer_of(value));
     }
     int scratch = 0;
     for (const loop::BufferRef& temporary : scheduled.temporaries) {
       const std::string name = "unit" + std::to_string(unit.id) + ".scratch" + std::to_string(scratch++);
-      const int number = add_buffer(Buffer::Kind::arena, name, temporary->dtype, temporary->extents, 0);
+      arguments.push_back(add_buffer(Buffer::Kind::arena, name, temporary->dtype, temporary->extents, 0));
       plan_.buffers.back().size_bytes = span_bytes(*temporary);
       plan_.buffers.back().scratch = true;
-      arguments[temporary->name] = number;
     }
     const int first_check = static_cast<int>(plan_.checks.size());
     for (const group::IndexCheck& check : lowered_.checks[static_cast<size_t>(unit_number)]) plan_.checks.push_back(describe(check));
-    const Variant& chosen = variant(unit_number, overwrites_[static_cast<size_t>(unit_number)]);
-    for (size_t i = 0; i < chosen.kernels.size(); ++i) {
-      if (chosen.kernels[i].body.empty()) continue;  // overwriting left nothing to do
+    for (const Variant::Part& part : variant(unit_number).parts) {
       Launch launch;
-      launch.kernel = kernel_number(chosen.kernels[i], chosen.texts[i]);
+      launch.kernel = part.number;
       launch.unit = lowered_.form_of_unit[static_cast<size_t>(unit_number)];
       launch.label = unit.label;
-      launch.grid = chosen.kernels[i].grid;
-      launch.cost_ns = scheduled.costs_ns[i];
-      if (loop::num_index_checks(chosen.kernels[i].body) > 0) launch.first_check = first_check;
-      for (const loop::Param& param : chosen.kernels[i].params) {
-        const auto it = arguments.find(param.buffer->name);
-        if (it == arguments.end())
-          internal_error("kernel parameter `" + param.buffer->name + "` of \"" + unit.label + "\" belongs to nothing");
-        launch.arguments.push_back(it->second);
-      }
+      launch.grid = part.kernel->grid;
+      launch.cost_ns = part.cost_ns;
+      if (part.checks_indices) launch.first_check = first_check;
+      for (const int argument : part.arguments) launch.arguments.push_back(arguments[static_cast<size_t>(argument)]);
       plan_.launches.push_back(std::move(launch));
     }
     last_launch_[static_cast<size_t>(unit_number)] = static_cast<int>(plan_.launches.size()) - 1;
@@ -429,9 +477,14 @@ class Planner {
 
   void fill_paddings(const std::vector<group::Padding>& paddings) {
     const Value* base = paddings.front().base;
-    const loop::Kernel kernel = padding_kernel(paddings, plan_.target);
+    const auto [at, is_new] = padding_kernels_.try_emplace(base);
+    if (is_new) {
+      at->second.kernel = padding_kernel(paddings, plan_.target);
+      at->second.number = add_kernel(at->second.kernel);
+    }
+    const loop::Kernel& kernel = at->second.kernel;
     Launch launch;
-    launch.kernel = kernel_number(kernel, loop::print(kernel, "k"));
+    launch.kernel = at->second.number;
     launch.label = base->name;
     launch.grid = kernel.grid;
     launch.cost_ns = schedule::estimate_ns(kernel, plan_.target);
@@ -488,7 +541,7 @@ class Planner {
     return intervals;
   }
 
-  void place() {
+  void place(int64_t limit) {
     plan_.total_bytes = 0;
     std::vector<Interval> intervals;
     std::vector<Buffer*> placed;
@@ -501,7 +554,7 @@ class Planner {
       intervals.push_back(all[i]);
       placed.push_back(&buffer);
     }
-    plan_.arena_bytes = place_intervals(intervals);
+    plan_.arena_bytes = place_intervals(intervals, limit);
     check_arena();
     for (size_t i = 0; i < placed.size(); ++i) placed[i]->offset = intervals[i].offset;
   }
@@ -527,8 +580,15 @@ class Planner {
   std::unordered_map<const Value*, int> buffers_;
   std::unordered_map<const StateTensor*, int> state_buffers_;
   std::unordered_map<const StateUpdate*, int> saved_;
-  std::unordered_map<std::string, int> kernel_numbers_;  ///< by text
-  std::unordered_map<std::string, Variant> variants_;
+  // Of all orders of steps:
+  struct PaddingKernel {
+    loop::Kernel kernel;
+    int number = 0;
+  };
+  std::vector<const loop::Kernel*> known_kernels_;
+  std::map<const Value*, PaddingKernel> padding_kernels_;
+  std::map<std::pair<const schedule::ScheduledUnit*, std::vector<loop::Overwrite>>, Variant> variants_;
+  std::map<std::pair<const schedule::ScheduledUnit*, loop::Overwrite>, bool> can_overwrite_;
 };
 
 }  // namespace
@@ -536,6 +596,11 @@ class Planner {
 Plan make_plan(const group::Groups& groups, const group::LoweredUnits& lowered, const schedule::ScheduledUnits& scheduled,
                const PlanOptions& options) {
   return Planner(groups, lowered, scheduled, options).run();
+}
+
+Estimate estimate_plan(const group::Groups& groups, const group::LoweredUnits& lowered, const schedule::ScheduledUnits& scheduled,
+                       const PlanOptions& options) {
+  return Planner(groups, lowered, scheduled, options).estimate();
 }
 
 Estimate estimate(const Plan& plan) {

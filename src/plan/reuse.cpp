@@ -13,13 +13,13 @@ namespace tcc::plan {
 
 std::vector<Reuse> find_reuses(const group::Groups& groups, const BufferAliases& aliases,
                                const std::vector<const schedule::ScheduledUnit*>& scheduled,
-                               const std::function<bool(const Value*)>& in_arena, const std::function<bool(const Value*, int)>& dies_at) {
+                               const std::function<bool(const Value*)>& in_arena, const std::function<bool(const Value*, int)>& dies_at,
+                               const std::function<bool(int, const loop::Overwrite&)>& can_overwrite) {
   std::vector<Reuse> found;
   for (int unit_number = 0; unit_number < static_cast<int>(groups.units.size()); ++unit_number) {
     const group::Unit& unit = groups.units[static_cast<size_t>(unit_number)];
-    const std::vector<loop::Kernel>& kernels = scheduled[static_cast<size_t>(unit_number)]->kernels;
     const std::vector<loop::Param>& params = scheduled[static_cast<size_t>(unit_number)]->form.unit->params;
-    if (kernels.empty()) continue;
+    if (scheduled[static_cast<size_t>(unit_number)]->kernels.empty()) continue;
     std::unordered_set<const Value*> taken;
     for (size_t o = 0; o < unit.outputs.size(); ++o) {
       const Value* result = unit.outputs[o];
@@ -35,8 +35,8 @@ std::vector<Reuse> find_reuses(const group::Groups& groups, const BufferAliases&
           const BufferAliases::Storage storage = aliases.of(unit.inputs[i]);
           if (storage.base != old) continue;
           const std::string& from = params.at(i).buffer->name;
-          fits = unit.inputs[i]->type.size_bytes() == old->type.size_bytes() && loop::can_overwrite(kernels, from, to);
           pairs.emplace_back(from, to);
+          fits = unit.inputs[i]->type.size_bytes() == old->type.size_bytes() && can_overwrite(unit_number, pairs.back());
         }
         if (!fits) continue;
         taken.insert(old);

@@ -104,6 +104,9 @@ struct Estimate {
   double cost_ns = 0;  ///< sum over the launches
 };
 Estimate estimate(const Plan& plan);
+/// The same of the plan that make_plan would make.
+Estimate estimate_plan(const group::Groups& groups, const group::LoweredUnits& lowered, const schedule::ScheduledUnits& scheduled,
+                       const PlanOptions& options = {});
 
 std::string print(const Plan& plan);
 Plan parse_plan(std::string_view text, const std::string& file);  ///< launches and buffers; kernels stay empty
