@@ -12,6 +12,7 @@
 // Order:  no cycle (clusters.cpp).
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <unordered_map>
 
@@ -121,8 +122,13 @@ class PlaceTable {
 
 /// All that compute_cost() looks at, as text.
 std::string key_of(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const Node* anchor, int a, int b) {
-  std::string key;
-  const auto add = [&](int number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
+  std::string key(nodes.size() * 8 * sizeof(int), 0);  // about what the nodes take
+  size_t end = 0;
+  const auto add = [&](int number) {
+    if (end + sizeof number > key.size()) key.resize(2 * (end + sizeof number));
+    std::memcpy(key.data() + end, &number, sizeof number);
+    end += sizeof number;
+  };
   std::unordered_map<const Value*, int> numbers;
   numbers.reserve(4 * nodes.size());
   const auto add_value = [&](const Value* value) {
@@ -138,6 +144,7 @@ std::string key_of(const Clusters& clusters, UnitKind kind, const std::vector<No
       add(Clusters::is_core(*node) && clusters.escapes(result, a, b));
     }
   }
+  key.resize(end);
   return key;
 }
 

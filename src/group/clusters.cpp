@@ -48,11 +48,12 @@ Clusters::Clusters(const Graph& graph) : graph_(graph) {
   };
   int position = 0;
   std::unordered_map<std::string, int> computations;
+  std::string computation;
   for (Node* node : graph.body.nodes) {
     position_[number_of(node)] = position++;
-    std::string computation;
+    computation.clear();
     append_computation(computation, *node);
-    computation_[number_of(node)] = computations.emplace(std::move(computation), static_cast<int>(computations.size())).first->second;
+    computation_[number_of(node)] = computations.emplace(computation, static_cast<int>(computations.size())).first->second;
     std::vector<Value*> read;
     for (const Value* operand : node->operands) add_sources(read, operand);
     if (!is_core(*node)) {

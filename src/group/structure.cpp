@@ -1,6 +1,7 @@
 #include "group/structure.h"
 
 #include <bit>
+#include <cstring>
 #include <unordered_map>
 
 #include "tcc/graph/ranges.h"
@@ -8,11 +9,18 @@
 namespace tcc::group {
 namespace {
 
+/// About what a node takes.
+constexpr size_t kBytesOfNode = 256;
+
 class Writer {
  public:
   explicit Writer(std::string& text) : text_(text) {}
 
-  void number(int64_t value) { text_.append(reinterpret_cast<const char*>(&value), sizeof value); }
+  void number(int64_t value) {
+    const size_t end = text_.size();
+    text_.resize(end + sizeof value);
+    std::memcpy(text_.data() + end, &value, sizeof value);
+  }
   void size(size_t value) { number(static_cast<int64_t>(value)); }
 
   void type(const Type& type) {
@@ -65,6 +73,7 @@ void append_computation(std::string& text, const Node& node) {
 
 std::optional<std::string> structure_of(const Unit& unit) {
   std::string text;
+  text.reserve(kBytesOfNode * unit.nodes.size());
   Writer writer(text);
   std::unordered_map<const Value*, int64_t> numbers;
   const auto value = [&](const Value* value) {

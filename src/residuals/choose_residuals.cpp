@@ -51,7 +51,8 @@ class Chooser {
         for (const double price : kPrices) {
           TriedPlan plan{.name = "price " + number(price), .price = price};
           if (price >= 16 && pieces > 1) plan.checkpoints = checkpoints.places;
-          tries.push_back({plan, cut(costs_, per_kib(price), plan.checkpoints > 0 ? checkpoints.keep : std::vector<char>())});
+          const std::vector<char> keep = plan.checkpoints > 0 ? checkpoints.keep : std::vector<char>();
+          tries.push_back({plan, [this, price, keep] { return cut(costs_, per_kib(price), keep); }});
         }
         add_checkpoints(tries);
         try_plans(std::move(tries));
@@ -70,7 +71,7 @@ class Chooser {
   /// A plan that is not planned yet, and what it saves.
   struct Try {
     TriedPlan plan;
-    Saved saved;
+    std::function<Saved()> saved;
   };
 
   static std::string number(double value) { return std::to_string(static_cast<int64_t>(value)); }
@@ -84,12 +85,12 @@ class Chooser {
       const Checkpoints checkpoints = place_checkpoints(costs_, pieces);
       if (checkpoints.places == 0) continue;
       TriedPlan plan{.name = "checkpoints " + std::to_string(checkpoints.places), .price = kMemoryIsAll, .checkpoints = checkpoints.places};
-      tries.push_back({plan, cut_between(checkpoints, true)});
+      tries.push_back({plan, [this, checkpoints] { return cut_between(checkpoints, true); }});
       // Where the peak is at the loss, behind the last piece, its values are in the way.
       plan.name += " all";
-      if (pieces == best) tries.push_back({plan, cut_between(checkpoints, false)});
+      if (pieces == best) tries.push_back({plan, [this, checkpoints] { return cut_between(checkpoints, false); }});
     }
-    tries.push_back({{.name = "full", .price = kMemoryIsAll}, cut(costs_, per_kib(kMemoryIsAll))});
+    tries.push_back({{.name = "full", .price = kMemoryIsAll}, [this] { return cut(costs_, per_kib(kMemoryIsAll)); }});
   }
 
   /// Checkpoints are saved, what is between is computed again. With `spare_last` not the last piece, which is needed at once: what would be stored again may
@@ -144,7 +145,7 @@ class Chooser {
     choose();
   }
 
-  /// The first part of the forward pass as in `small`, because its values would live longest, the rest as in `fast`; gives its number in `tried`.
+  /// The first part of the forward pass as in `small`, because its values would live longest, the rest as in `fast`; returns its number in `tried`.
   size_t try_combination(size_t small, size_t fast, double share) {
     const Saved few = saved_[small], many = saved_[fast];
     TriedPlan plan{.name = "mix " + std::to_string(std::lround(share * 100)) + " %", .checkpoints = result_.tried[small].checkpoints};
@@ -171,14 +172,21 @@ class Chooser {
   }
 
   size_t try_plan(TriedPlan plan, Saved saved, bool however_slow = false) {
-    const size_t next = sets_.size(), number = add_plan(std::move(plan), std::move(saved), however_slow);
+    Rebuilt rebuilt = recompute(costs_, saved);
+    const size_t next = sets_.size(), number = add_plan(std::move(plan), std::move(saved), std::move(rebuilt), however_slow);
     plan_from(next);
     return number;
   }
 
   void try_plans(std::vector<Try> tries) {
+    std::vector<Saved> saved(tries.size());
+    std::vector<Rebuilt> rebuilt(tries.size());
+    parallel_each(tries.size(), [&](size_t i) {
+      saved[i] = tries[i].saved();
+      rebuilt[i] = recompute(costs_, saved[i]);
+    });
     const size_t next = sets_.size();
-    for (Try& one : tries) add_plan(std::move(one.plan), std::move(one.saved), false);
+    for (size_t i = 0; i < tries.size(); ++i) add_plan(std::move(tries[i].plan), std::move(saved[i]), std::move(rebuilt[i]), false);
     plan_from(next);
   }
 
@@ -192,9 +200,8 @@ class Chooser {
     });
   }
 
-  /// Makes the graph of the cut, unless there is one of the same; gives its number in `tried`, SIZE_MAX where it is not worth a plan.
-  size_t add_plan(TriedPlan plan, Saved saved, bool however_slow) {
-    Rebuilt rebuilt = recompute(costs_, saved);
+  /// Adds the plan of a cut and its graph, unless there is one of the same cut; returns its number in `tried`, SIZE_MAX where it is not worth a plan.
+  size_t add_plan(TriedPlan plan, Saved saved, Rebuilt rebuilt, bool however_slow) {
     const auto same = std::find(sets_.begin(), sets_.end(), rebuilt.saved);
     if (same != sets_.end()) return static_cast<size_t>(same - sets_.begin());
     double again_ns = 0;
