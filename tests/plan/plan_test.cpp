@@ -30,6 +30,11 @@ Plan plan_of(const Graph& graph, const schedule::Target& target = schedule::Targ
   EXPECT_EQ(faults_of(verify(plan)), "") << print(plan);
   std::string why;
   EXPECT_TRUE(equal(parse_plan(print(plan), "plan"), plan, &why)) << why << "\n" << print(plan);
+  const group::Groups groups = group::form_groups(graph);
+  const group::LoweredUnits lowered = group::lower_units(groups);
+  const Estimate alone = estimate_plan(groups, lowered, schedule::schedule_units(lowered.forms, target));
+  EXPECT_EQ(alone.arena_bytes, estimate(plan).arena_bytes) << print(plan);
+  EXPECT_EQ(alone.cost_ns, estimate(plan).cost_ns) << print(plan);
   return plan;
 }
 

@@ -34,14 +34,19 @@ class PlanWithUnits {
   Planned operator()(const Graph& graph) {
     const group::Groups groups = group::form_groups(graph);
     expect_copies_apart(groups);
-    const plan::Plan plan = plan::plan_groups(groups, target_, {}, &cache_);
-    const plan::Estimate estimate = plan::estimate(plan);
+    const group::LoweredUnits lowered = group::lower_units(groups, &lowered_);
+    const schedule::ScheduledUnits scheduled = schedule::schedule_units(lowered.forms, target_, &scheduled_);
+    const plan::Estimate estimate = plan::estimate_plan(groups, lowered, scheduled);
+    const plan::Estimate of_plan = plan::estimate(plan::make_plan(groups, lowered, scheduled));
+    EXPECT_EQ(estimate.arena_bytes, of_plan.arena_bytes);
+    EXPECT_EQ(estimate.cost_ns, of_plan.cost_ns);
     return {estimate.arena_bytes, estimate.cost_ns};
   }
 
  private:
   schedule::Target target_;
-  schedule::ScheduleCache cache_;
+  group::LoweringCache lowered_;
+  schedule::ScheduleCache scheduled_;
 };
 
 const TriedPlan* find(const Result& result, const std::string& prefix) {
