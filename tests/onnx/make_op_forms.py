@@ -118,6 +118,17 @@ BY_HAND = {
     "Trilu": ([node("Trilu", ["x", "k"], ["r"], upper=1)], {"x": f32(3, 4)}, {"k": np.array(1, np.int64)}),
     "Gradient": ([node("Mul", ["x", "y"], ["m"]), node("Gradient", ["x", "y"], ["r", "q"], "ai.onnx.preview.training", xs=["x", "y"], y="m")], TWO, {}),
 }
+# Versions that say the same in other words than the newest: what became an operand had another name, kind or meaning.
+STATISTICS = {name: f32(2) for name in ["scale", "bias", "mean", "variance"]}
+OLD_BY_HAND = {
+    ("BatchNormalization", 1): ([node("BatchNormalization", ["x", *STATISTICS], ["r"], consumed_inputs=[0, 0, 0, 1, 1], is_test=1)],
+                                {"x": f32(1, 2, 3), **STATISTICS}, {}),
+    ("Cast", 1): ([node("Cast", ["x"], ["r"], to="DOUBLE")], {"x": f32(2, 3)}, {}),
+    ("Pad", 1): ([node("Pad", ["x"], ["r"], paddings=[0, 1, 0, 1], value=0.5)], {"x": f32(2, 3)}, {}),
+    ("Split", 1): ([node("Split", ["x"], ["r", "q"], axis=1, split=[1, 2])], {"x": f32(2, 3)}, {}),
+    ("Tile", 1): ([node("Tile", ["x", "tiles", "axis"], ["r"])], {"x": f32(2, 3)}, {"tiles": np.array(2, np.float32), "axis": np.array(1, np.float32)}),
+    ("Upsample", 1): ([node("Upsample", ["x"], ["r"], mode="nearest", width_scale=2.0, height_scale=2.0)], {"x": f32(1, 1, 2, 2)}, {}),
+}
 # Nothing of them is imported, and their operands are optional values or bodies of loops.
 WITHOUT_MODEL = {"Loop", "Optional", "OptionalGetElement", "OptionalHasElement", "Scan"}
 ROWS, VECTOR = {"x": f32(2, 3, 4)}, {"w": f32(4)}
@@ -275,7 +286,10 @@ def rows_of(domain, op, versions, example):
         last = min(later) - 1 if later else NEWEST if domain == "" else version
         row = {"domain": domain, "op": op, "since": version, "last": last}
         try:
-            if example is not None:
+            if (op, version) in OLD_BY_HAND:
+                nodes, arrays, constants = OLD_BY_HAND[op, version]
+                row.update(model_of(op, nodes, {**arrays, **constants}, constants, versions[version], versions[version], last))
+            elif example is not None:
                 row.update(model_of(op, *example, versions[numbers[-1]], versions[version], last))
         except Exception as error:
             refused.append((op, version, str(error).replace("\n", " ")[:200]))
