@@ -11,86 +11,69 @@
 
 namespace tcc {
 
-constexpr bool takes_floats(ScalarClass scalar_class) {
-  switch (scalar_class) {
-    case ScalarClass::unary:
-    case ScalarClass::unary_float:
-    case ScalarClass::test:
-    case ScalarClass::binary:
-    case ScalarClass::binary_float:
-    case ScalarClass::compare:
-    case ScalarClass::ternary: return true;
-    default: return false;
-  }
-}
-constexpr bool takes_integers(ScalarClass scalar_class) {
-  switch (scalar_class) {
-    case ScalarClass::unary:
-    case ScalarClass::unary_bits:
-    case ScalarClass::test:
-    case ScalarClass::binary:
-    case ScalarClass::binary_bits:
-    case ScalarClass::shift:
-    case ScalarClass::compare:
-    case ScalarClass::ternary: return true;
-    default: return false;
-  }
-}
+// Which numbers the classes of ops.def take. TCC_TAKES_<class>(F, I) is F where they are floats, I where they are integers or bool, both where they are either.
+// A row of ops.def can't define a macro, so these are not a column of TCC_SCALAR_CLASS; a class without its line here does not compile.
+#define TCC_TAKES_unary(f, i) f i
+#define TCC_TAKES_unary_float(f, i) f
+#define TCC_TAKES_unary_bits(f, i) i
+#define TCC_TAKES_test(f, i) f i
+#define TCC_TAKES_binary(f, i) f i
+#define TCC_TAKES_binary_float(f, i) f
+#define TCC_TAKES_binary_bits(f, i) i
+#define TCC_TAKES_shift(f, i) i
+#define TCC_TAKES_compare(f, i) f i
+#define TCC_TAKES_select(f, i)
+#define TCC_TAKES_ternary(f, i) f i
+#define TCC_TAKES_convert(f, i)
+#define TCC_TAKES_check(f, i)
 
-// What follows a class in the enumerations below: its ops, or nothing.
-#define TCC_IN(name) name##_ = static_cast<uint16_t>(Op::name##_),
-#define TCC_OUT(name)
+#define TCC_ENUMERATOR(name) name##_ = static_cast<uint16_t>(Op::name##_),
 
 /// Ops of classes that take floats.
 enum class FloatOp : uint16_t {
-#define TCC_CLASS_unary TCC_IN
-#define TCC_CLASS_unary_float TCC_IN
-#define TCC_CLASS_unary_bits TCC_OUT
-#define TCC_CLASS_test TCC_IN
-#define TCC_CLASS_binary TCC_IN
-#define TCC_CLASS_binary_float TCC_IN
-#define TCC_CLASS_binary_bits TCC_OUT
-#define TCC_CLASS_shift TCC_OUT
-#define TCC_CLASS_compare TCC_IN
-#define TCC_CLASS_select TCC_OUT
-#define TCC_CLASS_ternary TCC_IN
-#define TCC_CLASS_convert TCC_OUT
-#define TCC_CLASS_check TCC_OUT
-#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) TCC_CLASS_##scalar_class(name)
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) TCC_TAKES_##scalar_class(TCC_ENUMERATOR(name), )
 #include "tcc/ops/ops.def"
 };
 
 /// Ops of classes that take integers or bool.
 enum class IntegerOp : uint16_t {
-#undef TCC_CLASS_unary_float
-#undef TCC_CLASS_unary_bits
-#undef TCC_CLASS_binary_float
-#undef TCC_CLASS_binary_bits
-#undef TCC_CLASS_shift
-#define TCC_CLASS_unary_float TCC_OUT
-#define TCC_CLASS_unary_bits TCC_IN
-#define TCC_CLASS_binary_float TCC_OUT
-#define TCC_CLASS_binary_bits TCC_IN
-#define TCC_CLASS_shift TCC_IN
-#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) TCC_CLASS_##scalar_class(name)
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) TCC_TAKES_##scalar_class(, TCC_ENUMERATOR(name))
 #include "tcc/ops/ops.def"
 };
 
-#undef TCC_CLASS_unary
-#undef TCC_CLASS_unary_float
-#undef TCC_CLASS_unary_bits
-#undef TCC_CLASS_test
-#undef TCC_CLASS_binary
-#undef TCC_CLASS_binary_float
-#undef TCC_CLASS_binary_bits
-#undef TCC_CLASS_shift
-#undef TCC_CLASS_compare
-#undef TCC_CLASS_select
-#undef TCC_CLASS_ternary
-#undef TCC_CLASS_convert
-#undef TCC_CLASS_check
-#undef TCC_IN
-#undef TCC_OUT
+constexpr bool takes_floats(ScalarClass scalar_class) {
+  switch (scalar_class) {
+    case ScalarClass::none: break;
+#define TCC_SCALAR_CLASS(name, ...) \
+  case ScalarClass::name: return TCC_TAKES_##name(true ||, ) false;
+#include "tcc/ops/ops.def"
+  }
+  return false;
+}
+constexpr bool takes_integers(ScalarClass scalar_class) {
+  switch (scalar_class) {
+    case ScalarClass::none: break;
+#define TCC_SCALAR_CLASS(name, ...) \
+  case ScalarClass::name: return TCC_TAKES_##name(, true ||) false;
+#include "tcc/ops/ops.def"
+  }
+  return false;
+}
+
+#undef TCC_ENUMERATOR
+#undef TCC_TAKES_unary
+#undef TCC_TAKES_unary_float
+#undef TCC_TAKES_unary_bits
+#undef TCC_TAKES_test
+#undef TCC_TAKES_binary
+#undef TCC_TAKES_binary_float
+#undef TCC_TAKES_binary_bits
+#undef TCC_TAKES_shift
+#undef TCC_TAKES_compare
+#undef TCC_TAKES_select
+#undef TCC_TAKES_ternary
+#undef TCC_TAKES_convert
+#undef TCC_TAKES_check
 
 /// Nothing for other ops.
 inline std::optional<FloatOp> float_op(Op op) {
