@@ -2,7 +2,7 @@
 //
 //   forward:  graph @f(%x: f32[2], %y_saved: f32[2]) -> (%y: f32[2]) { %y = sigmoid(%x) }
 //   with the cotangent %g of %y, for %x, where %y is read from %y_saved, there is appended
-//   %dx = mul(%g, mul(%y_saved', add(neg(%y_saved'), 1)))        %y_saved' being what stands for that input
+//   %dx = mul(%g, mul(%y_saved', add(neg(%y_saved'), 1)))        %y_saved' being the value of that input
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 namespace tcc {
 
 struct Pullback {
-  std::vector<Value*> inputs;                ///< what stands for each input of the forward graph; null: no rule may read its value
+  std::vector<Value*> inputs;                ///< the value of each input of the forward graph; null: no rule may read its value
   std::vector<Value*> cotangents;            ///< of each output, of its type
   std::vector<std::string> wrt;              ///< names of float inputs of the forward graph, each once
   std::map<std::string, std::string> saved;  ///< results, by name, that rules read from an input, by name

@@ -13,7 +13,7 @@ struct NamedKernel {
   const loop::Kernel* kernel;
 };
 
-/// What one module gives at each step; later texts are made only when asked for (asm_text) or when they are the product.
+/// What one module is at each step; later texts are made only when asked for (asm_text) or when they are the product.
 struct CompiledModule {
   std::string llvm_ir;   ///< filled when want_llvm
   std::string assembly;  ///< PTX text (nvptx: always), or x86 assembly when want_asm

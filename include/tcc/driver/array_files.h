@@ -34,7 +34,7 @@ struct ExpectedTensor {
 
 struct InputOptions {
   std::vector<std::string> inputs;     ///< --input: `path`, `name=path`, or an .npz whose arrays match names
-  std::set<std::string> other_arrays;  ///< names that an .npz may hold beside inputs: what it is expected to give
+  std::set<std::string> other_arrays;  ///< names that an .npz may hold beside inputs: its expected results
   bool random = false;                 ///< what is not given is random
   std::vector<std::string> ranges;     ///< --range: `name=low:high`, what random elements of an input are drawn from
   uint64_t seed = 0;
@@ -56,7 +56,7 @@ struct InputTensors {
   std::vector<Drawn> drawn;     ///< those that are random
 };
 
-/// Values for all of `expected`. Errors (usage): a name that is no input, an input given twice, too many; all that have another dtype
+/// Values for all of `expected`. Errors (usage): a name that is not an input, an input given twice, too many; all that have another dtype
 /// or shape at once, each with its file; all missing ones at once; a range that is none, or of an input that is not random.
 InputTensors gather_inputs(const std::vector<ExpectedTensor>& expected, const InputOptions& options, const std::string& where);
 

@@ -22,7 +22,7 @@ struct DirectionalDerivative {
 
 /// `joint`: prims, with outputs `grad.<name>`; `inputs` of it. The function is the first output when it is a loss, else the sum of all outputs (those
 /// elements that are finite) times their cotangents. Nothing is rounded on the way, not even by a Cast to f16: a function of steps has no differences.
-/// A gradient that is no number agrees where the function has no finite difference either (a power of a negative base, by its exponent). `observe` (may
+/// A gradient that is not a number agrees where the function has no finite difference either (a power of a negative base, by its exponent). `observe` (may
 /// be null) sees each as it comes.
 std::vector<DirectionalDerivative> check_gradients(const Graph& joint, const std::vector<Tensor>& inputs, uint64_t seed,
                                                    const std::function<void(const DirectionalDerivative&)>& observe);

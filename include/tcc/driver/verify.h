@@ -1,4 +1,4 @@
-// `tcc verify`: what a compiled model gives, against the interpreter's reference (tcc/rules/reference.h).
+// `tcc verify`: what a compiled model computes, against the interpreter's reference (tcc/rules/reference.h).
 #pragma once
 
 #include <map>

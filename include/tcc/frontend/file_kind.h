@@ -1,4 +1,4 @@
-// What a file is that is no ONNX model: so that a message names it, and says how to come to one.
+// What a file is that is not an ONNX model: so that a message names it, and says how to come to one.
 #pragma once
 
 #include <optional>

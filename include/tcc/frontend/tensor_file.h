@@ -8,7 +8,7 @@
 
 namespace tcc {
 
-/// Errors: environment for a file that can't be read; usage (malformed-file, unsupported-dtype) for one that is no TensorProto or whose
+/// Errors: environment for a file that can't be read; usage (malformed-file, unsupported-dtype) for one that is not a TensorProto or whose
 /// declared size and bytes disagree.
 Tensor read_tensor_proto(const std::string& path);
 /// Writes the bytes as raw_data, atomically. `name` is the tensor's name in the file.

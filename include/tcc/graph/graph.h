@@ -125,7 +125,7 @@ struct Weight {
   bool from_model = true;  ///< a parameter; false: a buffer, a constant that the model has in a node (ONNX Constant), or made by a pass
   bool is_buffer = false;  ///< of the model, and no parameter: it never trains, yet a batch norm that trains may keep its statistics there
   /// The model itself changes it when it runs (a buffer: a counter, running statistics, a cache of keys and values): `tensor` is what it holds at first.
-  /// It is no constant, and no other tensor's equal.
+  /// It is not a constant, and equals no other tensor.
   bool is_state = false;
 };
 
@@ -190,7 +190,7 @@ class Graph {
   Node* make_node(Op op, std::vector<Value*> operands, Attrs attrs, std::vector<Type> result_types, Location loc,
                   std::string_view name_hint = "");
   Value* make_value(Value::Kind kind, Type type, std::string_view name_hint);
-  /// Gives a value that is no weight another name, made unique from the hint: each result of a node may have one of its own.
+  /// Renames a value that is not a weight, made unique from the hint: each result of a node may have one of its own.
   void rename(Value* value, std::string_view name_hint);
 
   const std::deque<std::unique_ptr<Weight>>& weights() const { return weights_; }
@@ -210,7 +210,7 @@ class Graph {
   int next_node_id_ = 0;
 };
 
-/// Replaces operands, outputs and state values by what `map` gives for them (following chains), in the whole graph.
+/// Replaces operands, outputs and state values by what `map` has for them (following chains), in the whole graph.
 void replace_values(Graph& graph, const std::unordered_map<Value*, Value*>& map);
 /// For each value id: how many operands, outputs and state updates read it.
 std::vector<int> count_uses(const Graph& graph);
@@ -224,7 +224,7 @@ struct PrintOptions {
 };
 std::string print(const Graph& graph, const PrintOptions& options = {});
 std::string print(const Node& node);  ///< one line, as inside a graph
-/// Parses what print wrote. Weights get their tensors from `weights` (by name); a missing one is an error unless `types_only`, which gives
+/// Parses what print wrote. Weights get their tensors from `weights` (by name); a missing one is an error unless `types_only`, which makes
 /// each weight a tensor of zeros with the type of its declaration. A weight declared with values (`weight @s: i64[2] = [2, 3]`) needs none.
 std::unique_ptr<Graph> parse_graph(std::string_view text, const std::string& file, const std::map<std::string, Tensor>& weights,
                                    bool types_only = false);

@@ -62,7 +62,7 @@ struct StateLayout {
   /// Null when there is none of that name.
   const StateTensor* find(std::string_view name) const;
 
-  /// Appends a section of these tensors, in order, to the block of their role; fills in role, dtype, section and offset, and gives its index.
+  /// Appends a section of these tensors, in order, to the block of their role; fills in role, dtype, section and offset, and returns its index.
   /// Each tensor begins at a multiple of `alignment` bytes. Names must be new.
   int append_section(std::string_view name, StateRole role, DType dtype, std::vector<StateTensor> tensors,
                      int64_t alignment = kStateAlignment);

@@ -39,7 +39,7 @@ struct Alias {
   int64_t byte_offset = 0;
 };
 
-/// Zeros in the result of a concat, behind a piece that was padded: in memory they are no part of any unit's result.
+/// Zeros in the result of a concat, behind a piece that was padded: in memory no unit's result has them.
 struct Padding {
   Value* base;
   int64_t byte_offset = 0, size_bytes = 0;

@@ -5,7 +5,7 @@
 //                                                           ->  write_manifest()      ->  model.json   --emit=manifest
 //
 // The library holds the launcher stub (src/runtime), the program (tcc/runtime/program.h), the code and the page-aligned weights.
-// Equal inputs give equal bytes: no time, path or build id goes in.
+// Equal inputs make equal bytes: no time, path or build id goes in.
 #pragma once
 
 #include <cstdint>

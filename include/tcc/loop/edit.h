@@ -21,7 +21,7 @@ std::string restem(const std::string& name, std::string_view stem, std::string_v
 /// Index of the dim that is `name` or a copy of it, -1 when there is none.
 int find_dim(const std::vector<Dim>& dims, std::string_view name);
 
-/// Replaces each statement for which `edit` gives a block, outermost first; what was replaced is not visited again.
+/// Replaces each statement for which `edit` returns a block, outermost first; what was replaced is not visited again.
 void rewrite(Block& block, const std::function<std::optional<Block>(Stmt&)>& edit);
 /// Visits every block, outer ones first.
 void for_each_block(Block& block, const std::function<void(Block&)>& f);
@@ -57,7 +57,7 @@ ExprPtr combine_values(Combiner combiner, const ExprPtr& a, const ExprPtr& b);
 /// Makes loads safe where the variables run past a mask: `else 0` on those whose indices use one of them (or a scalar) and may leave the buffer.
 Block guard_loads(const Block& block, const std::vector<VarRef>& unmasked);
 
-/// The lets of `block` (in order) that the roots need, directly or through each other. False when a statement that is no let is needed.
+/// The lets of `block` (in order) that the roots need, directly or through each other. False when a statement that is not a let is needed.
 bool needed_lets(const Block& block, const std::set<const Scalar*>& roots, Block& needed);
 
 /// Removes lets (and reduces) that nothing in the block or among the roots reads.

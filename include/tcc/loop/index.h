@@ -59,7 +59,7 @@ class Index {
  public:
   Index() = default;
   Index(int64_t constant) : constant_(constant) {}  // NOLINT: a constant is an index
-  Index(const VarRef& var);                         // NOLINT; extent 1 gives the constant 0
+  Index(const VarRef& var);                         // NOLINT; of extent 1: the constant 0
   static Index of_scalar(const ScalarRef& scalar);
 
   int64_t constant() const { return constant_; }

@@ -26,7 +26,7 @@ Unit reorder(const Unit& unit, const std::vector<std::string>& order);
 /// Where the iterations of a dim run.
 Unit bind(const Unit& unit, const std::string& dim, Bind kind);
 /// Interchanges the reduce that defines `accumulator` with the named dims of the map around it: their accumulators live in a buffer. A named dim of
-/// the reduce itself keeps partial results apart until the end. `apart`, unless empty, a dim of the reduce: what the dims inside it give is summed from
+/// the reduce itself keeps partial results apart until the end. `apart`, unless empty, a dim of the reduce: what the dims inside it compute is summed from
 /// zero, then added.
 Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<std::string>& dims, Space space,
           const std::string& apart = "");
@@ -44,7 +44,7 @@ Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::
 Unit stage_by_loops(const Unit& unit, const std::string& buffer, const std::string& at, std::optional<DType> dtype = std::nullopt);
 /// How the shared copy of `buffer` that stage made lies in the banks: rows padded by `pad` elements, or 16-byte chunks swizzled by `swizzle_bits` bits (0: none).
 Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad);
-/// Products of the tile of `accumulator` with a zero that a select gives are skipped; not a number times such a zero counts as zero.
+/// Products of the tile of `accumulator` with a zero that a select makes are skipped; not a number times such a zero counts as zero.
 Unit skip_zeros(const Unit& unit, const std::string& accumulator);
 /// The register tile of `accumulator`, a sum of products of two shared buffers, is computed by tensor cores and spread over warps_m x warps_n warps.
 Unit tensorize(const Unit& unit, const std::string& accumulator, const std::string& shape, int64_t warps_m, int64_t warps_n);
@@ -57,7 +57,7 @@ Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind);
 /// A reduce over one long dim -> partial results of `parts` pieces in a temporary, then a nest that combines them. With `multiple` the pieces are multiples
 /// of it, and the last one reads zeros past the end: for sums of products of which both factors end there.
 Unit split_reduce(const Unit& unit, const std::string& accumulator, int64_t parts, int64_t multiple = 0);
-/// What the dims of a reduce inside `dim` give, those over lanes and threads excepted, is reduced by itself and then joins the rest.
+/// What the dims of a reduce inside `dim` compute, those over lanes and threads excepted, is reduced by itself and then joins the rest.
 Unit two_level_sum(const Unit& unit, const std::string& dim);
 
 }  // namespace tcc::loop

@@ -101,7 +101,7 @@ int64_t nest_extent(const Block& body, Bind bind);
 
 // ---------------------------------------------------------------------------------------------------------- rewriting
 
-/// The expression with f applied to every node, operands first; f gives the node itself to keep it.
+/// The expression with f applied to every node, operands first; f returns the node itself to keep it.
 ExprPtr rewrite_expr(const ExprPtr& expr, const std::function<ExprPtr(const ExprPtr&)>& f);
 /// The same for each expression of each statement within, in place.
 void rewrite_exprs(Block& block, const std::function<ExprPtr(const ExprPtr&)>& f);

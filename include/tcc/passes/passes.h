@@ -13,7 +13,7 @@ namespace tcc {
 
 class Builder;
 
-/// Emits the gradients that a `gradient` node stands for. src/autograd has it; it is handed in because autograd is a later stage than resolve.
+/// Emits the gradients that a `gradient` node asks for. src/autograd has it; it is handed in because autograd is a later stage than resolve.
 using GradientRule = std::function<std::vector<Value*>(Builder& builder, const Node& node)>;
 
 /// What the command line binds before shapes are resolved.
@@ -35,7 +35,7 @@ void resolve(Graph& graph, Diagnostics& diagnostics, const GradientRule& gradien
 /// constants and lie outside of what they address; null: not looked at.
 void fold_constants(Graph& graph, bool keep_parameters = false, Diagnostics* diagnostics = nullptr);
 /// canonicalize: local rewrites to the form later stages expect (identities gone, x*1, transpose of transpose, reshape of reshape, cast chains that
-/// lose nothing, slice of all, concat of one, ...). Running it twice changes nothing more. With `keep_parameters` float weights of the model are no
+/// lose nothing, slice of all, concat of one, ...). Running it twice changes nothing more. With `keep_parameters` float weights of the model are not
 /// constants. Drops dead nodes.
 void canonicalize(Graph& graph, bool keep_parameters = false);
 /// eliminate-common-subexpressions: equal nodes become one, equal constants too. Weights of the model merge only with `merge_model_weights`

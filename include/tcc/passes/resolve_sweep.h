@@ -24,7 +24,7 @@ class ResolveSweep {
   void append(Node& node);
   /// Nothing will be known of the value, nor of what is computed from it. An input without constant extents must be one.
   void set_unknown(const Value* value);
-  /// The value of a weight, or of what is computed from constants alone and is no function of a float parameter, which training changes; of more
+  /// The value of a weight, or of what is computed from constants alone and does not depend on a float parameter, which training changes; of more
   /// elements than resolve() evaluates only where all are made by one node (`full`, `iota`). Nothing otherwise.
   std::optional<Tensor> known(const Value* value);
   /// The static type; nothing for a value that is unknown, or for a sequence.

@@ -5,7 +5,7 @@
 //     buffer %r arena offset 0 bytes 8192
 //   }
 //
-// State. A weight that PlanOptions::state has is memory that stays between runs. A plan reads what it held on entry, and what `state(@w = %v)` gives is
+// State. A weight that PlanOptions::state has is memory that stays between runs. A plan reads what it held on entry, and the value of `state(@w = %v)` is
 // there when the plan ends: the unit that computes %v writes it straight into the state when everything else that reads those bytes comes before it, and
 // reads them itself only element by element where it writes (the old value and the new one are then one parameter of the kernel, read and written).
 // Where that is not possible, %v lies in the arena and a copy at the end brings it home. No launch reads bytes of the state that an earlier one wrote.
@@ -83,12 +83,12 @@ struct PlanOptions {
   const StateLayout* state =
       nullptr;                       ///< weights found there are state; state updates are written there. Null: `state_updates` are left out
   std::vector<std::string> scalars;  ///< graph inputs of these names are scalars; indices of inputs count the others only
-  /// From this graph output (input that is no scalar) on, all are parts of one tensor u8[N] of the caller, at 256-byte aligned offsets in order:
+  /// From this graph output (input that is not a scalar) on, all are parts of one tensor u8[N] of the caller, at 256-byte aligned offsets in order:
   /// Buffer::index is this number for all of them.
   int first_packed_output = -1, first_packed_input = -1;
 };
 
-/// Orders the launches of all units and gives every buffer its place. `lowered` and `scheduled` are of these groups, for one target.
+/// Orders the launches of all units and places every buffer. `lowered` and `scheduled` are of these groups, for one target.
 Plan make_plan(const group::Groups& groups, const group::LoweredUnits& lowered, const schedule::ScheduledUnits& scheduled,
                const PlanOptions& options = {});
 
@@ -96,7 +96,7 @@ Plan make_plan(const group::Groups& groups, const group::LoweredUnits& lowered, 
 /// plan holds the kernels, to be looked at.
 Plan plan_units(const schedule::ScheduledUnits& scheduled, std::string name);
 
-/// Gives all plans of one target the same list of kernels, each body once, numbered in the order of the plans.
+/// Makes one list of kernels for all plans of one target, each body once, numbered in the order of the plans.
 void merge_kernels(const std::vector<Plan*>& plans);
 
 struct Estimate {

@@ -98,7 +98,7 @@ std::string print(const Result& result, const std::string& graph_name);
 
 /// A joint graph as two functions.
 struct PartitionedGraphs {
-  /// The inputs (without cotangents), the outputs that are no gradients, then the residuals as outputs `saved.<value>`.
+  /// The inputs (without cotangents), the outputs that are not gradients, then the residuals as outputs `saved.<value>`.
   std::unique_ptr<Graph> forward;
   /// All inputs of the joint graph in their order, then the residuals under the same names; the gradients or state updates.
   std::unique_ptr<Graph> backward;

@@ -1,6 +1,6 @@
 // How large a model may be, and arithmetic on sizes that doesn't wrap.
 //
-// Every type that a shape rule gives passes check_size(), and every node that has one passes check_attributes() and check_work(). So what comes after (passes,
+// Every type that a shape rule returns passes check_size(), and every node that has one passes check_attributes() and check_work(). So what comes after (passes,
 // grouping, schedules, plans, code) may add and multiply extents, counts, bytes and costs as 64-bit numbers. What is refused is refused where the node is known.
 // docs/diagnostics.md (too-large, too-complex) lists the limits for users.
 #pragma once
@@ -25,7 +25,7 @@ inline constexpr int64_t kMaxTableElements = int64_t{1} << 24;
 inline constexpr int64_t kMaxFoldedBytes = int64_t{1} << 31, kMaxFoldedWork = int64_t{1} << 30;
 /// Nodes that one node becomes, where a number in it says how many.
 inline constexpr int64_t kMaxMadeNodes = 4096;
-/// Pieces of one split whose number the model gives as a number, not as a list.
+/// Pieces of one split of which the model says how many there are, but not how long each is.
 inline constexpr int64_t kMaxPieces = int64_t{1} << 16;
 
 /// RuleError{"too-large", message}.

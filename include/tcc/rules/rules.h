@@ -12,7 +12,7 @@ namespace tcc {
 
 /// Evaluates the prim `input.node`: one tensor per result, of make_result's dtype and shape.
 using EvalRule = std::vector<Tensor> (*)(const EvalInput& input);
-/// Emits what the composite `node` stands for with prims and other composites; returns as many values as the node has results, of their types.
+/// Emits what the composite `node` computes with prims and other composites; returns as many values as the node has results, of their types.
 /// The operands have static types (absent ones are null); their values are not to be looked at: the shape rule calls this too, with placeholders.
 using DecomposeRule = std::vector<Value*> (*)(Builder& builder, const Node& node);
 

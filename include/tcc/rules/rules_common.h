@@ -13,7 +13,7 @@ inline Shape shape_of(const Value* x) { return x->type.shape(); }
 inline DType dtype_of(const Value* x) { return x->type.dtype; }
 inline int64_t extent_of(const Value* x, int64_t axis) { return x->type.dims[static_cast<size_t>(axis)].bound; }
 
-/// A possibly negative axis of a value of rank `rank`; RuleError when there is no such axis.
+/// A possibly negative axis of a value of rank `rank`; RuleError when the value does not have it.
 int64_t normal_axis(int64_t axis, int rank, const char* attribute = "axis");
 std::vector<int64_t> axes_from(int64_t first, int rank);                      ///< first .. rank - 1
 std::vector<int64_t> other_axes(int rank, const std::vector<int64_t>& axes);  ///< those not in `axes`, increasing

@@ -62,7 +62,7 @@ struct ScalarInfo {
 
 enum class Device { automatic = TCC_DEVICE_AUTO, cpu = TCC_DEVICE_CPU, cuda = TCC_DEVICE_CUDA };
 
-/// The shared object. Errors: environment when the file is missing, is no library, is none of ours, or is damaged.
+/// The shared object. Errors: environment when the file is missing, is not a library, is not one of ours, or is damaged.
 class Library : public std::enable_shared_from_this<Library> {
  public:
   /// What is held against the checksums that tcc wrote: all but the weights; or the same, and a library without them is refused, for which

@@ -2,7 +2,7 @@
 // (src/link/program_writer), the launcher stub reads it in place (src/runtime).
 //
 // Plain data, little endian, no pointers: a Table or Text holds an offset in bytes from the start of the program, so it works
-// wherever it is mapped and two compiles of one model give the same bytes. Layout: the Header, then the tables in the order
+// wherever it is mapped and two compiles of one model make the same bytes. Layout: the Header, then the tables in the order
 // in which the header names them, each aligned to 8 bytes, then the texts.
 //
 //   Header ── functions ── inputs, outputs                   what the library can do: `infer`, `step`, ...
@@ -52,7 +52,7 @@ struct Header {
   uint64_t weights_bytes;     ///< of the blob that weights point into
   uint64_t weights_hash;      ///< of the blob, see add_weight() in checksum.h; a weights file apart must carry the same
   uint32_t weights_embedded;  ///< 0: the blob is a file of its own, see WeightsFileHeader
-  uint32_t accumulate;        ///< micro-batches of one step: `accumulate` runs for all but the last; 1 where there is no such function
+  uint32_t accumulate;        ///< micro-batches of one step: `accumulate` runs for all but the last; 1 where that function is missing
   uint64_t state_bytes;       ///< of state block 0, without the scalars behind it
   uint64_t gradient_bytes;    ///< of state block 1
   Table functions;            ///< of Function; the first is what api->run runs
@@ -178,7 +178,7 @@ enum class BufferKind : uint32_t {
   output = 2,  ///< the same
   weight = 3,  ///< weight `index`; never written
   arena = 4,   ///< at `offset` in the workspace
-  alias = 5,   ///< at `offset` in buffer `index`, which comes earlier in the table and is no alias itself
+  alias = 5,   ///< at `offset` in buffer `index`, which comes earlier in the table and is not an alias itself
   state = 6,   ///< at `offset` in state block `index`; read, or written in place
   scalar = 7,  ///< scalar `index`; never written
   checks = 8,  ///< where the checks from `index` on of the function report to

@@ -20,9 +20,9 @@
  *
  * A library has one or more functions; run() runs the first. A library for training (tcc --mode=train) has
  *   infer                      the model, with the parameters as they are now; so run() infers
- *   step                       forward, backward and update on one batch; gives the loss. step() below calls it
+ *   step                       forward, backward and update on one batch; returns the loss. step() below calls it
  *   accumulate                 with --accumulate=K: a step that adds to the gradients; step() calls it for all but the last of K micro-batches
- *   forward, backward, update  the same in parts: forward gives the loss and the tensor `saved`, which backward takes; backward leaves the
+ *   forward, backward, update  the same in parts: forward returns the loss and the tensor `saved`, which backward takes; backward leaves the
  *                              gradients in the state; update applies them
  * and each instance has state: parameters, gradients, what the optimizer keeps, running statistics. State is addressed by name, and as flat
  * buffers (sections): all tensors of one role and dtype in one piece, so that one all-reduce averages all gradients. Scalars, such as the
@@ -141,7 +141,7 @@ typedef struct tcc_create_options {
   int32_t num_threads;      /* CPU: threads that take part in a run, the caller's included; 0: the CPUs this process may use */
   void* cuda_context;       /* a CUcontext to work in; NULL: the device's primary context */
   const char* weights_path; /* only for a library compiled with its weights apart */
-  /* Messages that are no errors: the device chosen and why. NULL: none. Called only inside create() and load_state(). */
+  /* Messages that are not errors: the device chosen and why. NULL: none. Called only inside create() and load_state(). */
   void (*log)(void* user, int32_t level, const char* message);
   void* log_user;
   /* Host memory of the instance. Both or neither. The block must be aligned to `alignment` (a power of two up to 4096). */
@@ -352,7 +352,7 @@ typedef struct tcc_api {
    * does not fit. A file without any `optimizer.*`, or flags TCC_LOAD_PARAMETERS: parameters and statistics are taken and the optimizer
    * starts anew, which the log says. Gradients are zero afterwards. */
   int (*load_state)(tcc_instance* instance, const char* path, uint32_t flags);
-  /* What create() gave: first contents, scalars as they are. */
+  /* What create() made: first contents, scalars as they are. */
   int (*reset_state)(tcc_instance* instance);
 } tcc_api;
 

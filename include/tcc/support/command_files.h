@@ -16,7 +16,7 @@ class CommandFiles {
  public:
   /// `role` completes "... would replace <role> `path`": "the model", "the value of input `x`".
   void reads(const std::string& path, const std::string& role);
-  /// Standard input, where that is a file; it is no name that a Makefile could hold.
+  /// Standard input, where that is a file; a Makefile could not hold its name.
   void reads_stdin(const std::string& role);
   /// `role` is how the user asked for it: "-o", "--emit=ptx".
   void writes(const std::string& path, const std::string& role);

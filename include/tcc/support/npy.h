@@ -28,7 +28,7 @@ void write_npy(const std::string& path, const Tensor& tensor);
 /// With `skip_text`, arrays of text are left out instead of refused.
 std::map<std::string, Tensor> read_npz(const std::string& path, bool skip_text = false);
 
-/// Writes an uncompressed .npz: sorted names, no times, so the same arrays give the same bytes.
+/// Writes an uncompressed .npz: sorted names, no times, so the same arrays make the same bytes.
 void write_npz(const std::string& path, const std::map<std::string, Tensor>& arrays);
 
 }  // namespace tcc

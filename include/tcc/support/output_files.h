@@ -35,7 +35,7 @@ class OutputFiles {
   void write(const std::string& path, std::string_view text, unsigned mode = 0666);
   /// Stages an empty file for the caller to fill, through the descriptor, which the caller closes, before commit().
   int stage(const std::string& path, unsigned mode = 0666);
-  /// Where the file lies that stands for `path` until commit(); `path` has been staged.
+  /// Where the file lies that will be `path` at commit(); `path` has been staged.
   const std::string& staged_path(const std::string& path) const;
   /// Makes a folder for outputs, unless it is there. It stays when they are committed.
   void make_folder(const std::string& path);

@@ -20,11 +20,11 @@ std::vector<int64_t> row_major_strides(std::span<const int64_t> shape);  ///< in
 std::string to_string(std::span<const int64_t> shape);                   ///< "[2, 3]"
 
 // The rule of conversion between dtypes, the same in cast_to, in the `cast` prim and in generated code:
-// - float to integer: truncates towards zero, saturates at the bounds of the integer, NaN gives 0 (LLVM's fptosi.sat and fptoui.sat);
+// - float to integer: truncates towards zero, saturates at the bounds of the integer, NaN becomes 0 (LLVM's fptosi.sat and fptoui.sat);
 // - integer to a narrower integer, or of the other sign: the low bits (wraps);
 // - anything to bool: whether it is not zero (NaN is true); bool to anything: 0 or 1;
 // - to f32 and f64: rounded once, to nearest even; to a narrower float: rounded to f32 first, then from there (both targets can do that
-//   at speed; f64 to f16 directly they can't). Overflow gives infinity in f16, bf16 and f32, the largest finite value in the f8 kinds.
+//   at speed; f64 to f16 directly they can't). Overflow becomes infinity in f16, bf16 and f32, the largest finite value in the f8 kinds.
 
 /// Bytes are shared and, once in a graph, never written: a copy of a Tensor is cheap and `data` may point into a mapped file.
 class Tensor {
@@ -48,7 +48,7 @@ class Tensor {
   template <class T> const T* data() const { return reinterpret_cast<const T*>(data_); }
   template <class T> T* mutable_data() { return reinterpret_cast<T*>(mutable_bytes()); }
 
-  /// The element at flat index i, converted. Any dtype; bool gives 0 or 1.
+  /// The element at flat index i, converted. Any dtype; bool becomes 0 or 1.
   double as_double(int64_t i) const;
   int64_t as_int64(int64_t i) const;         ///< floats truncate towards zero; u64 beyond i64 wraps
   void set_double(int64_t i, double value);  ///< by the rule above, as from f64
