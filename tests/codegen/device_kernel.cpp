@@ -57,6 +57,11 @@ void DeviceKernels::run(const std::string& name, const loop::Kernel& kernel, std
     call(driver<int(Address, const void*, size_t)>("cuMemcpyHtoD_v2")(addresses[i], params[i].bytes(), size), "a copy to the device");
     arguments.push_back(&addresses[i]);
   }
+  constexpr int64_t kSharedByDefault = 48 << 10;
+  constexpr int kMostDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  if (kernel.shared_bytes > kSharedByDefault)
+    call(driver<int(void*, int, int)>("cuFuncSetAttribute")(function, kMostDynamicShared, static_cast<int>(kernel.shared_bytes)),
+         "shared memory");
   const auto launch =
       driver<int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**)>("cuLaunchKernel");
   call(launch(function, static_cast<unsigned>(kernel.grid), 1, 1, static_cast<unsigned>(kernel.threads), 1, 1,

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "check_contract.h"
+#include "codegen/device_kernel.h"
+#include "contract_units.h"
 #include "random_contraction.h"
+#include "tcc/codegen/codegen.h"
 
 namespace tcc::schedule {
 namespace {
@@ -26,27 +29,44 @@ std::string fused(const std::vector<std::string>& dims, std::string& schedule) {
   return name;
 }
 
+/// A contraction, and a schedule with tiles of random sizes that fuses all dims of each side.
+struct Scheduled {
+  RandomContraction made;
+  std::string schedule;
+};
+Scheduled random_schedule(uint32_t seed) {
+  ContractionGenerator generator(seed);
+  const bool narrowed = generator.chance(4);
+  const RandomContraction made = generator.draw(generator.chance(2), narrowed);
+  std::string schedule;
+  std::vector<std::string> sum = made.sum;
+  std::shuffle(sum.begin(), sum.end(), std::mt19937(seed));
+  if (sum.size() > 1) schedule += call("reorder", sum);
+  const std::string m = fused(made.rows, schedule), n = fused(made.columns, schedule), k = fused(sum, schedule);
+  const std::string swizzle = generator.chance(2) ? ", swizzle=1" : "";
+  schedule += call("split", {m, generator.chance(2) ? "16" : "32", "tail=pad"}) + call("split", {n, "16", "tail=pad"});
+  std::vector<std::string> order = made.batch;
+  for (const std::string& dim : {m + "_0", n + "_0", m + "_1", n + "_1"}) order.push_back(dim);
+  schedule += call("reorder", order);
+  for (const std::string& dim : std::vector<std::string>(order.begin(), order.end() - 2)) schedule += call("bind", {dim, "block"});
+  schedule += call("split", {k, "16", "tail=pad"}) + call("tile", {"v0", m + "_1", n + "_1"});
+  schedule += call("stage", {"a1", "shared", "at=" + k + "_0", "by=loops" + swizzle});
+  schedule += call("stage", {"a0", "shared", "at=" + k + "_0", std::string("by=loops") + (narrowed ? ", as=bf16" : "") + swizzle});
+  schedule += "tensorize(v0, m16n8k16, 1, 1)";
+  if (generator.chance(2)) schedule += " pipeline(" + k + "_0, 3)";
+  return {made, schedule};
+}
+
+/// On the device, as PTX for the chip.
+void run_on_device(const loop::Kernel& kernel, std::vector<Tensor>& arguments) {
+  codegen::Options options;
+  options.target = kernel.target;
+  codegen::DeviceKernels(codegen::emit_nvptx({{"k", &kernel}}, options).assembly).run("k", kernel, arguments);
+}
+
 TEST(CudaLayouts, RandomOperandsAreStagedByLoops) {
   for (uint32_t seed = 1; seed <= 24; seed++) {
-    ContractionGenerator generator(seed);
-    const bool narrowed = generator.chance(4);
-    const RandomContraction made = generator.draw(generator.chance(2), narrowed);
-    std::string schedule;
-    std::vector<std::string> sum = made.sum;
-    std::shuffle(sum.begin(), sum.end(), std::mt19937(seed));
-    if (sum.size() > 1) schedule += call("reorder", sum);
-    const std::string m = fused(made.rows, schedule), n = fused(made.columns, schedule), k = fused(sum, schedule);
-    const std::string swizzle = generator.chance(2) ? ", swizzle=1" : "";
-    schedule += call("split", {m, generator.chance(2) ? "16" : "32", "tail=pad"}) + call("split", {n, "16", "tail=pad"});
-    std::vector<std::string> order = made.batch;
-    for (const std::string& dim : {m + "_0", n + "_0", m + "_1", n + "_1"}) order.push_back(dim);
-    schedule += call("reorder", order);
-    for (const std::string& dim : std::vector<std::string>(order.begin(), order.end() - 2)) schedule += call("bind", {dim, "block"});
-    schedule += call("split", {k, "16", "tail=pad"}) + call("tile", {"v0", m + "_1", n + "_1"});
-    schedule += call("stage", {"a1", "shared", "at=" + k + "_0", "by=loops" + swizzle});
-    schedule += call("stage", {"a0", "shared", "at=" + k + "_0", std::string("by=loops") + (narrowed ? ", as=bf16" : "") + swizzle});
-    schedule += "tensorize(v0, m16n8k16, 1, 1)";
-    if (generator.chance(2)) schedule += " pipeline(" + k + "_0, 3)";
+    const auto [made, schedule] = random_schedule(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + made.text + schedule);
     check(made.text, Target::cuda_sm80(), schedule.c_str());
     if (HasFatalFailure() || HasNonfatalFailure()) return;
@@ -63,6 +83,79 @@ TEST(CudaLayouts, RandomContractionsAreChosenForTensorCores) {
     EXPECT_EQ(has(schedule, "tensorize"), made.length >= 16) << schedule;
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
+}
+
+/// The text with 16-bit tensors in place of those of f32.
+std::string halved(std::string text) {
+  const std::pair<std::string, std::string> changes[] = {{"f32[", "bf16["},
+                                                         {"%v1: f32", "%v1: bf16"},
+                                                         {"%v2: f32", "%v2: bf16"},
+                                                         {"else 0.0", "else bf16(0.0)"},
+                                                         {" %v1, 0.0", " cast<f32>(%v1), 0.0"},
+                                                         {"), %v2)", "), cast<f32>(%v2))"},
+                                                         {"store %v0", "store cast<bf16>(%v0)"}};
+  for (const auto& [from, to] : changes) {
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+TEST(CudaLayouts, Convolutions) {
+  const examples::ConvShape shapes[] = {
+      {.images = 1,
+       .inputs = 24,
+       .outputs = 40,
+       .height = 14,
+       .width = 14,
+       .window = 3},  // a division by nine with each constant of the pipe
+      {.images = 2, .inputs = 20, .outputs = 36, .height = 9, .width = 13, .window = 3, .turned = true},
+      {.images = 1, .inputs = 16, .outputs = 40, .height = 15, .width = 15, .window = 3, .stride = 2},
+      {.images = 1, .inputs = 3, .outputs = 20, .height = 20, .width = 20, .window = 7, .stride = 2},
+      {.images = 2, .inputs = 40, .outputs = 24, .height = 7, .width = 7, .window = 1},
+  };
+  for (examples::ConvShape shape : shapes) {
+    shape.dtype = "bf16";
+    EXPECT_TRUE(has(check(examples::convolution(shape), Target::cuda_sm80()), "tensorize"));
+  }
+}
+
+TEST(CudaLayouts, ZerosBetweenElementsAreCopied) {
+  for (const int window : {1, 3}) {
+    const std::string text = halved(examples::strided_input_gradient(2, 20, 24, 9, 14, window));
+    EXPECT_TRUE(has(check(text, Target::cuda_sm80()), "tensorize")) << text;
+  }
+}
+
+TEST(CudaLayoutsOnDevice, RandomContractions) {
+  if (!codegen::DeviceKernels::available()) GTEST_SKIP() << "no CUDA device";
+  for (uint32_t seed = 1; seed <= 200; seed++) {
+    const auto [made, schedule] = random_schedule(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + made.text + schedule);
+    check(made.text, Target::cuda_sm80(), seed % 2 == 0 ? schedule.c_str() : nullptr, 0, run_on_device);
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+TEST(CudaLayoutsOnDevice, ConvolutionsAndLayers) {
+  if (!codegen::DeviceKernels::available()) GTEST_SKIP() << "no CUDA device";
+  const examples::ConvShape shapes[] = {
+      {.images = 2, .inputs = 24, .outputs = 72, .height = 28, .width = 28, .window = 3},
+      {.images = 3, .inputs = 33, .outputs = 40, .height = 14, .width = 14, .window = 3, .turned = true},
+      {.images = 2, .inputs = 32, .outputs = 136, .height = 28, .width = 28, .window = 3, .stride = 2},
+      {.images = 2, .inputs = 3, .outputs = 64, .height = 64, .width = 64, .window = 7, .stride = 2},
+      {.images = 4, .inputs = 64, .outputs = 96, .height = 28, .width = 28, .window = 1},
+      {.images = 8, .inputs = 512, .outputs = 64, .height = 7, .width = 7, .window = 1},
+  };
+  for (examples::ConvShape shape : shapes) {
+    shape.dtype = "bf16";
+    check(examples::convolution(shape), Target::cuda_sm80(), nullptr, 0, run_on_device);
+  }
+  for (const int rows : {1, 3, 4, 5, 17, 197, 520})
+    check(examples::matmul("f16", rows, 328, 712, false, true), Target::cuda_sm80(), nullptr, 0, run_on_device);
+  for (const int window : {1, 3})
+    check(halved(examples::strided_input_gradient(2, 24, 72, 28, 30, window)), Target::cuda_sm80(), nullptr, 0, run_on_device);
+  check(examples::kLinear, Target::cuda_sm80(), nullptr, 0, run_on_device);
+  check(examples::kPart, Target::cuda_sm80(), nullptr, 0, run_on_device);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ struct UpperBound {
   int64_t high = 0;
 };
 std::optional<UpperBound> as_upper_bound(const ExprPtr& condition);
-/// An index that is in [0, its high) where and only where `index` is in [0, high), with fewer divisions: x / d < n says x < n * d.
+/// An index that is in [0, its high) where and only where `index` is in [0, high), with fewer divisions: 0 <= x / d + c < n says 0 <= x + c * d < n * d.
 UpperBound without_divisions(const Index& index, int64_t high);
 
 /// Replaces one variable everywhere in the block.

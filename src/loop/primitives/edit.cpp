@@ -135,12 +135,12 @@ std::optional<UpperBound> as_upper_bound(const ExprPtr& condition) {
 
 UpperBound without_divisions(const Index& index, int64_t high) {
   UpperBound bound{index, high};
-  while (bound.index.constant() == 0 && bound.index.terms().size() == 1) {
+  while (bound.index.terms().size() == 1) {
     const Term& term = bound.index.terms()[0];
     int64_t product = 0;
     if (term.coefficient != 1 || term.atom.kind != Atom::Kind::floor_div || __builtin_mul_overflow(bound.high, term.atom.divisor, &product))
       break;
-    bound = {Index(*term.atom.operand), product};
+    bound = {*term.atom.operand + Index(bound.index.constant() * term.atom.divisor), product};
   }
   return bound;
 }

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "loop/primitives/stage.h"
 #include "tcc/loop/edit.h"
 #include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
@@ -55,7 +56,7 @@ class Pipeliner {
       if (!compute.empty()) unfit("a copy comes after what reads the others");
       copies.push_back({*copy});
       // What cp.async can't do fills the stage at once; the wait is a barrier for it, too.
-      if (copy->vector_bytes >= 4 && copy->source->dtype == copy->destination->dtype)
+      if (copy->vector_bytes >= kNarrowestAsync && copy->source->dtype == copy->destination->dtype)
         std::get<Copy>(copies.back().node).kind = Copy::Kind::async;
     }
     if (copies.size() != buffers.size() || buffers.empty())
@@ -69,7 +70,10 @@ class Pipeliner {
       Block block;
       block.push_back({PipeOp{PipeOp::Kind::acquire, pipe}});
       const Block here = filled++ == 0 ? copies : clone_fresh(copies, [&](const std::string& name) { return names_.fresh(name); });
-      for (Stmt& copy : substitute_var(here, k, at)) block.push_back(std::move(copy));
+      for (Stmt& stmt : substitute_var(here, k, at)) {
+        narrow(std::get<Copy>(stmt.node));
+        block.push_back(std::move(stmt));
+      }
       return block;
     };
     const Stmt commit{PipeOp{PipeOp::Kind::commit, pipe}};
@@ -108,6 +112,13 @@ class Pipeliner {
     return result;
   }
 
+  /// What an index is a multiple of may not be seen when other constants stand in it.
+  static void narrow(Copy& copy) {
+    copy.vector_bytes = std::min(copy.vector_bytes, widest_access(copy));
+    if (copy.vector_bytes < kNarrowestAsync) copy.kind = Copy::Kind::plain;
+  }
+
+  static constexpr int kNarrowestAsync = 4;  ///< bytes
   NameTable names_;
   std::string dim_;
   int stages_;

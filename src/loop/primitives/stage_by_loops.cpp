@@ -13,6 +13,8 @@
 // Dims that were fused, windows of images and axes in any order become operands of two axes in this way. The loop along which the widest accesses are possible
 // is the last axis; the others keep their order. Masks of the loops mask the copy, which then gives zeros, unless the buffer ends there.
 //
+// Zeros that a select puts between the elements of the buffer are copied as zeros.
+//
 // `as=bf16`: what is cast to bf16 as it is read is copied as bf16.
 #include "loop/primitives/stage.h"
 
@@ -58,14 +60,15 @@ class LoopStager {
     inside_ = uses.loops;
     inside_.insert(threads.begin(), threads.end());
     defined_ = uses.defines;
-    if (dtype_) inline_loads(inner);
+    inline_loads(inner);
+    const std::vector<ExprPtr> selected = absorb_selects(inner);
     Read read;
     look(inner, {}, read);
     if (!read.load) unfit("nothing inside `" + at_ + "` reads `" + buffer_->name + "`");
 
     const std::vector<Index> indices = read.load->indices;
     const std::vector<VarRef> loops = loops_of(indices, inner);
-    Copy copy = copy_of(indices, loops, read.conditions);
+    Copy copy = copy_of(indices, loops, read.conditions, selected);
     Buffer prototype;
     prototype.name = names_.fresh(buffer_->name + ".staged");
     prototype.dtype = dtype_.value_or(buffer_->dtype);
@@ -91,7 +94,33 @@ class LoopStager {
     inner = std::move(body);
   }
 
-  /// Loads of the buffer stand where their values are used, so that casts are around them.
+  static const Expr& without_casts(const ExprPtr& expr) {
+    const Expr* inner = expr.get();
+    while (inner->kind == Expr::Kind::op && inner->op == Op::cast_) inner = inner->args[0].get();
+    return *inner;
+  }
+  bool reads_buffer(const Expr& expr) const { return expr.kind == Expr::Kind::load && expr.buffer == buffer_; }
+
+  /// What stands in a `select(condition, load, 0)` is copied under its condition, where all reads do. Returns the condition's parts.
+  std::vector<ExprPtr> absorb_selects(Block& block) const {
+    ExprPtr condition;
+    int reads = 0, selected = 0;
+    Block changed = block;
+    rewrite_exprs(changed, [&](const ExprPtr& expr) -> ExprPtr {
+      reads += reads_buffer(*expr);
+      if (expr->kind != Expr::Kind::op || expr->op != Op::select_ || !reads_buffer(without_casts(expr->args[1])) || !is_zero(expr->args[2]))
+        return expr;
+      if (condition && !equal(condition, expr->args[0])) return expr;
+      condition = expr->args[0];
+      selected++;
+      return expr->args[1];
+    });
+    if (selected == 0 || selected != reads) return {};
+    block = std::move(changed);
+    return conjuncts(condition);
+  }
+
+  /// Loads of the buffer stand where their values are used, so that casts and selects are around them.
   void inline_loads(Block& block) const {
     std::map<const Scalar*, ExprPtr> loads;
     walk(block, [&](const Stmt& stmt) {
@@ -156,8 +185,9 @@ class LoopStager {
     return ordered;
   }
 
-  /// The copy without its destination.
-  Copy copy_of(const std::vector<Index>& indices, const std::vector<VarRef>& loops, const std::vector<ExprPtr>& conditions) {
+  /// The copy, all but its destination. Of masks it has those that it can; what was in selects it has to.
+  Copy copy_of(const std::vector<Index>& indices, const std::vector<VarRef>& loops, const std::vector<ExprPtr>& conditions,
+               const std::vector<ExprPtr>& selected) {
     if (loops.empty()) unfit("`" + buffer_->name + "` is read at one place inside `" + at_ + "`");
     Copy copy;
     copy.source = buffer_;
@@ -175,14 +205,21 @@ class LoopStager {
     };
     for (const Index& index : indices) copy.from.push_back(substitute(index, boxed.var));
     std::vector<ExprPtr> masks;
-    for (const ExprPtr& condition : conditions) {
+    const auto is_known = [&](const ExprPtr& condition) {
       const Uses uses = uses_of(condition);
-      const auto is_known = [&](const Var* var) { return box.contains(var) || !inside_.contains(var); };
-      const auto is_outer = [&](const Scalar* scalar) { return !defined_.contains(scalar); };
-      if (!std::all_of(uses.vars.begin(), uses.vars.end(), is_known) || !std::all_of(uses.scalars.begin(), uses.scalars.end(), is_outer))
-        continue;
+      const auto is_inside = [&](const Var* var) { return inside_.contains(var) && !box.contains(var); };
+      const auto is_defined = [&](const Scalar* scalar) { return defined_.contains(scalar); };
+      return std::none_of(uses.vars.begin(), uses.vars.end(), is_inside) &&
+             std::none_of(uses.scalars.begin(), uses.scalars.end(), is_defined) && uses.reads.empty();
+    };
+    for (const ExprPtr& condition : conditions) {
+      if (!is_known(condition)) continue;
       const ExprPtr mask = substitute(condition, boxed);
       if (!ends_there(mask, copy)) masks.push_back(mask);
+    }
+    for (const ExprPtr& condition : selected) {
+      if (!is_known(condition)) unfit("which elements of `" + buffer_->name + "` are zeros is computed inside `" + at_ + "`");
+      masks.push_back(substitute(condition, boxed));
     }
     copy.where = conjunction(masks);
     choose_rows(copy);

@@ -42,8 +42,8 @@ constexpr int64_t kShortestSum = 16;
 int64_t step_of(int64_t sum) { return sum < 32 ? 16 : 32; }
 /// Bytes of the accesses that the tiles' efficiency is about.
 constexpr int64_t kWidestAccess = 16;
-/// Instructions of a thread for one access of a copy; for a result whose address takes divisions.
-constexpr double kCopyInstructions = 12, kDivisionInstructions = 12;
+/// Instructions of a thread for one access of a copy; for a result whose address takes divisions, shared by a row or column of them; for one under a mask.
+constexpr double kCopyInstructions = 12, kDivisionInstructions = 4, kMaskInstructions = 8;
 
 /// Registers of a thread: beside accumulators and copies, and of each access of a copy. Up to `kFewAccesses` are stored late, those of more at once.
 constexpr int64_t kRegistersBeside = 64, kRegistersOfAddress = 3, kRegistersOfCondition = 1, kRegistersOfValue = 2, kFewAccesses = 16;
@@ -239,8 +239,11 @@ class Product {
     const double step =
         2.0 * static_cast<double>(tile.m * tile.n * tile.step) / (core_.flops_per_ns / target_.cores * efficiency(form, tile));
     double ns = static_cast<double>(ceil_div(blocks(form, tile), target_.cores) * ceil_div(c_.length(), tile.step)) * step;
-    if (form.divides)
-      ns += kDivisionInstructions * static_cast<double>(results_.size()) * static_cast<double>(c_.results()) / (target_.flops_per_ns / 2);
+    const int64_t whole = iterations(form.batch) * (form.rows() / tile.m) * (form.columns() / tile.n);
+    const double masked = 1 - static_cast<double>(whole) / static_cast<double>(blocks(form, tile));
+    const double instructions =
+        (form.divides ? kDivisionInstructions * static_cast<double>(results_.size()) : 0) + kMaskInstructions * masked;
+    ns += instructions * static_cast<double>(c_.results()) / (target_.flops_per_ns / 2);
     return ns;
   }
 
@@ -327,7 +330,6 @@ void schedule_tiles(Chooser& chooser, const Contraction& c, const Merged& names,
 /// What does not fit the instruction and the copies for it.
 WhyNot misfit(const Contraction& c, const TensorCore* core, const Target& target) {
   const DType dtype = c.a.dtype();
-  if (c.a.dilated || c.b.dilated) return "a factor has zeros between its elements";
   if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
   if (c.b.dtype() != dtype) return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
   if (!core) return "no instruction takes " + std::string(tcc::name_of(dtype));
