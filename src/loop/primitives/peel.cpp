@@ -272,15 +272,17 @@ class Peeler {
     if (const ExprPtr beyond = in_range(tail.outer, 0, tail.high)) last.push_back(beyond);
     branch.then.push_back({main});
     branch.otherwise.push_back(with_dims(rest, renamed, last));
+    const std::optional<int64_t> least = tail.outer.min();
+    const bool never_whole = least && *least + tail.factor > tail.high;  // a block that was padded
+    Block peeled = never_whole ? std::move(branch.otherwise) : Block{Stmt{std::move(branch)}};
     if (outer.dims.empty()) {
-      if (!outer.where) return {Stmt{std::move(branch)}};
+      if (!outer.where) return peeled;
       If guard;
       guard.condition = outer.where;
-      guard.then.push_back({std::move(branch)});
+      guard.then = std::move(peeled);
       return {Stmt{std::move(guard)}};
     }
-    outer.body.clear();
-    outer.body.push_back({std::move(branch)});
+    outer.body = std::move(peeled);
     return {Stmt{std::move(outer)}};
   }
 
