@@ -1,6 +1,7 @@
 // Indices, addresses, loads: where memory is touched.
 #include <llvm/IR/Constants.h>
 
+#include <limits>
 #include <numeric>
 
 #include "codegen/llvm/emitter.h"
@@ -221,12 +222,25 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
   return with_passthrough(from_memory(value, buffer.dtype));
 }
 
+// y + x / n < extent as y * n + x < extent * n, which needs no division.
+static void undo_division(Index& index, int64_t& extent) {
+  for (const loop::Term& term : index.terms()) {
+    const Atom& atom = term.atom;
+    if (atom.kind != Atom::Kind::floor_div || term.coefficient != 1) continue;
+    if (extent > std::numeric_limits<int32_t>::max() / atom.divisor) return;
+    extent *= atom.divisor;
+    index = (index - loop::floor_div(*atom.operand, atom.divisor)) * atom.divisor + *atom.operand;
+    return undo_division(index, extent);
+  }
+}
+
 // Every index that could leave its extent is tested; null when none can.
 llvm::Value* Emitter::in_bounds(const loop::Buffer& buffer, const std::vector<Index>& indices) {
   llvm::Value* inside = nullptr;
   for (size_t axis = 0; axis < indices.size(); ++axis) {
-    const Index& index = indices[axis];
+    Index index = indices[axis];
     int64_t extent = buffer.extents[axis];
+    undo_division(index, extent);
     auto low = index.min(), high = index.max();
     bool test_low = !low || *low < 0, test_high = !high || *high >= extent;
     if (!test_low && !test_high) continue;
