@@ -171,17 +171,18 @@ constexpr std::array kPrimitives = {
           const std::string scalar = a.name("a let");
           return loop::cache(unit, scalar, parse_space(a, a.name("a space")));
         }},
-    Row{"compute_at", "compute_at(VALUE, top)",
+    Row{"compute_at", "compute_at(VALUE, top, first=sum)",
         [](const Unit& unit, Arguments& a) {
-          const std::string scalar = a.name("a let");
-          return loop::compute_at(unit, scalar, a.name("a place"));
+          const std::string scalar = a.name("a let"), where = a.name("a place"), first = a.word("first", "");
+          if (!first.empty() && first != "sum") a.refuse("`first` can be `sum`, the dims of the reduce, not `" + first + "`");
+          return loop::compute_at(unit, scalar, where, first == "sum");
         }},
     Row{"fuse_online_reduction", "fuse_online_reduction(MAXIMUM, SUM)",
         [](const Unit& unit, Arguments& a) {
           const std::string first = a.name("a reduce");
           return loop::fuse_online_reduction(unit, first, a.name("a reduce"));
         }},
-    Row{"stage", "stage(BUFFER, SPACE, at=LOOP, by=axes|loops, as=DTYPE, order=AXES, phases=N, swizzle=BITS, pad=N)",
+    Row{"stage", "stage(BUFFER, SPACE, at=LOOP, by=axes|loops, as=DTYPE, order=AXES, phases=N, panels=N, join=AXIS, swizzle=BITS, pad=N)",
         [](const Unit& unit, Arguments& a) {
           const std::string buffer = a.name("a buffer");
           const loop::Space space = parse_space(a, a.name("a space"));
@@ -189,14 +190,18 @@ constexpr std::array kPrimitives = {
           if (at.empty()) a.refuse("`at` says inside which loop");
           const std::string by = a.word("by", "axes"), as = a.word("as", "");
           const std::vector<int64_t> order = parse_order(a, a.word("order", "same"));
-          const int64_t phases = a.integer("phases", 1, 1), swizzle_bits = a.integer("swizzle", 0, 0), pad = a.integer("pad", 0, 0);
+          const int64_t phases = a.integer("phases", 1, 1), panels = a.integer("panels", 0, 0);
+          const std::vector<int64_t> joined = parse_order(a, a.word("join", "same"));
+          if (joined.size() > 1) a.refuse("one axis is joined with the one after it");
+          const int64_t swizzle_bits = a.integer("swizzle", 0, 0), pad = a.integer("pad", 0, 0);
           if (by != "axes" && by != "loops") a.refuse("`by` is `" + by + "`");
           const bool by_loops = by == "loops";
-          if (by_loops && (space != loop::Space::shared || !order.empty() || phases != 1))
+          if (by_loops && (space != loop::Space::shared || !order.empty() || phases != 1 || panels != 0 || !joined.empty()))
             a.refuse("a copy by loops is in shared memory and has no order of axes");
           const std::optional<DType> dtype = as.empty() ? std::nullopt : parse_dtype(as);
           if (!as.empty() && (!by_loops || !dtype || !is_float(*dtype))) a.refuse("`as` is a dtype of floats for a copy by loops");
-          Unit result = by_loops ? loop::stage_by_loops(unit, buffer, at, dtype) : loop::stage(unit, buffer, space, at, order, phases);
+          Unit result = by_loops ? loop::stage_by_loops(unit, buffer, at, dtype)
+                                 : loop::stage(unit, buffer, space, at, order, phases, panels, joined.empty() ? -1 : joined[0]);
           return swizzle_bits > 0 || pad > 0 ? loop::lay_out_shared(result, buffer, static_cast<int>(swizzle_bits), pad) : result;
         }},
     Row{"tensorize", "tensorize(REDUCE, INSTRUCTION, WARPS, WARPS)",

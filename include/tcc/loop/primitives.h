@@ -32,14 +32,17 @@ Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<st
           const std::string& apart = "");
 /// The let `scalar`, computed alike in several loops over a row, is computed once, into a buffer.
 Unit cache(const Unit& unit, const std::string& scalar, Space space);
-/// The let `scalar` is computed for all iterations that it depends on before its nest (`where`: top), into a temporary.
-Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& where);
+/// The let `scalar` is computed for all iterations that it depends on before its nest (`where`: top), into a temporary. Its axes are the loops, outermost
+/// first; with `sum_first` those of reduces come before all others.
+Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& where, bool sum_first = false);
 /// Merges the reduce `second`, a sum of exp(x - first) * y, into the reduce `first`, a maximum.
 Unit fuse_online_reduction(const Unit& unit, const std::string& first, const std::string& second);
 /// Copies what the code inside the dim `at` reads of `buffer` into a scratch or shared buffer first. `order`: its axes, slowest first; empty: as they are.
 /// `phases` p: along the last axis of the copy, elements p apart become neighbours (what a strided convolution reads).
+/// `panels` p: pieces of p elements of the last axis are stored one after the other, each with all of the other axes.
+/// `joined`, unless -1: this axis and the one after it are read as one, at %x / n and %x mod n.
 Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order,
-           int64_t phases = 1);
+           int64_t phases = 1, int64_t panels = 0, int64_t joined = -1);
 /// The same in shared memory, with an axis for each loop inside that the reads follow, in place of the axes of the buffer. `dtype`: what the reads are cast to.
 Unit stage_by_loops(const Unit& unit, const std::string& buffer, const std::string& at, std::optional<DType> dtype = std::nullopt);
 /// How the shared copy of `buffer` that stage made lies in the banks: rows padded by `pad` elements, or 16-byte chunks swizzled by `swizzle_bits` bits (0: none).

@@ -7,6 +7,8 @@
 //   map %i_at in 2, %k_at in 3 { store load %a[%i_at + %k_at - 1] else 0.0, %x.all[%i_at, %k_at] }
 //   map %i in 2, %o in 8 { %s: f32 = reduce sum %k in 3 { %x: f32 = load %x.all[%i, %k];  ... } ... }
 //
+// With `first=sum` the temporary has the dims of the reduce first, here [3, 2]: contiguous along the results.
+//
 // What the let needs must be lets of the same block; the loops around it must have no mask (the first form).
 #include <algorithm>
 #include <utility>
@@ -17,7 +19,7 @@
 
 namespace tcc::loop {
 
-Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& where) {
+Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& where, bool sum_first) {
   if (where != "top") unfit("a let is computed at the top of its unit (`top`), not at `" + where + "`");
   Unit result = unit;
   NameTable names(unit);
@@ -42,9 +44,12 @@ Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& 
     const std::vector<Dim>* own = dims_of(around);
     if (!own || &around == &place.stmt()) continue;
     if (const ExprPtr* mask = where_of(around); mask && *mask) unfit("a loop around `" + scalar + "` has a mask");
+    std::vector<Dim> used;
     for (const Dim& dim : *own) {
-      if (uses.vars.contains(dim.var.get())) dims.push_back(dim);
+      if (uses.vars.contains(dim.var.get())) used.push_back(dim);
     }
+    const bool before = sum_first && std::holds_alternative<Reduce>(around.node);
+    dims.insert(before ? dims.begin() : dims.end(), used.begin(), used.end());
   }
   if (dims.empty()) unfit("`" + scalar + "` depends on no loop");
 

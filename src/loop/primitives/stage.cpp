@@ -10,8 +10,12 @@
 //
 // The region is a box: per axis, what comes from outside the dim is its corner, the range of the rest its extent. `order=ba` stores the axes in another
 // order (letters: axes of the buffer, slowest first): packing. `phases=2` stores the last axis as [2, half]: %a[2 * %i + %k] becomes
-// %a.staged[%k mod 2, %i + %k / 2], contiguous along %i. In shared memory the box belongs to the block, so dims bound to threads count as inside
+// %a.staged[%k mod 2, %i + %k / 2], contiguous along %i. `panels=16` stores pieces of 16 elements of the last axis one after the other, as
+// [pieces, other axes, 16]. In shared memory the box belongs to the block, so dims bound to threads count as inside
 // wherever they stand; the copy is a Copy statement when the order is kept, and barriers stand around it.
+//
+// `join=c` takes the axes c and d for one, as a loop over both that was fused reads them: %a[%x / n, %x mod n], n the extent of the second, is a box of %x.
+// The copy has an axis of one element for the second.
 #include "loop/primitives/stage.h"
 
 #include <algorithm>
@@ -38,9 +42,20 @@ bool uses_one_of(const Atom& atom, const std::set<const Var*>& vars) {
 
 class Stager {
  public:
-  Stager(const Unit& unit, const std::string& buffer, Space space, std::string at, std::vector<int64_t> order, int64_t phases)
-      : names_(unit), buffer_(find_buffer(unit, buffer)), space_(space), at_(std::move(at)), order_(std::move(order)), phases_(phases) {
+  Stager(const Unit& unit, const std::string& buffer, Space space, std::string at, std::vector<int64_t> order, int64_t phases,
+         int64_t panels, int64_t joined)
+      : names_(unit),
+        buffer_(find_buffer(unit, buffer)),
+        space_(space),
+        at_(std::move(at)),
+        order_(std::move(order)),
+        phases_(phases),
+        panels_(panels),
+        joined_(joined) {
     if (!buffer_) no_such_buffer(unit, buffer);
+    if (panels_ > 0 && (phases_ > 1 || buffer_->extents.empty())) unfit("panels are of one axis, which has no phases");
+    if (joined_ >= static_cast<int64_t>(buffer_->extents.size()) - 1 || (joined_ >= 0 && (space_ == Space::shared || phases_ > 1)))
+      unfit("the axis to join has none after it, or is copied to shared memory or in phases");
     if (order_.empty()) {
       order_.resize(buffer_->extents.size());
       std::iota(order_.begin(), order_.end(), 0);
@@ -90,6 +105,11 @@ class Stager {
       prototype.extents.back() = phases_;
       prototype.extents.push_back(ceil_div(length, phases_));
     }
+    if (panels_ > 0) {
+      const int64_t length = prototype.extents.back();
+      prototype.extents.back() = panels_;
+      prototype.extents.insert(prototype.extents.begin(), ceil_div(length, panels_));
+    }
     const BufferRef staged = make_buffer(std::move(prototype));
 
     Block body;
@@ -100,11 +120,16 @@ class Stager {
     rewrite_exprs(inner, [&](const ExprPtr& expr) -> ExprPtr {
       if (expr->kind != Expr::Kind::load || expr->buffer != buffer_) return expr;
       std::vector<Index> indices;
-      for (const int64_t axis : axes_of(region)) indices.push_back(expr->indices[axis] - region.corner[axis]);
+      for (const int64_t axis : axes_of(region)) indices.push_back(coordinates(*expr)[axis] - region.corner[axis]);
       if (phases_ > 1) {
         const Index last = indices.back();
         indices.back() = mod(last, phases_);
         indices.push_back(floor_div(last, phases_));
+      }
+      if (panels_ > 0) {
+        const Index last = indices.back();
+        indices.back() = mod(last, panels_);
+        indices.insert(indices.begin(), floor_div(last, panels_));
       }
       return load(staged, indices);
     });
@@ -114,7 +139,7 @@ class Stager {
 
   /// The axes of the copy, slowest first: in shared memory those of one element are left out, so that tiles of matrices have two.
   std::vector<int64_t> axes_of(const Region& region) const {
-    if (space_ != Space::shared || phases_ > 1) return order_;
+    if (space_ != Space::shared || phases_ > 1 || panels_ > 0) return order_;
     std::vector<int64_t> axes;
     for (const int64_t axis : order_) {
       if (region.high[axis] > region.low[axis]) axes.push_back(axis);
@@ -124,11 +149,12 @@ class Stager {
 
   void add(Region& region, const Expr& expr, const std::set<const Var*>& inside, const std::set<const Scalar*>& defined) const {
     const size_t rank = expr.indices.size();
+    const std::vector<Index> at = coordinates(expr);
     std::vector<Index> corner(rank);
     std::vector<int64_t> low(rank), high(rank);
     for (size_t axis = 0; axis < rank; axis++) {
-      Index inner = expr.indices[axis];
-      for (const Term& term : expr.indices[axis].terms()) {
+      Index inner = at[axis];
+      for (const Term& term : at[axis].terms()) {
         if (term.atom.kind == Atom::Kind::scalar && defined.contains(term.atom.scalar.get())) {
           unfit("`" + buffer_->name + "` is read at an index that is computed inside `" + at_ + "`");
         }
@@ -166,6 +192,20 @@ class Stager {
     }
   }
 
+  /// Where the load is in the box: its indices, those of joined axes as one.
+  std::vector<Index> coordinates(const Expr& load) const {
+    std::vector<Index> at = load.indices;
+    if (joined_ < 0) return at;
+    const size_t axis = static_cast<size_t>(joined_);
+    const int64_t extent = buffer_->extents[axis + 1];
+    const std::optional<int64_t> least = at[axis + 1].min(), most = at[axis + 1].max();
+    if (!least || *least < 0 || !most || *most >= extent)
+      unfit("the second of the joined axes of `" + buffer_->name + "` is read outside of it");
+    at[axis] = at[axis] * extent + at[axis + 1];
+    at[axis + 1] = Index(0);
+    return at;
+  }
+
   static Index only(const Term& term) {
     switch (term.atom.kind) {
       case Atom::Kind::var: return Index(term.atom.var) * term.coefficient;
@@ -181,7 +221,7 @@ class Stager {
                                             region.otherwise->int_value == 0);
     const std::vector<int64_t> axes = axes_of(region);
     std::vector<Index> from = region.corner;
-    if (space_ == Space::shared && keeps_order_ && zero && phases_ == 1 && !axes.empty()) {
+    if (space_ == Space::shared && keeps_order_ && zero && phases_ == 1 && panels_ == 0 && !axes.empty()) {
       Copy copy;
       copy.source = buffer_;
       copy.destination = staged;
@@ -197,18 +237,32 @@ class Stager {
     }
     Loop loop;
     std::vector<Index> to(staged->extents.size());
+    const size_t first = panels_ > 0 ? 1 : 0;  // of `to` and the extents: the pieces come before the axes
     for (size_t i = 0; i < axes.size(); i++) {
       const int64_t axis = axes[i];
-      const VarRef var = make_var(variable_name(axis), staged->extents[i]);
+      const VarRef var = make_var(variable_name(axis), staged->extents[first + i]);
       loop.dims.push_back({var, Bind::none});
       from[axis] = from[axis] + Index(var);
-      to[i] = Index(var);
+      to[first + i] = Index(var);
+      if (panels_ > 0 && i + 1 == axes.size()) {
+        const VarRef panel = make_var(names_.fresh(buffer_->name + "_" + static_cast<char>('a' + axis) + "_panel"), staged->extents[0]);
+        loop.dims.insert(loop.dims.begin(), {panel, Bind::none});
+        from[axis] = from[axis] + Index(panel) * panels_;
+        to[0] = Index(panel);
+      }
       if (phases_ > 1 && i + 1 == axes.size()) {  // this one was the phase
         const VarRef step = make_var(names_.fresh(buffer_->name + "_" + static_cast<char>('a' + axis) + "_step"), staged->extents.back());
         loop.dims.push_back({step, Bind::none});
         from[axis] = from[axis] + Index(step) * phases_;
         to[i + 1] = Index(step);
       }
+    }
+    if (joined_ >= 0) {
+      Index &first_of_two = from[joined_], &second = from[joined_ + 1];
+      const int64_t extent = buffer_->extents[joined_ + 1];
+      const Index whole = first_of_two + second;  // the second is 0: an axis of one element
+      first_of_two = floor_div(whole, extent);
+      second = mod(whole, extent);
     }
     std::vector<VarRef> all;
     for (const Dim& dim : loop.dims) all.push_back(dim.var);
@@ -223,7 +277,7 @@ class Stager {
   Space space_;
   std::string at_;
   std::vector<int64_t> order_;
-  int64_t phases_ = 1;
+  int64_t phases_ = 1, panels_ = 0, joined_ = -1;
   bool keeps_order_ = true;
 };
 
@@ -283,9 +337,9 @@ int widest_access(Copy copy) {
 }
 
 Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order,
-           int64_t phases) {
+           int64_t phases, int64_t panels, int64_t joined) {
   Unit result = unit;
-  Stager stager(unit, buffer, space, at, order, phases);
+  Stager stager(unit, buffer, space, at, order, phases, panels, joined);
   if (!stager.edit(result.body)) no_such_loop(unit, at);
   return result;
 }
