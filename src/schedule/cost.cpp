@@ -172,6 +172,13 @@ double time_ns(const Work& work, const Target& target, double parallel) {
   return std::max((arithmetic + loads) / (share * target.cores), memory);
 }
 
+bool pays(const Packing& packing, const Target& target) {
+  constexpr double kShare = 0.25;  // less is gained by panels
+  const double copy_ns = 2 * packing.bytes / packing.bytes_per_ns;
+  const double product_ns = 2 / (target.flops_per_ns / target.cores);
+  return copy_ns <= kShare * packing.products * product_ns;
+}
+
 double estimate_ns(const loop::Kernel& kernel, const Target& target) {
   const Work work = measure_work(kernel.body);
   if (target.is_cuda()) {

@@ -19,4 +19,13 @@ Work measure_work(const loop::Block& block);
 /// Time of the work on one core (multiprocessor: the whole chip is counted) when it is vectorised as it stands.
 double time_ns(const Work& work, const Target& target, double parallel);
 
+/// An operand of a contraction that is copied on the host before it is used: into panels, or spread out.
+struct Packing {
+  double bytes = 4;         ///< of an element
+  double bytes_per_ns = 1;  ///< that the copy reads and writes
+  double products = 1;      ///< that an element is used for
+};
+/// Whether the copy takes little beside the products.
+bool pays(const Packing& packing, const Target& target);
+
 }  // namespace tcc::schedule

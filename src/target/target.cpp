@@ -23,6 +23,7 @@ Target x86_64(int level, int vector_bytes, int vector_registers) {
   target.vector_registers = vector_registers;
   target.cores = 2;
   target.l1_bytes = 32 << 10;
+  target.l1_ways = 8;
   target.l2_bytes = 1 << 20;
   target.bytes_per_ns = 12;
   target.vector_load_bytes_per_ns = 64;

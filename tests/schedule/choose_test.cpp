@@ -159,7 +159,7 @@ TEST(Choose, TheStrategyIsTheOneForTheNest) {
   EXPECT_EQ(strategy_of(chosen("pointwise_chain", cuda)), "vectors_per_thread");
   EXPECT_EQ(strategy_of(chosen("softmax", cpu)), "vectors_along_rows");
   EXPECT_EQ(strategy_of(chosen("pointwise_chain", cpu)), "vectors");
-  EXPECT_EQ(strategy_of(chosen("matmul_bias_relu", cpu)), "register_tile");
+  EXPECT_EQ(strategy_of(chosen("matmul_bias_relu", cpu)), "packed_panels");
 }
 
 TEST_P(Forms, ChoiceComputesTheSame) {

@@ -72,6 +72,7 @@ struct Target {
 
   int64_t l1_bytes = 0,
           l2_bytes = 0;     ///< bytes of the caches of a core (CPU); of a multiprocessor, of the chip (CUDA). Source: cuDeviceGetAttribute
+  int l1_ways = 1;          ///< CPU: lines of a set of that of a core. Source: CPUID, leaf 4
   double bytes_per_ns = 1;  ///< of memory, all cores. Source: measured by copies
   double cache_bytes_per_ns = 0;  ///< CUDA: of the caches, whole chip. Source: measured
   double shared_bytes_per_ns =

@@ -35,21 +35,35 @@ void CpuNest::prepare_contraction() {
   }
 }
 
-CpuNest::TileSize CpuNest::best_tile(int64_t rows, int64_t columns, int64_t lanes, bool padded) const {
+int64_t CpuNest::most_rows(const loop::Dim& rows) const {
+  constexpr int64_t kMost = 12;
+  const Target& target = c_.target();
+  const int64_t way = target.l1_bytes / target.l1_ways;
+  for (const Access* access : {&operands_.a, &operands_.b}) {
+    const std::optional<int64_t> stride = stride_of(*access, rows.var.get());
+    if (stride && *stride > 0 && *stride * size_bytes(access->buffer->dtype) % way == 0)
+      return std::min<int64_t>(kMost, target.l1_ways - 2);
+  }
+  return kMost;
+}
+
+CpuNest::TileSize CpuNest::best_tile(const loop::Dim* rows_dim, int64_t columns, Rest edge, double exposed) const {
   TileSize best;
   double least = 0;
-  const auto tile_cost = [](int64_t m, int64_t v) {
-    return static_cast<double>(std::max<int64_t>({m * v, m + v, 8})) + 0.1 * static_cast<double>(m + v);
+  const int64_t rows = rows_dim ? rows_dim->var->extent : 1, most = rows_dim ? std::min(rows, most_rows(*rows_dim)) : 1, lanes = lanes_;
+  const bool padded = edge != Rest::narrow;
+  const auto tile_cost = [&](int64_t m, int64_t v) {
+    return static_cast<double>(std::max<int64_t>({m * v, m + v, 8})) + 0.1 * static_cast<double>(m) + exposed * static_cast<double>(v);
   };
   for (int64_t v = 1; v <= 8; v++) {
     if (v > 1 && (v - 1) * lanes >= columns) continue;
     const int64_t width = padded ? v * lanes : std::min(v * lanes, columns);
     const int64_t whole = columns / width, rest = columns % width;
-    if (!padded && rest > 0 && !is_power(width)) continue;
+    if (edge != Rest::padded && rest > 0 && !is_power(width)) continue;
     // Vectors of other than a power of two elements end as single elements.
     const int64_t narrow = rest == 0 ? 0 : padded ? v : is_power(rest) ? std::max<int64_t>(1, rest / lanes) : rest;
     const int64_t wide = width % lanes == 0 ? v : is_power(width) ? 1 : width;
-    for (int64_t m = 1; m <= std::min<int64_t>(rows, 12); m++) {
+    for (int64_t m = 1; m <= most; m++) {
       if (m * v + v + 1 > c_.target().vector_registers) continue;
       const auto band = [&](int64_t height) {
         return static_cast<double>(whole) * tile_cost(height, wide) + (narrow > 0 ? tile_cost(height, narrow) : 0);
@@ -169,7 +183,7 @@ WhyNot CpuNest::register_tile() {
   const Access& moving = a_moves ? o.a : o.b;
   const Access& other = a_moves ? o.b : o.a;
   const loop::Dim* rows = rows_dim(dims, moving, other, vector.var.get());
-  const TileSize size = best_tile(rows ? rows->var->extent : 1, vector.var->extent, lanes_, false);
+  const TileSize size = best_tile(rows, vector.var->extent, Rest::narrow);
   const int64_t columns = std::min(size.vectors * lanes_, vector.var->extent);
   const std::string v = vector.var->name, u = rows ? rows->var->name : "";
   std::vector<std::string> outer, spatial;

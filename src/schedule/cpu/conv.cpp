@@ -1,4 +1,4 @@
-// Convolutions on the host: rows shorter than a vector are spread out (im2col); of others what an item reads of the image is copied first, so that inner loops
+// Convolutions on the host: rows shorter than a vector, or read with a stride, are spread out (im2col); of others what an item reads of the image is copied first, so that inner loops
 // read whole vectors without masks.
 #include <algorithm>
 
@@ -32,13 +32,11 @@ WhyNot CpuNest::im2col() {
   if (!may_.spread) return "it is what im2col left of a nest";
   const Loop& loop = std::get<Loop>(c_.find(first_).node);
   if (loop.dims.size() < 2 || loop.where) return "it is one dim, or masked";
-  if (loop.dims.back().var->extent >= kShortestVector)
-    return "rows of " + std::to_string(loop.dims.back().var->extent) + " results fill a vector";
   const Reduce* reduce = nullptr;
   for (const Stmt& stmt : loop.body) {
     if (const auto* found = std::get_if<Reduce>(&stmt.node)) reduce = found;
   }
-  if (!reduce || reduce->dims.size() < 2 || iterations(reduce->dims) < kShortestSum) return "it is not a long sum over a window";
+  if (!reduce || iterations(reduce->dims) < kShortestSum) return "it is not a long sum";
   const Let* window = nullptr;
   bool contiguous = false;
   int64_t reuse = 1;
@@ -63,16 +61,25 @@ WhyNot CpuNest::im2col() {
     }
   }
   if (!window) return "no operand varies along the results";
+  const loop::Dim& last = loop.dims.back();
+  const std::vector<Index>& indices = window->value->indices;
+  const bool strided =
+      std::any_of(indices.begin(), indices.end(), [&](const Index& index) { return index.coefficient_of(last.var.get()) > 1; });
+  if (!strided && reduce->dims.size() < 2) return "it is not a sum over a window";
+  if (!strided && last.var->extent >= kShortestVector) return "rows of " + std::to_string(last.var->extent) + " results fill a vector";
   if (!contiguous) return "the weights are not contiguous along the sum";
-  if (reuse < kFewestReuses) return "the input is read for " + std::to_string(reuse) + " results";
-  const std::string name = window->scalar->name, spread = loop.dims[0].var->name;
+  const Packing spread{.bytes = 4, .bytes_per_ns = c_.target().scalar_load_bytes_per_ns, .products = static_cast<double>(reuse)};
+  if (reuse < kFewestReuses || (last.var->extent >= kShortestVector && !pays(spread, c_.target())))
+    return "the input is read for " + std::to_string(reuse) + " results";
+  const std::string name = window->scalar->name, first = loop.dims[0].var->name;
   std::string copied;
-  for (const loop::Dim& dim : loop.dims) {
-    if (copied.empty() && accesses_of(window->value)[0].flat.uses(dim.var.get())) copied = dim.var->name + "_at";
+  for (const loop::Dim& dim : reduce->dims) {
+    if (copied.empty() && moves(accesses_of(window->value)[0], dim.var.get())) copied = dim.var->name + "_at";
   }
-  c_.add("compute_at", {Chooser::arg(name), Chooser::arg(std::string("top"))});
+  if (copied.empty()) return "the sum is along nothing of the window";
+  c_.add("compute_at", {Chooser::arg(name), Chooser::arg(std::string("top")), Chooser::key("first", "sum")});
   schedule_nest(c_, copied, {});
-  schedule_nest(c_, spread, {.spread = false});
+  schedule_nest(c_, first, {.spread = false});
   return std::nullopt;
 }
 
@@ -115,7 +122,7 @@ WhyNot CpuNest::staged_tile() {
   }
   if (outer.empty()) return "there are no items to copy for";
   // How many steps of the last one fit the copy into the second-level cache's half.
-  const TileSize size = best_tile(rows->var->extent, vector.var->extent, lanes_, true);
+  const TileSize size = best_tile(rows, vector.var->extent, Rest::padded);
   const int64_t columns = size.vectors * lanes_;
   const auto copy_bytes = [&](int64_t steps) {
     return bytes_read(moving, [&](const loop::VarRef& var) {

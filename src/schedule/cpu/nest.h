@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "schedule/cost.h"
 #include "schedule/strategy.h"
 
 namespace tcc::schedule::cpu {
@@ -38,11 +39,13 @@ class CpuNest {
   WhyNot vectors_of_results();
   WhyNot vectors_of_scans();
   WhyNot scans_in_order();
-  /// A convolution whose rows of results are shorter than a vector: its input is spread out, what is left is a product along contiguous memory.
+  /// A convolution whose rows of results are shorter than a vector, or are read with a stride: its input is spread out, what is left is a matrix product.
   WhyNot im2col();  // conv.cpp
   /// What an item reads of the images is copied first, with its padding, so that the inner loops load whole vectors without a mask.
-  WhyNot staged_tile();   // conv.cpp
-  WhyNot partial_sums();  // contraction.cpp
+  WhyNot staged_tile();  // conv.cpp
+  /// A panel of columns is copied first, each row of it neighbouring vectors, and then read by all tiles of rows.
+  WhyNot packed_panels();  // panels.cpp
+  WhyNot partial_sums();   // contraction.cpp
   WhyNot register_tile();
 
  private:
@@ -81,6 +84,20 @@ class CpuNest {
   /// Values that cost much and are computed again in a later loop over the row are kept.
   void keep_costly();
 
+  /// The operand of a contraction to be packed, and the dims of the map around it.
+  struct Panels {
+    Access packed;
+    const loop::Dim* columns = nullptr;
+    const loop::Dim* rows = nullptr;
+    size_t axis = 0;                         ///< of the packed buffer: that of the columns
+    bool joined = false;                     ///< the columns are this axis and the next one
+    std::vector<std::string> outer, inside;  ///< other dims: those that the panel depends on; those that only the other operand does
+    int64_t depth = 1;                       ///< terms of the sum
+  };
+  WhyNot find_panels(Panels& panels) const;
+  WhyNot find_axis(Panels& panels) const;
+  bool is_box(const loop::Index& index) const;
+
   // Contractions: contraction.cpp.
 
   struct Operands {
@@ -94,12 +111,23 @@ class CpuNest {
   struct TileSize {
     int64_t rows = 1, vectors = 1;
   };
+  /// What an item of the pool covers: panels, and tiles of rows.
+  struct Shares {
+    int64_t panels = 1, tiles = 1;
+  };
+  Shares share_panels(const Panels& panels, const TileSize& tile, const Packing& packing);
+
   static bool is_power(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
+  /// What becomes of columns that do not fill a tile: a narrower tile of their own; a tile that computes more and drops it; the same, in tiles of a power of
+  /// two columns only, whose results are stored by code of their own.
+  enum class Rest : uint8_t { narrow, padded, peeled };
+
   /// The register tile that spends least, in half cycles: two products, or two loads, a cycle, and sums that wait four cycles for their last product.
-  /// Accumulators, the vectors and one broadcast fit in the registers. Columns that are left over become a narrower tile of their own, or, where `padded`,
-  /// are computed and dropped.
-  TileSize best_tile(int64_t rows, int64_t columns, int64_t lanes, bool padded) const;
+  /// Accumulators, the vectors and one broadcast fit in the registers. `exposed`: what the load of a vector of columns costs beside the products.
+  TileSize best_tile(const loop::Dim* rows, int64_t columns, Rest rest, double exposed = 0.1) const;
+  /// Rows of an operand that may be read side by side: no more than a first-level cache holds where all of them are in the same sets.
+  int64_t most_rows(const loop::Dim& rows) const;
 
   /// Several registers of a tile's row: one vector where their elements are a power of two, otherwise unrolled vectors that are, since LLVM takes others
   /// apart into elements wherever they live longer than a block of code. Returns the names.

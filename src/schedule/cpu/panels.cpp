@@ -1,0 +1,170 @@
+// Matrix products on the host. The operand that varies along neighbouring results is copied into panels: a few vectors of columns for all terms of the sum, one
+// term after the other. All tiles of rows then read them from a cache, in order, whatever the strides were; columns past the end are zeros.
+//
+//   for each block of panels and part of the rows, an item of the pool {
+//     copy b[0..K, 16 columns] for each panel of the block
+//     for each 6 rows of a, for each panel { 12 vectors of sums: for k in K { 2 loads of the panel, 6 broadcasts of a, 12 multiply-adds };  store }
+//   }
+//
+// The sum is not cut. A block stays in the second-level cache, out of which its vectors come as fast as they are used; the rows of a tile stay in the first
+// while the panels of a block pass.
+#include <algorithm>
+
+#include "schedule/cost.h"
+#include "schedule/cpu/nest.h"
+#include "tcc/loop/edit.h"
+#include "tcc/support/integer_math.h"
+
+namespace tcc::schedule::cpu {
+
+using namespace tcc::loop;
+
+namespace {
+
+/// Beside the products, in half cycles: a vector of columns that comes from the second-level cache.
+constexpr double kExposedLoad = 0.6;
+
+}  // namespace
+
+WhyNot CpuNest::find_panels(Panels& panels) const {
+  if (nest().where) return "the nest is masked";
+  for (const loop::Dim& dim : map_) {
+    if (stride_of(operands_.c, dim.var.get()) == 1 && dim.var->extent > 1) panels.columns = &dim;
+  }
+  if (!panels.columns) return "results are not neighbours along a dim";
+  const Var* columns = panels.columns->var.get();
+  const bool a_moves = moves(operands_.a, columns);
+  const Access& other = a_moves ? operands_.b : operands_.a;
+  panels.packed = a_moves ? operands_.a : operands_.b;
+  if (moves(other, columns) || !moves(panels.packed, columns)) return "not one operand alone varies along the results";
+  int uses = 0;
+  for (const Access& access : accesses_of(nest().body)) uses += access.buffer == panels.packed.buffer;
+  if (uses != 1) return "the operand is read elsewhere, too";
+  if (WhyNot why_not = find_axis(panels)) return why_not;
+  panels.rows = rows_dim(map_, panels.packed, other, columns);
+  if (!panels.rows) return "the operand is read for one row of results";
+  for (const loop::Dim& dim : map_) {
+    if (&dim == panels.columns || &dim == panels.rows) continue;
+    (moves(panels.packed, dim.var.get()) ? panels.outer : panels.inside).push_back(dim.var->name);
+  }
+  panels.depth = iterations(reduced_);
+  return std::nullopt;
+}
+
+/// Whether the index, while the sum runs, goes from a corner upwards: a sum of loops, and of pieces of fused loops of the sum.
+bool CpuNest::is_box(const Index& index) const {
+  return std::all_of(index.terms().begin(), index.terms().end(), [&](const Term& term) {
+    if (term.coefficient < 0) return false;
+    if (term.atom.kind == Atom::Kind::var) return true;
+    std::vector<VarRef> vars;
+    if (term.atom.operand) collect_vars(*term.atom.operand, vars);
+    return !vars.empty() && std::all_of(vars.begin(), vars.end(), [&](const VarRef& var) {
+      return std::any_of(reduced_.begin(), reduced_.end(), [&](const loop::Dim& dim) { return dim.var == var; });
+    });
+  });
+}
+
+WhyNot CpuNest::find_axis(Panels& panels) const {
+  const Var* columns = panels.columns->var.get();
+  const std::vector<Index>& indices = panels.packed.indices;
+  int axes = 0;
+  for (size_t axis = 0; axis < indices.size(); axis++) {
+    if (!indices[axis].uses(columns)) {
+      if (!is_box(indices[axis])) return "an index is not a sum of loops";
+      continue;
+    }
+    const Index whole(panels.columns->var);
+    const int64_t next = axis + 1 < indices.size() ? panels.packed.buffer->extents[axis + 1] : 1;
+    if (next > 1 && indices[axis] == floor_div(whole, next) && indices[axis + 1] == mod(whole, next)) {
+      panels.axis = axis++;
+      panels.joined = true;
+    } else if (indices[axis] == whole) {
+      panels.axis = axis;
+    } else {
+      return "the columns are not an axis of the operand";
+    }
+    axes++;
+  }
+  return axes == 1 ? std::nullopt : WhyNot("the columns are several axes of the operand");
+}
+
+CpuNest::Shares CpuNest::share_panels(const Panels& panels, const TileSize& tile, const Packing& packing) {
+  Shares shares;
+  const int64_t wanted = wanted_items(), width = tile.vectors * lanes_;
+  int64_t items = 1;
+  for (const std::string& name : panels.outer) items *= c_.extent(name);
+  const int64_t count = ceil_div(panels.columns->var->extent, width), tiles = ceil_div(panels.rows->var->extent, tile.rows);
+  const int64_t panel_bytes = panels.depth * width * static_cast<int64_t>(packing.bytes);
+  const int64_t fit = std::max<int64_t>(1, c_.target().l2_bytes / 4 / panel_bytes);
+  shares.panels = std::min(nice_chunk(count, ceil_div(wanted, items)), fit);
+  items *= ceil_div(count, shares.panels);
+  // Where there are too few panels, several items pack the same one, each for a part of the rows.
+  shares.tiles = tiles;
+  for (int64_t parts = std::min(tiles, wanted / items); parts > 1; parts--) {
+    Packing part = packing;
+    part.products /= static_cast<double>(parts);
+    if (!pays(part, c_.target())) continue;
+    shares.tiles = nice_chunk(tiles, parts);
+    break;
+  }
+  return shares;
+}
+
+WhyNot CpuNest::packed_panels() {
+  Panels panels;
+  if (WhyNot why_not = find_panels(panels)) return why_not;
+  const int64_t rows = panels.rows->var->extent, columns = panels.columns->var->extent, size = size_bytes(panels.packed.buffer->dtype);
+  int64_t reuses = rows;
+  for (const std::string& name : panels.inside) reuses *= c_.extent(name);
+  const bool in_rows = stride_of(panels.packed, panels.columns->var.get()) == 1;
+  if (panels.depth * columns * size <= c_.target().l1_bytes / 2) return "the operand stays in the first-level cache";
+  const Packing packing{.bytes = static_cast<double>(size),
+                        .bytes_per_ns = in_rows ? c_.target().vector_load_bytes_per_ns : c_.target().mixed_load_bytes_per_ns,
+                        .products = static_cast<double>(reuses)};
+  if (!pays(packing, c_.target())) return "an element is used for " + std::to_string(reuses) + " results";
+
+  const TileSize tile = best_tile(panels.rows, columns, Rest::peeled, kExposedLoad);
+  const int64_t width = tile.vectors * lanes_;
+  if (panels.depth * width * size > c_.target().l2_bytes / 2) return "a panel is larger than half of the second-level cache";
+
+  const std::string v = panels.columns->var->name, u = panels.rows->var->name;
+  const Shares shares = share_panels(panels, tile, packing);
+  if (width > columns) c_.add("split", {Chooser::arg(v), Chooser::arg(width), Chooser::key("tail", "pad")});
+  else c_.split(v, width);
+  const std::vector<std::string> registers = split_columns(v + "_1", width);
+  c_.split(u, tile.rows);
+  c_.split(v + "_0", shares.panels);
+  std::vector<std::string> order = panels.outer;
+  order.push_back(v + "_0_0");
+  std::string tiles = u + "_0";
+  if (shares.tiles < c_.extent(tiles)) {
+    c_.split(tiles, shares.tiles);
+    order.push_back(tiles + "_0");
+    tiles += "_1";
+  }
+  const std::string at = order.back();
+  for (const std::string& name : order) c_.bind(name, "parallel");
+  order.insert(order.end(), panels.inside.begin(), panels.inside.end());
+  order.insert(order.end(), {tiles, v + "_0_1", u + "_1"});
+  order.insert(order.end(), registers.begin(), registers.end());
+  c_.reorder(order);
+  if (rows % tile.rows != 0) c_.peel(u + "_1");
+  unroll_steps(reduced_);
+  tile_registers(sum_, u + "_1", registers, two_level_sum(reduced_));
+  if (columns % width != 0) c_.peel(v + "_1");  // of the map that stores the tile: the sums of all columns are computed
+
+  std::string axes;
+  for (size_t axis = 0; axis < panels.packed.indices.size(); axis++) {
+    if (axis != panels.axis) axes += static_cast<char>('a' + axis);
+  }
+  axes += static_cast<char>('a' + panels.axis);
+  const std::string copied = panels.packed.buffer->name + "_" + static_cast<char>('a' + panels.axis);
+  std::vector<Argument> arguments{Chooser::arg(panels.packed.buffer->name), Chooser::arg(std::string("scratch")), Chooser::key("at", at),
+                                  Chooser::key("order", axes), Argument{"panels", width}};
+  if (panels.joined) arguments.push_back(Chooser::key("join", std::string(1, static_cast<char>('a' + panels.axis))));
+  c_.add("stage", std::move(arguments));
+  c_.vectorize(split_columns(copied, width).back());
+  return std::nullopt;
+}
+
+}  // namespace tcc::schedule::cpu

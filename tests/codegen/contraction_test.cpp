@@ -1,0 +1,144 @@
+// Random matrix products and convolutions, as units are scheduled and compiled for the host, against the interpreter of loops: sizes of 1, primes and those about a tile's, operands
+// in any order of axes, batches, epilogues. Caches are made small, so that small operands are packed as large ones are.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "host_unit.h"
+
+namespace tcc::codegen {
+namespace {
+
+using Random = std::mt19937;
+
+int64_t pick(Random& random, std::initializer_list<int64_t> values) {
+  return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
+}
+
+struct Operand {
+  std::string shape, index;
+};
+
+/// Its axes in a random order; results, which shall lie side by side along the last one, as they come.
+Operand operand(Random& random, std::vector<std::pair<char, int64_t>> axes, bool shuffled) {
+  if (shuffled) std::shuffle(axes.begin(), axes.end(), random);
+  Operand result;
+  for (const auto& [name, extent] : axes) {
+    const char* separator = result.shape.empty() ? "" : ", ";
+    result.shape += separator + std::to_string(extent);
+    result.index += separator + ("%" + std::string(1, name));
+  }
+  return result;
+}
+
+std::string random_contraction(Random& random) {
+  const int64_t m = pick(random, {1, 5, 6, 7, 12, 13, 23, 31, 48}), n = pick(random, {1, 2, 7, 8, 15, 16, 17, 24, 31, 33, 48, 53});
+  const int64_t k = pick(random, {1, 3, 4, 7, 16, 29, 40}), batch = pick(random, {1, 1, 2, 3}), rows = pick(random, {1, 1, 1, 2, 5});
+  const std::string dtype = pick(random, {0, 0, 1}) ? "bf16" : "f32";
+  const Operand a = operand(random, {{'b', batch}, {'r', rows}, {'i', m}, {'k', k}}, true);
+  const Operand b = operand(random, {{'b', batch}, {'k', k}, {'j', n}}, true);
+  const Operand c = operand(random, {{'b', batch}, {'r', rows}, {'i', m}, {'j', n}}, random() % 4 == 0);
+  const auto load = [&](const char* name, const std::string& index) {
+    const std::string text = std::string("load %") + name + "[" + index + "]";
+    return dtype == "f32" ? text : "cast<f32>(" + text + ")";
+  };
+  const auto sizes = [&](const std::string& dims) {
+    const std::map<char, int64_t> extents{{'b', batch}, {'r', rows}, {'i', m}, {'j', n}};
+    std::string text;
+    for (const char name : dims) text += (text.empty() ? "%" : ", %") + std::string(1, name) + " in " + std::to_string(extents.at(name));
+    return text;
+  };
+  const bool bias = random() % 2 == 0, added = random() % 3 == 0;
+  return "unit (%x: " + dtype + "[" + a.shape + "], %w: " + dtype + "[" + b.shape + "], %c: f32[" + std::to_string(n) + "], %d: f32[" +
+         c.shape + "]) -> (%y: f32[" + c.shape + "]) {\n  map " + sizes("brij") + " {\n    %s: f32 = reduce sum %k in " +
+         std::to_string(k) + " {\n      %p: f32 = " + load("x", a.index) + "\n      %q: f32 = " + load("w", b.index) +
+         "\n      yield mul(%p, %q)\n    }\n    %t: f32 = load %c[%j]\n    %u: f32 = load %d[" + c.index + "]\n    store max(" +
+         (added ? "add(%u, " : "") + (bias ? "add(%s, %t)" : "%s") + (added ? ")" : "") + ", -100.0), %y[" + c.index + "]\n  }\n}\n";
+}
+
+/// Images [b, k, p, q] and weights of one pixel: dims that become one dim of columns.
+std::string random_pixels(Random& random) {
+  const int64_t m = pick(random, {1, 6, 13, 29, 48}), p = pick(random, {1, 2, 5, 7}), q = pick(random, {1, 3, 7, 8, 14});
+  const int64_t k = pick(random, {1, 4, 29, 40}), batch = pick(random, {1, 1, 3});
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  const std::string pixels = text(p) + ", " + text(q) + "]", result = "f32[" + text(batch) + ", " + text(m) + ", " + pixels;
+  return "unit (%x: f32[" + text(batch) + ", " + text(k) + ", " + pixels + ", %w: f32[" + text(m) + ", " + text(k) + "], %d: " + result +
+         ") -> (%y: " + result + ") {\n  map %b in " + text(batch) + ", %i in " + text(m) + ", %p in " + text(p) + ", %q in " + text(q) +
+         " {\n    %s: f32 = reduce sum %k in " + text(k) + " {\n      %u: f32 = load %x[%b, %k, %p, %q]\n" +
+         "      %v: f32 = load %w[%i, %k]\n      yield mul(%u, %v)\n    }\n" +
+         "    store add(%s, load %d[%b, %i, %p, %q]), %y[%b, %i, %p, %q]\n  }\n}\n";
+}
+
+/// A convolution, with steps and padding.
+std::string random_convolution(Random& random) {
+  const int64_t m = pick(random, {1, 7, 24, 130}), c = pick(random, {1, 3, 8}), window = pick(random, {1, 2, 3}),
+                step = pick(random, {1, 2, 3});
+  const int64_t p = pick(random, {1, 3, 8}), q = pick(random, {1, 2, 5, 8, 9, 17}), batch = pick(random, {1, 2}), edge = window / 2;
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  const auto size = [&](int64_t results) { return text((results - 1) * step + window - 2 * edge); };
+  const auto index = [&](const char* result, const char* tap) {
+    return std::string(result) + " * " + text(step) + " + " + tap + " - " + text(edge);
+  };
+  const std::string result = "f32[" + text(batch) + ", " + text(m) + ", " + text(p) + ", " + text(q) + "]";
+  return "unit (%x: f32[" + text(batch) + ", " + text(c) + ", " + size(p) + ", " + size(q) + "], %w: f32[" + text(m) + ", " + text(c) +
+         ", " + text(window) + ", " + text(window) + "]) -> (%y: " + result + ") {\n  map %b in " + text(batch) + ", %i in " + text(m) +
+         ", %p in " + text(p) + ", %q in " + text(q) + " {\n    %s: f32 = reduce sum %k in " + text(c) + ", %u in " + text(window) +
+         ", %v in " + text(window) + " {\n      %d: f32 = load %x[%b, %k, " + index("%p", "%u") + ", " + index("%q", "%v") +
+         "] else 0.0\n" +
+         "      %e: f32 = load %w[%i, %k, %u, %v]\n      yield mul(%d, %e)\n    }\n    store %s, %y[%b, %i, %p, %q]\n  }\n}\n";
+}
+
+/// Small integers: sums are exact in any order.
+std::vector<Tensor> integers(const loop::Unit& unit, Random& random) {
+  std::vector<Tensor> params;
+  for (const loop::Param& param : unit.params) {
+    params.emplace_back(param.buffer->dtype, param.buffer->extents);
+    for (int64_t i = 0; i < params.back().count(); ++i) params.back().set_int64(i, static_cast<int64_t>(random() % 9) - 4);
+  }
+  return params;
+}
+
+void expect_as_interpreted(const std::string& text, const Target& target, uint32_t seed) {
+  SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
+  const loop::Unit unit = loop::parse_unit(text, "test");
+  SCOPED_TRACE(print(schedule::choose(unit, target)));
+  Random random(seed);
+  std::vector<Tensor> expected = integers(unit, random), got;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    got.emplace_back(expected[i].dtype(), expected[i].shape());
+    for (int64_t e = 0; e < got[i].count(); ++e) got[i].set_int64(e, unit.params[i].written ? 77777 : expected[i].as_int64(e));
+  }
+  loop::interpret(unit, expected);
+  HostUnit(unit, target).run(got);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    for (int64_t e = 0; e < expected[i].count(); ++e)
+      ASSERT_EQ(got[i].as_double(e), expected[i].as_double(e)) << "parameter " << i << " at " << e;
+  }
+}
+
+Target small_caches() {
+  Target target = Target::cpu_v3();
+  target.l1_bytes = 64;
+  return target;
+}
+
+/// TCC_FUZZ_CASES says how many are tried, TCC_FUZZ_SEED which is the first.
+TEST(Contractions, AreAsInterpreted) {
+  const char *cases = std::getenv("TCC_FUZZ_CASES"), *given = std::getenv("TCC_FUZZ_SEED");
+  const uint32_t first = given ? static_cast<uint32_t>(std::atoi(given)) : 1, count = cases ? static_cast<uint32_t>(std::atoi(cases)) : 60;
+  uint32_t packed = 0;
+  for (uint32_t seed = first; seed < first + count && !HasFailure(); ++seed) {
+    Random random(seed);
+    const std::string text = seed % 5 < 3 ? random_contraction(random) : seed % 5 == 3 ? random_pixels(random) : random_convolution(random);
+    const Target target = seed % 4 == 0 ? Target::cpu_v3() : small_caches();
+    packed += schedule::explain(schedule::choose(loop::parse_unit(text, "test"), target)).find(": packed_panels") != std::string::npos;
+    expect_as_interpreted(text, target, seed);
+  }
+  if (count >= 60) { EXPECT_GE(packed, count / 6) << "of " << count << ": too few to be a test of packing"; }
+}
+
+}  // namespace
+}  // namespace tcc::codegen
