@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "tcc/frontend/import.h"
 #include "tcc/support/suggest.h"
 
 namespace tcc::cli {
@@ -89,7 +90,9 @@ void CompileFlags::add_common_flags(CLI::App& app, bool generates_code) {
 
 void CompileFlags::add_input_flags(CLI::App& app) {
   driver::Options& o = *options;
-  group(app.add_option("-x", o.format, "kind of the model: onnx, pt2, fx (found by content)")->type_name("KIND"), "Input");
+  std::string kinds;
+  for (const std::string& kind : model_kinds()) kinds += (kinds.empty() ? "" : ", ") + kind;
+  group(app.add_option("-x", o.format, "kind of the model: " + kinds + " (found by content)")->type_name("KIND"), "Input");
   group(app.add_option("--function", o.function, "of a file with several graphs (tcc.fx JSON), the one to take (all)")->type_name("NAME"),
         "Input");
   group(app.add_option("--parameters", o.parameters, "values of parameters: what a training saved (safetensors); the rest is the model's")
