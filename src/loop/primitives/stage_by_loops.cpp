@@ -10,8 +10,9 @@
 //     barrier
 //     for %k_1 in 32 { map %p_1 in 64, %n_1 in 128 { ... load %a.staged[%k_1, %p_1] ...
 //
-// Dims that were fused, windows of images and axes in any order become operands of two axes in this way. The loop along which the widest accesses are possible
-// is the last axis; the others keep their order. Masks of the loops mask the copy, which then gives zeros, unless the buffer ends there.
+// Dims that were fused, windows of images and axes in any order become operands of two axes in this way. The loop along which the widest accesses are possible,
+// of several the one whose neighbours are the nearest, is the last axis; the others keep their order. Masks of the loops mask the copy, which then gives zeros,
+// unless the buffer ends there.
 //
 // Zeros that a select puts between the elements of the buffer are copied as zeros.
 //
@@ -238,13 +239,25 @@ class LoopStager {
     return false;
   }
 
-  /// The last variable of the box is the one along which accesses are the widest, and where that leaves a choice neighbours in memory.
+  /// How far apart the first few neighbours along a variable are, all others zero.
+  static int64_t distance_along(const Index& flat, const VarRef& along) {
+    constexpr int64_t kNeighbours = 8;
+    int64_t distance = 0, last = 0;
+    for (int64_t i = 0; i <= std::min(kNeighbours, along->extent - 1); i++) {
+      const int64_t at = substitute(flat, [&](const VarRef& var) { return std::optional(Index(var == along ? i : 0)); }).constant();
+      if (i > 0) distance += std::abs(at - last);
+      last = at;
+    }
+    return distance;
+  }
+
+  /// The last variable of the box is the one along which accesses are the widest, and where that leaves a choice the nearest in memory.
   void choose_rows(Copy& copy) const {
     const std::vector<VarRef> given = copy.box;
     const std::vector<int64_t> strides = buffer_->element_strides();
     Index flat;
     for (size_t axis = 0; axis < strides.size(); axis++) flat = flat + copy.from[axis] * strides[axis];
-    std::pair<int, bool> best{0, false};
+    std::pair<int, int64_t> best{0, 0};  // bytes of an access, less the distance of neighbours
     for (const VarRef& row : given) {
       Copy candidate = copy;
       candidate.box = given;
@@ -257,8 +270,8 @@ class LoopStager {
       for (const VarRef& var : candidate.box) rows.extents.push_back(var->extent);
       candidate.destination = make_buffer(std::move(rows));
       candidate.vector_bytes = widest_access(candidate);
-      const std::pair<int, bool> width{candidate.vector_bytes, flat.coefficient_of(row.get()) == 1};
-      if (width < best) continue;
+      const std::pair<int, int64_t> width{candidate.vector_bytes, -distance_along(flat, row)};
+      if (best.first > 0 && width < best) continue;
       best = width;
       copy = std::move(candidate);
     }
