@@ -83,6 +83,19 @@ WhyNot CpuNest::im2col() {
   return std::nullopt;
 }
 
+void CpuNest::stage_image(const Access& moving, int64_t stride, const std::string& at) {
+  std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string("scratch")), Chooser::key("at", at)};
+  if (stride > 1) arguments.push_back({"phases", stride});
+  c_.add("stage", std::move(arguments));
+  if (stride == 1) {
+    const std::string axis = moving.buffer->name + "_" + static_cast<char>('a' + moving.indices.size() - 1);
+    const int64_t extent = c_.extent(axis);
+    c_.split(axis, std::min<int64_t>(extent, extent % 16 == 0 ? 16 : lanes_));
+    c_.vectorize(axis + "_1");
+    c_.peel(axis + "_1");
+  }
+}
+
 WhyNot CpuNest::staged_tile() {
   const Operands& o = operands_;
   const std::vector<loop::Dim>&dims = map_, &reduced = reduced_;
@@ -141,26 +154,26 @@ WhyNot CpuNest::staged_tile() {
   const std::vector<std::string> registers = split_columns(v + "_1", columns);
   c_.split(u, size.rows);
   std::vector<std::string> order = items.parallel;
-  order.push_back(u + "_0");
+  int64_t count = 1;
+  for (const std::string& name : order) count *= c_.extent(name);
+  std::string tiles = u + "_0";
+  const Packing copied{.bytes = 4, .bytes_per_ns = c_.target().mixed_load_bytes_per_ns, .products = static_cast<double>(rows->var->extent)};
+  if (const int64_t part = tiles_of_part(c_.extent(tiles), wanted_items() / count, copied); part < c_.extent(tiles)) {
+    c_.split(tiles, part);
+    order.push_back(tiles + "_0");
+    tiles += "_1";
+  }
+  const std::string at = order.back();
+  for (const std::string& name : order) c_.bind(name, "parallel");
+  order.push_back(tiles);
   order.insert(order.end(), items.inside.begin(), items.inside.end());
   order.insert(order.end(), {v + "_0", u + "_1"});
   order.insert(order.end(), registers.begin(), registers.end());
   c_.reorder(order);
-  for (const std::string& name : items.parallel) c_.bind(name, "parallel");
   if (rows->var->extent % size.rows != 0) c_.peel(u + "_1");
   unroll_steps(reduced);
   tile_registers(sum_, u + "_1", registers, two_level_sum(reduced));
-  std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string("scratch")),
-                                  Chooser::key("at", items.parallel.back())};
-  if (*stride > 1) arguments.push_back({"phases", *stride});
-  c_.add("stage", std::move(arguments));
-  if (*stride == 1) {
-    const std::string copied = moving.buffer->name + "_" + static_cast<char>('a' + last);
-    const int64_t extent = c_.extent(copied);
-    c_.split(copied, std::min<int64_t>(extent, extent % 16 == 0 ? 16 : lanes_));
-    c_.vectorize(copied + "_1");
-    c_.peel(copied + "_1");
-  }
+  stage_image(moving, *stride, at);
   return std::nullopt;
 }
 

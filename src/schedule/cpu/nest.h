@@ -115,6 +115,10 @@ class CpuNest {
   struct Shares {
     int64_t panels = 1, tiles = 1;
   };
+  /// Copies what is read of the images inside the dim, in vectors where their elements are neighbours.
+  void stage_image(const Access& moving, int64_t stride, const std::string& at);
+  /// Where items are too few, several make the same copy, each for a part of the tiles of rows: how many tiles, so that the copies pay still.
+  int64_t tiles_of_part(int64_t tiles, int64_t parts, const Packing& packing) const;
   Shares share_panels(const Panels& panels, const TileSize& tile, const Packing& packing);
 
   static bool is_power(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }

@@ -88,6 +88,15 @@ WhyNot CpuNest::find_axis(Panels& panels) const {
   return axes == 1 ? std::nullopt : WhyNot("the columns are several axes of the operand");
 }
 
+int64_t CpuNest::tiles_of_part(int64_t tiles, int64_t parts, const Packing& packing) const {
+  for (parts = std::min(tiles, parts); parts > 1; parts--) {
+    Packing part = packing;
+    part.products /= static_cast<double>(parts);
+    if (pays(part, c_.target())) return nice_chunk(tiles, parts);
+  }
+  return tiles;
+}
+
 CpuNest::Shares CpuNest::share_panels(const Panels& panels, const TileSize& tile, const Packing& packing) {
   Shares shares;
   const int64_t wanted = wanted_items(), width = tile.vectors * lanes_;
@@ -98,15 +107,7 @@ CpuNest::Shares CpuNest::share_panels(const Panels& panels, const TileSize& tile
   const int64_t fit = std::max<int64_t>(1, c_.target().l2_bytes / 4 / panel_bytes);
   shares.panels = std::min(nice_chunk(count, ceil_div(wanted, items)), fit);
   items *= ceil_div(count, shares.panels);
-  // Where there are too few panels, several items pack the same one, each for a part of the rows.
-  shares.tiles = tiles;
-  for (int64_t parts = std::min(tiles, wanted / items); parts > 1; parts--) {
-    Packing part = packing;
-    part.products /= static_cast<double>(parts);
-    if (!pays(part, c_.target())) continue;
-    shares.tiles = nice_chunk(tiles, parts);
-    break;
-  }
+  shares.tiles = tiles_of_part(tiles, wanted / items, packing);
   return shares;
 }
 
