@@ -15,8 +15,19 @@ namespace {
 constexpr int64_t kLongTileLoop = 3000;
 constexpr int64_t kMma = 64;  // the instructions of a warp, and the loads before them
 
+constexpr int64_t kDivision = 8;  ///< of an index: it stays in a register for each element that shares it
+
+int64_t size_of(const std::vector<loop::Index>& indices) {
+  int64_t size = 0;
+  for (const loop::Index& index : indices) {
+    for (const loop::Term& term : index.terms()) size += term.atom.operand ? kDivision + size_of({*term.atom.operand}) : 0;
+  }
+  return size;
+}
+
 int64_t size_of(const loop::Expr& expr) {
   int64_t size = expr.kind == loop::Expr::Kind::op ? std::max(arithmetic_cost(expr.op), 1) : 1;
+  size += size_of(expr.indices);
   for (const loop::ExprPtr& arg : expr.args) size += size_of(*arg);
   return size;
 }
@@ -37,6 +48,7 @@ struct Sizer : loop::NoFields {
   void buffer(loop::Effect effect, const loop::BufferRef&) {
     if (effect == loop::Effect::updates) size += kMma;
   }
+  void place(loop::Effect, const loop::BufferRef&, const std::vector<loop::Index>& indices) { size += size_of(indices); }
   void expr(const loop::ExprPtr& expr) { size += expr ? times * size_of(*expr) : 0; }
   void condition(const loop::ExprPtr& condition) { expr(condition); }
   void yields(const loop::ExprPtr& value, const loop::Block&) { expr(value); }
