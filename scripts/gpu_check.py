@@ -7,6 +7,7 @@ Everything happens in one process, beside PyTorch, on the same stream and the sa
   models     every exported model: its first output against the framework's f64 output of its ref.npz
   kernels    single kernels (softmax, layer norm + gelu, GEMM, ...): against PyTorch in f64, then timed beside PyTorch, with a device copy as
              the ceiling of whatever is bound by memory
+  contractions  products of matrices in 16 bits, all transposes, the sizes of models: against f64, then timed beside cuBLAS
   gradients  every parameter's gradient of the exported models against the framework's in f64
   steps      20 steps of three optimizers on six models against the framework's, through `tcc run --steps` and the C interface
   memory     a training step of gpt2, bert-base and resnet50: peak memory and time beside eager mode, with and without a budget
@@ -20,12 +21,13 @@ import tempfile
 
 import torch
 
+from gpu.contractions import check_contractions
 from gpu.kernels import check_kernels
 from gpu.memory import check_memory
 from gpu.models import check_models
 from gpu.training import check_gradients, check_steps
 
-PARTS = {"models": check_models, "kernels": check_kernels, "gradients": check_gradients, "steps": check_steps, "memory": check_memory}
+PARTS = {"models": check_models, "kernels": check_kernels, "contractions": check_contractions, "gradients": check_gradients, "steps": check_steps, "memory": check_memory}
 
 
 def main():
@@ -34,6 +36,7 @@ def main():
     parser.add_argument("--models", default="models/models.tar.xz", help="archive or folder of models; empty: none")
     parser.add_argument("--parts", default=",".join(PARTS), help="what to check, all by default")
     parser.add_argument("--only", default="", help="only models and kernels whose name contains this")
+    parser.add_argument("--flags", default="", help="of the compilations of contractions, such as -march=sm_80")
     parser.add_argument("--torch-compile", action="store_true", help="also time torch.compile; the better of the two counts")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
@@ -49,7 +52,7 @@ def main():
     for part, rows in results.items():
         print(f"{part}: {sum(ok for ok, _ in rows)} of {len(rows)} right")
         for ok, line in rows:
-            if not ok or part in ("kernels", "memory"):
+            if not ok or part in ("kernels", "contractions", "memory"):
                 print("  " + line)
     sys.exit(0 if all(ok for rows in results.values() for ok, _ in rows) else 1)
 

@@ -6,6 +6,7 @@
 
 #include "tcc/driver/count_operations.h"
 #include "tcc/graph/ranges.h"
+#include "tcc/loop/tensor_map.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/text.h"
 
@@ -126,7 +127,39 @@ link::FunctionCode describe(const plan::Plan& plan, WeightNumbers& weights) {
   return code;
 }
 
-link::TargetDesc describe(const TargetBuild& build, uint32_t first_image, WeightNumbers& weights) {
+program::TensorMap describe(const loop::TensorMap& map) {
+  program::TensorMap row = {};
+  row.buffer = static_cast<uint32_t>(map.param);
+  row.dtype = static_cast<uint32_t>(map.dtype);
+  row.num_axes = static_cast<uint32_t>(map.extents.size());
+  row.swizzle_bytes = static_cast<uint32_t>(map.swizzle_bytes);
+  const size_t last = map.extents.size() - 1;
+  for (size_t axis = 0; axis <= last; ++axis) {  // the innermost first
+    row.extents[axis] = static_cast<uint64_t>(map.extents[last - axis]);
+    row.box[axis] = static_cast<uint32_t>(map.box[last - axis]);
+    if (axis > 0) row.strides[axis - 1] = static_cast<uint64_t>(map.strides[last - axis]);
+  }
+  return row;
+}
+
+/// Where the images of a build begin among those of the library.
+struct PlacedBuild {
+  const TargetBuild& build;
+  uint32_t first_image;
+};
+
+/// The name and the images of a kernel, which may be those of an equal one for the target's base.
+void describe_code(const PlacedBuild& placed, const PlacedBuild* base, size_t kernel, link::KernelDesc& row) {
+  const GeneratedCode& code = placed.build.code;
+  const bool elsewhere = kernel < code.in_base.size() && code.in_base[kernel].has_value();
+  if (elsewhere) return describe_code(*base, nullptr, *code.in_base[kernel], row);
+  row.name = entry_name(placed.build.choice, kernel);
+  if (kernel >= code.images_of_kernel.size()) return;
+  for (const uint32_t image : code.images_of_kernel[kernel]) row.images.push_back(placed.first_image + image);
+}
+
+link::TargetDesc describe(const PlacedBuild& placed, const PlacedBuild* base, WeightNumbers& weights) {
+  const TargetBuild& build = placed.build;
   link::TargetDesc desc;
   const bool cpu = build.choice.target.is_cpu();
   desc.kind = cpu ? link::TargetKind::cpu : link::TargetKind::cuda;
@@ -139,9 +172,8 @@ link::TargetDesc describe(const TargetBuild& build, uint32_t first_image, Weight
     if (!cpu) {
       row.threads = static_cast<uint32_t>(kernel.threads);
       row.shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);
-      if (k < build.code.images_of_kernel.size()) {
-        for (const uint32_t image : build.code.images_of_kernel[k]) row.images.push_back(first_image + image);
-      }
+      for (const loop::TensorMap& map : loop::tensor_maps(kernel)) row.tensor_maps.push_back(describe(map));
+      describe_code(placed, base, k, row);
     }
     desc.kernels.push_back(std::move(row));
   }
@@ -258,8 +290,18 @@ link::LinkInput make_link_input(const LibraryInterface& library, std::vector<Tar
   for (size_t f = 0; f < library.functions.size(); ++f)
     input.program.functions.push_back(describe(library.functions[f], library, builds.front().plans.at(f), packed));
   WeightNumbers weights(&input);
+  std::vector<PlacedBuild> placed;
+  uint32_t first_image = 0;
+  for (const TargetBuild& build : builds) {
+    placed.push_back({build, first_image});
+    first_image += static_cast<uint32_t>(build.code.images.size());
+  }
   for (TargetBuild& build : builds) {
-    input.program.targets.push_back(describe(build, static_cast<uint32_t>(input.images.size()), weights));
+    const TargetBuild* base = base_of(build, builds);
+    const auto place = [&](const TargetBuild& of) { return &placed[static_cast<size_t>(&of - builds.data())]; };
+    input.program.targets.push_back(describe(*place(build), base ? place(*base) : nullptr, weights));
+  }
+  for (TargetBuild& build : builds) {
     for (link::CpuObject& object : build.code.objects) input.cpu_objects.push_back(std::move(object));
     for (link::CudaImage& image : build.code.images) input.images.push_back(std::move(image));
   }

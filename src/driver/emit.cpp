@@ -61,11 +61,16 @@ const EmitKind& kind_named(const std::string& name, Mode mode) {
 /// Editors and tools tell files by their endings.
 std::string ending_of(std::string_view kind, std::string_view target) {
   const auto row = std::find_if(kKinds.begin(), kKinds.end(), [&](const EmitKind& k) { return k.name == kind; });
-  const std::string_view ending = target == "cuda" ? row->cuda_ending : row->ending;
+  const std::string_view ending = target.starts_with("cuda") ? row->cuda_ending : row->ending;
   return std::string(ending.empty() ? kind : ending);
 }
 
 bool has(const EmitKind& kind, const TargetChoice& target) { return target.target.is_cpu() ? kind.on_cpu : kind.on_cuda; }
+
+/// Beside code for every chip that for one chip alone is not shown: -march asks for it.
+bool has_base(const TargetChoice& target, const std::vector<TargetChoice>& targets) {
+  return std::any_of(targets.begin(), targets.end(), [&](const TargetChoice& other) { return other.target.name == target.target.base; });
+}
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1); }
 
@@ -118,7 +123,7 @@ ProductWriter::ProductWriter(const Options& options, const std::vector<TargetCho
     }
     std::vector<std::string> names;
     for (const TargetChoice& target : targets) {
-      if (has(kind, target)) names.push_back(target.name);
+      if (has(kind, target) && !has_base(target, targets)) names.push_back(target.name);
     }
     if (names.empty())
       throw Error(ExitCode::usage, "invalid-argument", "", "--emit=" + request.kind + ": none of the targets has it",

@@ -50,11 +50,11 @@ std::string units_text(const TargetBuild& build) {
 }
 
 /// PTX with the comment of each kernel above its entry.
-std::string commented_ptx(const std::string& ptx, const std::vector<std::string>& comments) {
+std::string commented_ptx(const std::string& ptx, const TargetChoice& choice, const std::vector<std::string>& comments) {
   std::string text;
   size_t done = 0;
   for (size_t k = 0; k < comments.size(); ++k) {
-    const size_t entry = ptx.find(".visible .entry " + kernel_name(k) + "(", done);
+    const size_t entry = ptx.find(".visible .entry " + entry_name(choice, k) + "(", done);
     check(entry != std::string::npos, "a kernel has no entry in the PTX, or not in order");
     text += ptx.substr(done, entry - done) + comments[k];
     done = entry;
@@ -88,7 +88,7 @@ void emit_target(Session& session, const TargetBuild& build, ProductWriter& writ
   guard_stage(session, "generate-code", kernels_input(build),
               [&] { products = emit_all_kernels(plan, choice, level, session.options.optimization, llvm, assembly); });
   write("llvm", [&] { return products.llvm_ir; });
-  write("ptx", [&] { return commented_ptx(products.assembly, comments_of_kernels(build)); });
+  write("ptx", [&] { return commented_ptx(products.assembly, choice, comments_of_kernels(build)); });
   write("asm", [&] { return products.assembly; });
   write("obj", [&] {
     if (choice.target.is_cpu()) return products.object;

@@ -96,9 +96,12 @@ std::string print_loops(const Session& session, const TargetChoice& choice) {
 
 TargetChoice target_of(const std::vector<loop::Kernel>& kernels, const std::vector<TargetChoice>& choices, const std::string& where) {
   const std::string& name = kernels.front().target;
+  const TargetChoice* found = nullptr;  // the target itself, or the last of its kind, whose code runs on every chip
   for (const TargetChoice& choice : choices) {
-    if (choice.target.kind == Target::of(name).kind) return choice;
+    if (choice.target.name == name) return choice;
+    if (choice.target.kind == Target::of(name).kind) found = &choice;
   }
+  if (found) return *found;
   throw Error(ExitCode::usage, "invalid-argument", where, "the kernels are for `" + name + "`, which --target leaves out");
 }
 

@@ -1,6 +1,7 @@
 #include "driver/generate_code.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "tcc/support/parallel.h"
@@ -15,7 +16,7 @@ constexpr size_t kKernelsPerImage = 8;
 constexpr int64_t kLargeImage = 4000;  // in the unit of estimate_code_size
 
 std::string symbol(const TargetChoice& choice, const std::string& level, size_t number) {
-  return choice.target.is_cpu() ? link::cpu_symbol(kernel_name(number), cpu_level(level)) : kernel_name(number);
+  return choice.target.is_cpu() ? link::cpu_symbol(kernel_name(number), cpu_level(level)) : entry_name(choice, number);
 }
 
 /// Numbers from 0 on, the one with the largest size first.
@@ -32,13 +33,30 @@ std::vector<int64_t> code_sizes(const plan::Plan& plan) {
   return sizes;
 }
 
-/// The kernels of each image, images with more code first.
-std::vector<std::vector<size_t>> kernels_of_images(const plan::Plan& plan) {
+/// For each kernel the number of an equal one of `base`.
+std::vector<std::optional<size_t>> find_in_base(const plan::Plan& plan, const plan::Plan* base) {
+  std::vector<std::optional<size_t>> same(plan.kernels.size());
+  if (!base) return same;
+  std::map<std::string, size_t> numbers;
+  for (size_t k = 0; k < base->kernels.size(); ++k) numbers.emplace(loop::print(base->kernels[k], "k"), k);
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    const auto found = numbers.find(loop::print(plan.kernels[k], "k"));
+    if (found != numbers.end()) same[k] = found->second;
+  }
+  return same;
+}
+
+/// The kernels of each image, images with more code first; without those that `elsewhere` has. All of an image are for one target.
+std::vector<std::vector<size_t>> kernels_of_images(const plan::Plan& plan, const std::vector<std::optional<size_t>>& elsewhere) {
   const std::vector<int64_t> sizes = code_sizes(plan);
   std::vector<std::vector<size_t>> images;
   int64_t size = 0;
-  for (const size_t kernel : largest_first(sizes)) {
-    if (images.empty() || images.back().size() == kKernelsPerImage || size + sizes[kernel] > kLargeImage) {
+  std::vector<size_t> order = largest_first(sizes);
+  std::erase_if(order, [&](size_t k) { return elsewhere[k].has_value(); });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return plan.kernels[a].target < plan.kernels[b].target; });
+  for (const size_t kernel : order) {
+    if (images.empty() || plan.kernels[images.back().front()].target != plan.kernels[kernel].target ||
+        images.back().size() == kKernelsPerImage || size + sizes[kernel] > kLargeImage) {
       images.emplace_back();
       size = 0;
     }
@@ -69,7 +87,8 @@ void generate_cpu(const plan::Plan& plan, const TargetChoice& choice, int optimi
 
 void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times,
                    GeneratedCode* code) {
-  const std::vector<std::vector<size_t>> kernels_of = kernels_of_images(plan);
+  const std::vector<std::vector<size_t>> kernels_of = kernels_of_images(plan, code->in_base);
+  const auto target_of = [&](size_t image) { return plan.kernels[kernels_of[image].front()].target; };
   std::vector<std::string> texts(kernels_of.size());
   {
     const Timed timed(times, "generate-ptx");
@@ -77,7 +96,7 @@ void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optim
     parallel_each(texts.size(), [&](size_t image) {
       std::vector<codegen::NamedKernel> kernels;
       for (const size_t k : kernels_of[image]) kernels.push_back({symbol(choice, "", k), &plan.kernels[k]});
-      const codegen::Options options{.optimization = optimization, .want_llvm = false, .want_asm = false, .target = choice.ptx_arch};
+      const codegen::Options options{.optimization = optimization, .want_llvm = false, .want_asm = false, .target = target_of(image)};
       texts[image] = codegen::emit_nvptx(kernels, options).assembly;
       progress.advance();
     });
@@ -107,8 +126,8 @@ void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optim
     }
   }
   if (choice.ptx) {
-    const CudaArch chip = parse_chip(choice.ptx_arch);
     for (size_t i = 0; i < texts.size(); ++i) {
+      const CudaArch chip = parse_chip(target_of(i));
       add(i, {.kind = link::ImageKind::ptx, .arch = chip.number, .arch_specific = chip.specific, .bytes = std::move(texts[i])});
     }
   }
@@ -118,9 +137,14 @@ void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optim
 
 std::string kernel_name(size_t number) { return "k" + std::to_string(number); }
 
-GeneratedCode generate_kernels(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress,
-                               TimeReport& times) {
+std::string entry_name(const TargetChoice& choice, size_t number) {
+  return kernel_name(number) + (choice.target.base.empty() ? "" : "_" + choice.target.name);
+}
+
+GeneratedCode generate_kernels(const plan::Plan& plan, const TargetChoice& choice, const plan::Plan* base, int optimization,
+                               Progress& progress, TimeReport& times) {
   GeneratedCode code;
+  code.in_base = find_in_base(plan, base);
   if (choice.target.is_cpu()) generate_cpu(plan, choice, optimization, progress, times, &code);
   else generate_cuda(plan, choice, optimization, progress, times, &code);
   return code;

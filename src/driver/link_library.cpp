@@ -10,8 +10,10 @@ namespace tcc::driver {
 void link_library(Session& session, const LibraryInterface& interface, std::vector<TargetBuild>& builds, OutputFiles& outputs,
                   const std::string& output) {
   for (TargetBuild& build : builds) {
+    const TargetBuild* base = base_of(build, builds);
     guard_stage(session, "generate-code", kernels_input(build), [&] {
-      build.code = generate_kernels(build.plans.front(), build.choice, session.options.optimization, session.progress, session.times);
+      build.code = generate_kernels(build.plans.front(), build.choice, base ? &base->plans.front() : nullptr, session.options.optimization,
+                                    session.progress, session.times);
     });
   }
   session.progress.step("linking");

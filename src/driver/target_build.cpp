@@ -7,6 +7,13 @@
 
 namespace tcc::driver {
 
+const TargetBuild* base_of(const TargetBuild& build, const std::vector<TargetBuild>& builds) {
+  if (build.choice.target.base.empty()) return nullptr;
+  const auto base = std::find_if(builds.begin(), builds.end(),
+                                 [&](const TargetBuild& other) { return other.choice.target.name == build.choice.target.base; });
+  return base == builds.end() ? nullptr : &*base;
+}
+
 std::vector<std::vector<UnitPtr>> units_of_kernels(const TargetBuild& build) {
   std::vector<std::vector<UnitPtr>> units(build.plans.front().kernels.size());
   for (size_t i = 0; i < build.plans.size(); ++i) {

@@ -19,6 +19,9 @@ struct TargetBuild {
   GeneratedCode code;  ///< of those kernels; empty until they are generated, the description is complete all the same
 };
 
+/// The build for the base of this one's target; null when there is none.
+const TargetBuild* base_of(const TargetBuild& build, const std::vector<TargetBuild>& builds);
+
 using UnitPtr = std::shared_ptr<const schedule::ScheduledUnit>;
 /// Of each kernel, the distinct units that it was cut from, the one that is launched first in front: none for a kernel that the plan itself made, several
 /// where kernels of different units are equal.

@@ -21,20 +21,28 @@ TargetChoice choose_cpu(const Options& options) {
   return choice;
 }
 
-TargetChoice choose_cuda(const Options& options) {
+TargetChoice cuda_choice(const Target& target) {
   TargetChoice choice;
-  choice.name = "cuda";
-  choice.target = Target::cuda_sm80();
-  choice.ptx_arch = choice.target.name;  // no kernel has a statement that only one chip knows: it serves every chip from here on
+  choice.name = target.base.empty() ? "cuda" : "cuda-" + target.name;
+  choice.target = target;
+  choice.ptx_arch = target.name;
+  return choice;
+}
+
+/// Code with instructions of one chip alone, where that chip is asked for or nothing is; code for every chip from the base on, where others are.
+std::vector<TargetChoice> choose_cuda(const Options& options) {
+  TargetChoice portable = cuda_choice(Target::cuda_sm80()), specific = cuda_choice(Target::cuda_sm90a());
   const bool have_ptxas = !codegen::find_ptxas().empty();
   if (options.march.empty()) {
-    choice.ptx = true;
-    if (have_ptxas) choice.cubins = {choice.target.tuned_for};
-    return choice;
+    for (TargetChoice* choice : {&portable, &specific}) {
+      choice->ptx = true;
+      if (have_ptxas) choice->cubins = {choice->target.tuned_for};
+    }
+    return {specific, portable};
   }
   for (const std::string& word : options.march) {
     if (word == "ptx") {
-      choice.ptx = true;
+      portable.ptx = true;
       continue;
     }
     parse_chip(word);
@@ -42,9 +50,13 @@ TargetChoice choose_cuda(const Options& options) {
       throw Error(ExitCode::environment, "missing-tool", "", "-march=" + word + " needs ptxas, which is not found",
                   "set TCC_PTXAS to its path, or ask for -march=ptx alone: the driver then compiles for the chip it finds");
     }
-    choice.cubins.push_back(word);
+    (word == specific.target.name ? specific : portable).cubins.push_back(word);
   }
-  return choice;
+  std::vector<TargetChoice> choices;
+  for (TargetChoice* choice : {&specific, &portable}) {
+    if (choice->ptx || !choice->cubins.empty()) choices.push_back(std::move(*choice));
+  }
+  return choices;
 }
 
 }  // namespace
@@ -66,7 +78,7 @@ CudaArch parse_chip(const std::string& name) {
 
 std::vector<TargetChoice> choose_targets(const Options& options) {
   std::vector<TargetChoice> choices;
-  if (options.cuda) choices.push_back(choose_cuda(options));
+  if (options.cuda) choices = choose_cuda(options);
   if (options.cpu) choices.push_back(choose_cpu(options));
   if (choices.empty()) usage("--target names no device", "devices are cuda and cpu");
   return choices;

@@ -19,7 +19,7 @@ class Checker {
     if (program_.targets.empty()) fault("there is no target");
     for (size_t t = 0; t < program_.targets.size(); t++) {
       for (size_t u = 0; u < t; u++) {
-        if (program_.targets[t].kind == program_.targets[u].kind)
+        if (program_.targets[t].kind == TargetKind::cpu && program_.targets[u].kind == TargetKind::cpu)
           fault("target " + std::string(name_of(program_.targets[t].kind)) + " is there twice");
       }
       check_target(program_.targets[t]);
@@ -136,6 +136,11 @@ class Checker {
       if (kernel.threads == 0 || kernel.threads > 1024)
         fault("kernel `" + kernel.name + "` has " + std::to_string(kernel.threads) + " threads per block");
       if (kernel.images.empty()) fault("kernel `" + kernel.name + "` has no code");
+      for (const program::TensorMap& map : kernel.tensor_maps) {
+        if (map.buffer >= kernel.num_buffers || map.num_axes < 1 || map.num_axes > 5)
+          fault("kernel `" + kernel.name + "` has a tensor map of buffer " + std::to_string(map.buffer) + " with " +
+                std::to_string(map.num_axes) + " axes");
+      }
       for (const uint32_t image : kernel.images) {
         if (image >= input_.images.size())
           fault("kernel `" + kernel.name + "` names image " + std::to_string(image) + " of " + std::to_string(input_.images.size()));

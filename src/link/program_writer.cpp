@@ -75,6 +75,7 @@ class Writer {
     std::vector<Kernel> kernels;
     std::vector<Image> images;
     std::vector<uint32_t> image_choices;
+    std::vector<program::TensorMap> tensor_maps;
     std::vector<FunctionRows> functions;
   };
 
@@ -95,6 +96,8 @@ class Writer {
       row.cluster = 1;
       row.images = {static_cast<uint32_t>(rows.image_choices.size()), static_cast<uint32_t>(kernel.images.size())};
       rows.image_choices.insert(rows.image_choices.end(), kernel.images.begin(), kernel.images.end());
+      row.tensor_maps = {static_cast<uint32_t>(rows.tensor_maps.size()), static_cast<uint32_t>(kernel.tensor_maps.size())};
+      rows.tensor_maps.insert(rows.tensor_maps.end(), kernel.tensor_maps.begin(), kernel.tensor_maps.end());
       rows.kernels.push_back(row);
     }
     uint64_t offset = 0;
@@ -193,6 +196,7 @@ class Writer {
     target.kernels = table(rows.kernels);
     target.images = table(rows.images);
     target.image_choices = table(rows.image_choices);
+    target.tensor_maps = table(rows.tensor_maps);
     std::vector<program::FunctionCode> functions;
     for (const FunctionRows& function : rows.functions) {
       functions.push_back({function.arena_bytes, function.sum_of_buffers, table(function.buffers), table(function.launches),

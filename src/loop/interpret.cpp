@@ -65,6 +65,7 @@ void interpret(const Kernel& kernel, std::vector<Tensor>& params, std::vector<in
   own_written(kernel.params, late);
   Machine(kernel.body, kernel.params, params, options).run();
   options.copies_land_late = true;
+  options.last_role_first = true;
   Machine(kernel.body, kernel.params, late, options).run();
   for (size_t i = 0; i < params.size(); ++i) {
     if (!params[i].same_bytes(late[i]))

@@ -11,7 +11,12 @@
 namespace tcc::loop {
 
 Machine::Machine(const Block& body, const std::vector<Param>& params, std::vector<Tensor>& tensors, Options options)
-    : body_(body), options_(options), width_(static_cast<size_t>(options.threads)), params_(params), tensors_(tensors) {
+    : body_(body),
+      options_(options),
+      width_(static_cast<size_t>(options.threads)),
+      team_width_(width_),
+      params_(params),
+      tensors_(tensors) {
   std::vector<int> ids, buffer_ids;
   for (const Param& param : params) buffer_ids.push_back(param.buffer->id);
   walk(body, [&](const Stmt& stmt) {
@@ -47,6 +52,7 @@ void Machine::run() {
   for (block_ = 0; block_ < options_.grid; ++block_) {
     ++epoch_;
     run(body_, all);
+    if (!flights_.empty()) fail("an asynchronous mma is never waited for");
   }
 }
 
@@ -57,6 +63,12 @@ void Machine::run(const Block& block, const Threads& active) {
     if (const auto* decl = as<PipeDecl>(stmt)) declared.push_back(decl->pipe.get());
   }
   for (const Pipe* pipe : declared) {
+    for (const Flight& flight : flights_) {
+      for (const Ring::Stage& stage : rings_.at(pipe).stages) {
+        if (std::find(flight.stages.begin(), flight.stages.end(), &stage) != flight.stages.end())
+          fail("%" + pipe->name + " ends while an asynchronous mma may still read it");
+      }
+    }
     for (Ring::Stage& stage : rings_.at(pipe).stages) {
       if (stage.state == Ring::State::ready) fail("a stage of %" + pipe->name + " is never released");
       if (stage.state == Ring::State::filling) fail("a stage of %" + pipe->name + " is never committed");
@@ -80,8 +92,8 @@ void Machine::fail(const std::string& message) const {
 
 void Machine::collective(const Threads& active, const char* what) {
   if (bound_depth_ > 0) fail(std::string(what) + " within a loop over threads needs them side by side: interpret it as a kernel");
-  if (active.size() != width_) {
-    fail(std::string(what) + " is reached by " + std::to_string(active.size()) + " of " + std::to_string(width_) + " threads");
+  if (active.size() != team_width_) {
+    fail(std::string(what) + " is reached by " + std::to_string(active.size()) + " of " + std::to_string(team_width_) + " threads");
   }
 }
 
@@ -89,8 +101,8 @@ int Machine::number(Bind bind, int thread) const {
   switch (bind) {
     case Bind::block:
     case Bind::parallel: return static_cast<int>(block_);
-    case Bind::thread: return thread;
-    case Bind::warp: return thread / 32;
+    case Bind::thread: return thread - team_first_;
+    case Bind::warp: return (thread - team_first_) / 32;
     case Bind::lane: return thread % 32;
     default: internal_error("this bind has no number");
   }
@@ -206,6 +218,7 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
     }
   }
   if (across.count(Bind::thread) || across.count(Bind::warp)) {
+    if (runner_) fail("a reduce across the block within a role is not supported");
     collective(active, "a reduce across the block");
     ++epoch_;  // the exchange has barriers
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,7 +41,8 @@ struct Move {
   std::vector<int64_t> from, to;
 };
 
-/// One ring of stages. A stage goes free -> filling (acquire) -> committed (commit) -> ready (wait) -> free (release).
+/// One ring of stages. A stage goes free -> filling (acquire) -> committed (commit) -> ready (wait) -> free (release). Those of a pipe with mbarriers may be
+/// ready side by side: the newest is read, the oldest is released.
 struct Ring {
   enum class State { free, filling, committed, ready };
   struct Stage {
@@ -56,10 +58,21 @@ struct Ring {
   };
   PipeRef pipe;
   std::vector<Stage> stages;
-  int64_t produced = 0, consumed = 0;
-  Stage& producer() { return stages[static_cast<size_t>(produced) % stages.size()]; }
-  Stage& consumer() { return stages[static_cast<size_t>(consumed) % stages.size()]; }
+  int64_t produced = 0, waited = 0, released = 0;  ///< how many stages have been committed, waited for, released
+  Stage& at(int64_t number) { return stages[static_cast<size_t>(number) % stages.size()]; }
+  Stage& producer() { return at(produced); }
+  Stage& newest() { return at(waited - 1); }  ///< there is one when waited > released
 };
+
+/// An asynchronous mma that no wait has ended yet.
+struct Flight {
+  int team;  ///< first thread of the block or role that issued it
+  const Buffer* accumulator;
+  std::vector<const Buffer*> operands;     ///< those of no pipe
+  std::vector<const Ring::Stage*> stages;  ///< that it reads
+};
+
+class RoleRunner;
 
 /// The coordinates of a register tile, both ways, for one number of threads.
 struct TilePlaces {
@@ -74,6 +87,7 @@ class Machine {
     int threads = 1;
     bool lockstep = false;          ///< binds mean block, thread, ...; otherwise every dim is a plain loop
     bool copies_land_late = false;  ///< async copies arrive at the wait; otherwise at once
+    bool last_role_first = false;   ///< of roles that can go on, the last one does; otherwise the first
     int64_t grid = 1;
     std::vector<int64_t>* bad_indices = nullptr;  ///< by the number of the check; null: not asked for
   };
@@ -81,6 +95,7 @@ class Machine {
   void run();  ///< all blocks, one after the other
 
  private:
+  friend class RoleRunner;
   using Threads = std::vector<int>;  ///< those that execute, increasing
   static constexpr int kEveryone = -2;
 
@@ -99,6 +114,8 @@ class Machine {
   void execute(const PipeDecl& decl, const Threads& active);
   void execute(const PipeOp& op, const Threads& active);
   void execute(const Mma& mma, const Threads& active);
+  void execute(const MmaWait& wait, const Threads& active);
+  void execute(const Roles& roles, const Threads& active);  ///< machine_roles.cpp
 
   /// Calls leaf(threads) for each iteration of dims[at...], with the variables set.
   template <class F> void iterate(const std::vector<Dim>& dims, size_t at, const BufferRef& tile, const Threads& active, F leaf);
@@ -147,6 +164,14 @@ class Machine {
   void note_write(const BufferRef& buffer, Memory& memory, int64_t at, int thread, bool same_value);
   std::vector<Move> moves_of(const Copy& copy, int thread);
   void move(const Copy& copy, const std::vector<Move>& moves, Memory& source, Memory& destination);
+  /// Lets other roles go on until the condition holds; fails with the message when none can, or there are no roles.
+  void until(const std::function<bool()>& holds, const std::string& message);
+  void acquire(Ring& ring);
+  void wait(Ring& ring);
+  void release(Ring& ring);
+  /// No asynchronous mma may be under way that adds to the buffer, or reads it where it is written now.
+  void require_landed(const Buffer& buffer, bool write) const;
+  void take_off(const Mma& mma);  ///< the asynchronous mma is under way from here on
   const TilePlaces& places(const Buffer& buffer);
 
   [[noreturn]] void fail(const std::string& message) const;
@@ -155,6 +180,9 @@ class Machine {
   const Block& body_;
   Options options_;
   size_t width_;
+  /// The threads that are `the block` for the statements that are executed: all, or those of a role.
+  size_t team_width_;
+  int team_first_ = 0;
   int first_id_ = 0;
   std::vector<size_t> slots_;
   std::vector<int64_t> vars_;
@@ -169,7 +197,10 @@ class Machine {
   std::vector<size_t> buffer_slots_;
   std::vector<Home> homes_;
   std::map<const Pipe*, Ring> rings_;
-  std::map<const TileLayout*, TilePlaces> places_;
+  std::vector<Flight> flights_;                                     ///< the oldest first
+  RoleRunner* runner_ = nullptr;                                    ///< within roles
+  int64_t progress_ = 0;                                            ///< counts what others may have waited for
+  std::map<std::pair<const TileLayout*, int>, TilePlaces> places_;  ///< for the team that begins at a thread
   const std::vector<Param>& params_;
   std::vector<Tensor>& tensors_;
   const Stmt* current_ = nullptr;

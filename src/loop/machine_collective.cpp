@@ -1,4 +1,5 @@
 // What all threads of a block do together: barriers, copies, pipes, mma on register tiles.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -22,22 +23,24 @@ float to_tf32(float value) {
 }  // namespace
 
 const TilePlaces& Machine::places(const Buffer& buffer) {
-  const auto found = places_.find(buffer.tile.get());
+  const auto key = std::pair(buffer.tile.get(), team_first_);
+  const auto found = places_.find(key);
   if (found != places_.end()) return found->second;
   const TileLayout& layout = *buffer.tile;
   const int rank = static_cast<int>(buffer.extents.size());
   const int64_t lanes = count_of(layout, TileDigit::Level::lane), warps = count_of(layout, TileDigit::Level::warp);
-  if (lanes > 32 || warps * 32 > options_.threads) {
+  if (lanes > 32 || warps * 32 > static_cast<int64_t>(team_width_)) {
     fail("the layout of %" + buffer.name + " spreads over " + std::to_string(lanes) + " lanes of " + std::to_string(warps) + " warps");
   }
   TilePlaces result;
   result.registers = registers_of(layout);
   result.coordinates.resize(width_);
   result.registers_at.resize(width_);
-  for (int t = 0; t < options_.threads; ++t) {
-    if (t / 32 >= warps || t % 32 >= lanes) continue;
+  for (int t = team_first_; t < team_first_ + static_cast<int>(team_width_); ++t) {
+    const int warp = (t - team_first_) / 32;
+    if (warp >= warps || t % 32 >= lanes) continue;
     for (int64_t r = 0; r < result.registers; ++r) {
-      const auto coordinates = coordinates_of(layout, rank, r, t % 32, t / 32);
+      const auto coordinates = coordinates_of(layout, rank, r, t % 32, warp);
       int64_t flat = 0;
       for (int axis = 0; axis < rank; ++axis) {
         const int64_t extent = buffer.extents[static_cast<size_t>(axis)], c = coordinates[static_cast<size_t>(axis)];
@@ -49,7 +52,7 @@ const TilePlaces& Machine::places(const Buffer& buffer) {
       result.coordinates[static_cast<size_t>(t)].push_back(coordinates);
     }
   }
-  return places_.emplace(buffer.tile.get(), std::move(result)).first->second;
+  return places_.emplace(key, std::move(result)).first->second;
 }
 
 void Machine::execute(const Barrier&, const Threads& active) {
@@ -101,9 +104,11 @@ void Machine::execute(const Copy& copy, const Threads& active) {
   collective(active, "a copy");
   ++tick_;
   Ring* ring = homes_[slot(*copy.destination)].ring;
-  if (copy.kind == Copy::Kind::async && !ring) fail("an asynchronous copy goes to a buffer of a pipe");
+  const bool async = copy.kind != Copy::Kind::plain;
+  if (async && !ring) fail("an asynchronous copy goes to a buffer of a pipe");
+  require_landed(*copy.destination, true);
   std::vector<Move> moves = moves_of(copy, active[0]);
-  if (copy.kind == Copy::Kind::async && options_.copies_land_late) {
+  if (async && options_.copies_land_late) {
     memory(copy.destination, 0, true);  // checks that a stage is acquired
     ring->producer().pending.push_back({&copy, std::move(moves)});
     return;
@@ -124,56 +129,100 @@ void Machine::execute(const PipeDecl& decl, const Threads& active) {
   }
 }
 
+void Machine::acquire(Ring& ring) {
+  Ring::Stage& stage = ring.producer();
+  const std::string name = "%" + ring.pipe->name;
+  if (stage.state == Ring::State::filling) fail("a stage of " + name + " is acquired twice");
+  until([&] { return stage.state == Ring::State::free; },
+        "a stage of " + name + " is acquired before it was released: the producer would wait for ever");
+  if (ring.pipe->kind == Pipe::Kind::group && options_.threads > 1 && stage.released_epoch == epoch_) {
+    fail("a stage of " + name + " is filled again before a wait or barrier after its release: a slower warp may still read it");
+  }
+  stage.state = Ring::State::filling;
+  stage.buffers.clear();
+  for (const BufferRef& buffer : ring.pipe->buffers) {
+    int64_t elements = 1;
+    const auto strides = buffer->element_strides();
+    for (size_t i = 0; i < strides.size(); ++i) elements += (buffer->extents[i] - 1) * strides[i];
+    stage.buffers.push_back(make_memory(*buffer, elements, options_.lockstep));
+  }
+}
+
+void Machine::wait(Ring& ring) {
+  Ring::Stage& stage = ring.at(ring.waited);
+  const std::string name = "%" + ring.pipe->name;
+  if (ring.pipe->kind == Pipe::Kind::group && ring.waited > ring.released)
+    fail("a stage of " + name + " is waited for twice without a release");
+  until([&] { return stage.state == Ring::State::committed; },
+        "a wait for a stage of " + name + " that is not committed: it would not end");
+  for (const Ring::Stage::Pending& late : stage.pending)
+    move(*late.copy, late.moves, memory(late.copy->source, 0, false), stage.buffers[homes_[slot(*late.copy->destination)].index]);
+  stage.pending.clear();
+  stage.state = Ring::State::ready;
+  ++ring.waited;
+  if (ring.pipe->kind == Pipe::Kind::group) {
+    ++epoch_;  // it synchronises the block
+    return;
+  }
+  for (Memory& buffer : stage.buffers) buffer.accesses.assign(buffer.accesses.size(), {});  // what is in the stage is there for all
+}
+
+void Machine::release(Ring& ring) {
+  const std::string name = "%" + ring.pipe->name;
+  if (ring.waited == ring.released) fail("a stage of " + name + " is released without a wait");
+  Ring::Stage& stage = ring.at(ring.released);
+  for (const Flight& flight : flights_) {
+    if (std::find(flight.stages.begin(), flight.stages.end(), &stage) != flight.stages.end())
+      fail("a stage of " + name + " is released while an asynchronous mma may still read it");
+  }
+  stage.state = Ring::State::free;
+  stage.released_epoch = epoch_;
+  ++ring.released;
+  ++progress_;
+}
+
 void Machine::execute(const PipeOp& op, const Threads& active) {
   const auto found = rings_.find(op.pipe.get());
   if (found == rings_.end()) fail("%" + op.pipe->name + " is used before it is declared");
   Ring& ring = found->second;
-  const std::string name = "%" + ring.pipe->name;
   collective(active, "a pipe operation");
   switch (op.kind) {
-    case PipeOp::Kind::acquire: {
-      Ring::Stage& stage = ring.producer();
-      if (stage.state == Ring::State::filling) fail("a stage of " + name + " is acquired twice");
-      if (stage.state != Ring::State::free)
-        fail("a stage of " + name + " is acquired before it was released: the producer would wait for ever");
-      if (options_.threads > 1 && stage.released_epoch == epoch_) {
-        fail("a stage of " + name + " is filled again before a wait or barrier after its release: a slower warp may still read it");
-      }
-      stage.state = Ring::State::filling;
-      stage.buffers.clear();
-      for (const BufferRef& buffer : ring.pipe->buffers) {
-        int64_t elements = 1;
-        const auto strides = buffer->element_strides();
-        for (size_t i = 0; i < strides.size(); ++i) elements += (buffer->extents[i] - 1) * strides[i];
-        stage.buffers.push_back(make_memory(*buffer, elements, options_.lockstep));
-      }
-      break;
-    }
+    case PipeOp::Kind::acquire: return acquire(ring);
     case PipeOp::Kind::commit:
-      if (ring.producer().state != Ring::State::filling) fail("a stage of " + name + " is committed without an acquire");
+      if (ring.producer().state != Ring::State::filling) fail("a stage of %" + ring.pipe->name + " is committed without an acquire");
       ring.producer().state = Ring::State::committed;
       ++ring.produced;
-      break;
-    case PipeOp::Kind::wait: {
-      Ring::Stage& stage = ring.consumer();
-      if (stage.state == Ring::State::ready) fail("a stage of " + name + " is waited for twice without a release");
-      if (stage.state != Ring::State::committed) fail("a wait for a stage of " + name + " that is not committed: it would not end");
-      for (const Ring::Stage::Pending& late : stage.pending)
-        move(*late.copy, late.moves, memory(late.copy->source, 0, false), stage.buffers[homes_[slot(*late.copy->destination)].index]);
-      stage.pending.clear();
-      stage.state = Ring::State::ready;
-      ++epoch_;
-      break;
-    }
-    case PipeOp::Kind::release: {
-      Ring::Stage& stage = ring.consumer();
-      if (stage.state != Ring::State::ready) fail("a stage of " + name + " is released without a wait");
-      stage.state = Ring::State::free;
-      stage.released_epoch = epoch_;
-      ++ring.consumed;
-      break;
-    }
+      ++progress_;
+      return;
+    case PipeOp::Kind::wait: return wait(ring);
+    case PipeOp::Kind::release: return release(ring);
   }
+}
+
+void Machine::require_landed(const Buffer& buffer, bool write) const {
+  for (const Flight& flight : flights_) {
+    if (flight.accumulator == &buffer)
+      fail("%" + buffer.name + " is " + (write ? "written" : "read") + " while an asynchronous mma may still add to it");
+    if (write && std::find(flight.operands.begin(), flight.operands.end(), &buffer) != flight.operands.end())
+      fail("%" + buffer.name + " is written while an asynchronous mma may still read it");
+  }
+}
+
+void Machine::take_off(const Mma& mma) {
+  Flight flight{team_first_, mma.accumulator.get(), {}, {}};
+  for (const BufferRef& operand : {mma.a, mma.b}) {
+    if (Ring* ring = homes_[slot(*operand)].ring) flight.stages.push_back(&ring->newest());
+    else flight.operands.push_back(operand.get());
+  }
+  flights_.push_back(std::move(flight));
+}
+
+void Machine::execute(const MmaWait& wait, const Threads& active) {
+  collective(active, "a wait for mma");
+  const auto is_own = [&](const Flight& flight) { return flight.team == team_first_; };
+  auto landed = std::count_if(flights_.begin(), flights_.end(), is_own) - wait.pending;
+  std::erase_if(flights_, [&](const Flight& flight) { return is_own(flight) && landed-- > 0; });
+  for (const BufferRef& accumulator : wait.accumulators) require_landed(*accumulator, false);
 }
 
 void Machine::execute(const Mma& mma, const Threads& active) {
@@ -184,6 +233,7 @@ void Machine::execute(const Mma& mma, const Threads& active) {
   std::vector<int64_t> a_from, b_from;
   for (const Index& index : mma.a_from) a_from.push_back(evaluate(index, active[0]));
   for (const Index& index : mma.b_from) b_from.push_back(evaluate(index, active[0]));
+  if (!mma.async) require_landed(d, true);
   Memory& a_memory = memory(mma.a, 0, false);
   Memory& b_memory = memory(mma.b, 0, false);
   // Both operands as dense f32, row by row of k.
@@ -222,6 +272,7 @@ void Machine::execute(const Mma& mma, const Threads& active) {
         update(memory(mma.accumulator, 0, true), offset(d, place, 0), m, n);
       }
     }
+    if (mma.async) take_off(mma);
     return;
   }
   const TilePlaces& held = places(d);
@@ -231,6 +282,7 @@ void Machine::execute(const Mma& mma, const Threads& active) {
       update(memory(mma.accumulator, t, true), static_cast<int64_t>(r), coordinates[r][0], coordinates[r][1]);
     }
   }
+  if (mma.async) take_off(mma);
 }
 
 }  // namespace tcc::loop

@@ -50,11 +50,11 @@ void Machine::execute(const Alloc& alloc, const Threads& active) {
 Memory& Machine::memory(const BufferRef& buffer, int thread, bool write) {
   Home& home = homes_[slot(*buffer)];
   if (home.ring) {
-    Ring::Stage& stage = write ? home.ring->producer() : home.ring->consumer();
-    const std::string& name = home.ring->pipe->name;
-    if (write && stage.state != Ring::State::filling) fail("%" + buffer->name + " is written without an acquired stage of %" + name);
-    if (!write && stage.state != Ring::State::ready) fail("%" + buffer->name + " is read without a wait for a stage of %" + name);
-    return stage.buffers[home.index];
+    Ring& ring = *home.ring;
+    if (write && ring.producer().state != Ring::State::filling)
+      fail("%" + buffer->name + " is written without an acquired stage of %" + ring.pipe->name);
+    if (!write && ring.waited == ring.released) fail("%" + buffer->name + " is read without a wait for a stage of %" + ring.pipe->name);
+    return (write ? ring.producer() : ring.newest()).buffers[home.index];
   }
   if (home.memories.empty()) fail("%" + buffer->name + " is used before its alloc");
   return home.memories.size() == 1 ? home.memories[0] : home.memories[static_cast<size_t>(thread)];
@@ -138,6 +138,7 @@ void Machine::note_write(const BufferRef& buffer, Memory& memory, int64_t at, in
 }
 
 ScalarValue Machine::read(const BufferRef& buffer, const int64_t* indices, int thread) {
+  require_landed(*buffer, false);
   const int64_t at = offset(*buffer, indices, thread);
   Memory& from = memory(buffer, thread, false);
   if (!from.defined.empty() && !from.defined[static_cast<size_t>(at)]) {
@@ -149,6 +150,7 @@ ScalarValue Machine::read(const BufferRef& buffer, const int64_t* indices, int t
 }
 
 void Machine::write(const BufferRef& buffer, const int64_t* indices, ScalarValue value, int thread) {
+  require_landed(*buffer, true);
   const int64_t at = offset(*buffer, indices, thread);
   Memory& to = memory(buffer, thread, true);
   if (to.accesses.empty()) {

@@ -34,10 +34,11 @@ BufferRef make_buffer(std::string name, DType dtype, std::vector<int64_t> extent
   return make_buffer(std::move(buffer));
 }
 
-PipeRef make_pipe(std::string name, int stages, std::vector<BufferRef> buffers) {
+PipeRef make_pipe(std::string name, Pipe::Kind kind, int stages, std::vector<BufferRef> buffers) {
   auto pipe = std::make_shared<Pipe>();
   pipe->id = next_id++;
   pipe->name = std::move(name);
+  pipe->kind = kind;
   pipe->stages = stages;
   pipe->buffers = std::move(buffers);
   check(stages >= 1, "a pipe needs a stage");
@@ -76,6 +77,26 @@ TileLayout mma_accumulator_layout(int64_t m, int64_t n, int64_t warps_m, int64_t
   digit(Level::lane, 1, 4, 2);
   digit(Level::warp, 0, warps_m, rows);
   digit(Level::warp, 1, warps_n, columns);
+  return layout;
+}
+
+TileLayout warpgroup_accumulator_layout(int64_t m, int64_t n, int64_t groups_m, int64_t groups_n) {
+  check(m % (64 * groups_m) == 0 && n % (8 * groups_n) == 0, "a tile of m64 accumulators is a multiple of 64 x 8 for each warpgroup");
+  using Level = TileDigit::Level;
+  const int64_t rows = m / groups_m, columns = n / groups_n;
+  TileLayout layout;
+  auto digit = [&](Level level, int axis, int64_t extent, int64_t stride) {
+    if (extent > 1) layout.digits.push_back({level, axis, extent, stride});
+  };
+  digit(Level::reg, 0, rows / 64, 64);
+  digit(Level::reg, 1, columns / 8, 8);
+  digit(Level::reg, 0, 2, 8);
+  digit(Level::reg, 1, 2, 1);
+  digit(Level::lane, 0, 8, 1);
+  digit(Level::lane, 1, 4, 2);
+  digit(Level::warp, 0, groups_m, rows);
+  digit(Level::warp, 1, groups_n, columns);
+  digit(Level::warp, 0, 4, 16);
   return layout;
 }
 

@@ -51,6 +51,9 @@ class Parser : ExprParser {
 
  private:
   static constexpr int kMostStages = 64;
+  static constexpr int64_t kMostPending = 64;
+  static constexpr int64_t kMostWarps = 64;
+  static constexpr int64_t kLongestPanel = 4096;
 
   void finish() {
     if (lexer_.peek().kind != TokenKind::end) lexer_.fail("expected the end of the text after `}`");
@@ -101,6 +104,10 @@ class Parser : ExprParser {
         made.swizzle.base = static_cast<int>(integer(0, 12));
         lexer_.expect(",");
         made.swizzle.shift = static_cast<int>(integer(0, 12));
+        lexer_.expect(")");
+      } else if (lexer_.accept("panel")) {
+        lexer_.expect("(");
+        made.panel = integer(1, kLongestPanel);
         lexer_.expect(")");
       } else if (lexer_.accept("tile")) {
         lexer_.expect("(");
@@ -374,8 +381,9 @@ class Parser : ExprParser {
     return {std::move(made)};
   }
 
-  Stmt mma() {
+  Stmt mma(bool async) {
     Mma made;
+    made.async = async;
     made.accumulator = buffer();
     lexer_.expect(",");
     made.transpose_a = lexer_.accept("transpose");
@@ -397,19 +405,46 @@ class Parser : ExprParser {
     return {std::move(made)};
   }
 
+  Stmt mma_wait() {
+    MmaWait made;
+    made.pending = static_cast<int>(integer(0, kMostPending));
+    if (!lexer_.accept("(")) return {std::move(made)};
+    do made.accumulators.push_back(buffer());
+    while (lexer_.accept(","));
+    lexer_.expect(")");
+    return {std::move(made)};
+  }
+
+  Stmt roles() {
+    Roles made;
+    lexer_.expect("{");
+    while (!lexer_.accept("}")) {
+      lexer_.expect("role");
+      Role role;
+      role.name = lexer_.expect_identifier();
+      lexer_.expect("warps");
+      role.warps = static_cast<int>(integer(1, kMostWarps));
+      if (lexer_.accept("registers")) role.registers = static_cast<int>(integer(8, 256));
+      role.body = braced();
+      made.roles.push_back(std::move(role));
+    }
+    return {std::move(made)};
+  }
+
   Stmt pipe_declaration() {
     const std::string written = lexer_.expect_value();
     const std::string name = names_.fresh(written);
     lexer_.expect("stages");
     const int stages = small_integer();
     if (stages < 1 || stages > kMostStages) lexer_.fail("a pipe of " + std::to_string(stages) + " stages");
+    const Pipe::Kind kind = lexer_.accept("mbarrier") ? Pipe::Kind::mbarrier : Pipe::Kind::group;
     std::vector<BufferRef> buffers;
     lexer_.expect("(");
     while (!lexer_.accept(")")) {
       if (!buffers.empty()) lexer_.expect(",");
       buffers.push_back(declaration());
     }
-    const PipeRef made = make_pipe(name, stages, std::move(buffers));
+    const PipeRef made = make_pipe(name, kind, stages, std::move(buffers));
     define(written, {nullptr, nullptr, nullptr, made});
     return {PipeDecl{made}};
   }
@@ -462,6 +497,7 @@ class Parser : ExprParser {
   std::optional<Stmt> begin(const std::string& word, Is<Copy>) {
     if (word == "copy") return copy(Copy::Kind::plain);
     if (word == "copy.async") return copy(Copy::Kind::async);
+    if (word == "copy.tma") return copy(Copy::Kind::tma);
     return {};
   }
   std::optional<Stmt> begin(const std::string& word, Is<PipeDecl>) {
@@ -476,7 +512,11 @@ class Parser : ExprParser {
     }
     return {};
   }
-  std::optional<Stmt> begin(const std::string& word, Is<Mma>) { return word == "mma" ? std::optional(mma()) : std::nullopt; }
+  std::optional<Stmt> begin(const std::string& word, Is<Mma>) {
+    return word == "mma" || word == "mma.async" ? std::optional(mma(word == "mma.async")) : std::nullopt;
+  }
+  std::optional<Stmt> begin(const std::string& word, Is<Roles>) { return word == "roles" ? std::optional(roles()) : std::nullopt; }
+  std::optional<Stmt> begin(const std::string& word, Is<MmaWait>) { return word == "mma.wait" ? std::optional(mma_wait()) : std::nullopt; }
 
   Stmt store() {
     Store made;

@@ -175,6 +175,7 @@ std::string Printer::declaration(const BufferRef& b) {
   if (!b->strides.empty()) text += " strides(" + list(b->strides) + ")";
   if (b->space != Space::global) text += " " + std::string(name_of(b->space));
   if (b->swizzle.bits != 0) text += " swizzle(" + list({b->swizzle.bits, b->swizzle.base, b->swizzle.shift}) + ")";
+  if (b->panel != 0) text += " panel(" + std::to_string(b->panel) + ")";
   if (b->tile) text += " " + print_tile(*b->tile);
   if (!b->distributed.empty()) text += " distributed(" + list({b->distributed.begin(), b->distributed.end()}) + ")";
   return text;
@@ -318,7 +319,7 @@ void Printer::stmt(const Alloc& alloc, int) { out_ += "alloc " + declaration(all
 void Printer::stmt(const Barrier&, int) { out_ += "barrier"; }
 
 void Printer::stmt(const Copy& copy, int) {
-  out_ += copy.kind == Copy::Kind::async ? "copy.async (" : "copy (";
+  out_ += copy.kind == Copy::Kind::async ? "copy.async (" : copy.kind == Copy::Kind::tma ? "copy.tma (" : "copy (";
   for (size_t i = 0; i < copy.box.size(); ++i) out_ += (i ? ", " : "") + var(copy.box[i]) + " in " + std::to_string(copy.box[i]->extent);
   out_ += (copy.where ? " where " + expr(copy.where) : "") + ") ";
   out_ += element(copy.source, copy.from) + " -> ";
@@ -326,7 +327,8 @@ void Printer::stmt(const Copy& copy, int) {
 }
 
 void Printer::stmt(const PipeDecl& decl, int) {
-  out_ += "pipe " + pipe(decl.pipe) + " stages " + std::to_string(decl.pipe->stages) + " (";
+  out_ += "pipe " + pipe(decl.pipe) + " stages " + std::to_string(decl.pipe->stages) +
+          (decl.pipe->kind == Pipe::Kind::mbarrier ? " mbarrier (" : " (");
   for (size_t i = 0; i < decl.pipe->buffers.size(); ++i) out_ += (i ? ", " : "") + declaration(decl.pipe->buffers[i]);
   out_ += ")";
 }
@@ -334,10 +336,30 @@ void Printer::stmt(const PipeDecl& decl, int) {
 void Printer::stmt(const PipeOp& op, int) { out_ += std::string(name_of(op.kind)) + " " + pipe(op.pipe); }
 
 void Printer::stmt(const Mma& mma, int) {
-  out_ += "mma " + buffer(mma.accumulator) + ", ";
+  out_ += (mma.async ? "mma.async " : "mma ") + buffer(mma.accumulator) + ", ";
   out_ += std::string(mma.transpose_a ? "transpose " : "") + element(mma.a, mma.a_from) + ", ";
   out_ += std::string(mma.transpose_b ? "transpose " : "") + element(mma.b, mma.b_from);
   out_ += " size(" + list({mma.m, mma.n, mma.k}) + ") shape " + mma.shape;
+}
+
+void Printer::stmt(const MmaWait& wait, int) {
+  out_ += "mma.wait " + std::to_string(wait.pending);
+  for (size_t i = 0; i < wait.accumulators.size(); ++i) out_ += (i ? ", " : " (") + buffer(wait.accumulators[i]);
+  if (!wait.accumulators.empty()) out_ += ")";
+}
+
+void Printer::stmt(const Roles& roles, int indent) {
+  out_ += "roles {\n";
+  for (const Role& role : roles.roles) {
+    line(indent + 2);
+    out_ += "role " + role.name + " warps " + std::to_string(role.warps) +
+            (role.registers > 0 ? " registers " + std::to_string(role.registers) : "") + " {\n";
+    block(role.body, indent + 4);
+    line(indent + 2);
+    out_ += "}\n";
+  }
+  line(indent);
+  out_ += "}";
 }
 
 void Printer::block(const Block& block, int indent) {

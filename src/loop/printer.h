@@ -61,6 +61,8 @@ class Printer {
   void stmt(const PipeDecl& decl, int indent);
   void stmt(const PipeOp& op, int indent);
   void stmt(const Mma& mma, int indent);
+  void stmt(const MmaWait& wait, int indent);
+  void stmt(const Roles& roles, int indent);
 
   bool structural_;
   std::string out_;

@@ -75,7 +75,7 @@ class Copier {
     std::vector<BufferRef> stages = pipe->buffers;
     for (BufferRef& stage : stages) defines(stage);
     if (!rename_ && stages == pipe->buffers) return;
-    const PipeRef fresh = make_pipe(rename_ ? (*rename_)(pipe->name) : pipe->name, pipe->stages, std::move(stages));
+    const PipeRef fresh = make_pipe(rename_ ? (*rename_)(pipe->name) : pipe->name, pipe->kind, pipe->stages, std::move(stages));
     pipes_[pipe.get()] = fresh;
     pipe = fresh;
   }

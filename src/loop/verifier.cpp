@@ -422,4 +422,18 @@ void Verifier::statement(const Mma& mma) {
   operand(mma.b, mma.b_from, mma.n, mma.transpose_b);
 }
 
+void Verifier::statement(const MmaWait& wait) {
+  for (const BufferRef& accumulator : wait.accumulators) use(accumulator);
+}
+
+void Verifier::statement(const Roles& roles) {
+  on_enter(*current_);
+  for (const Role& role : roles.roles) {
+    on_role(&role);
+    inner(role.body, nullptr);
+  }
+  on_role(nullptr);
+  on_leave(*current_);
+}
+
 }  // namespace tcc::loop

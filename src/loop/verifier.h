@@ -30,6 +30,7 @@ class Verifier {
   virtual void on_stmt(const Stmt&) {}
   virtual void on_enter(const Stmt&) {}
   virtual void on_leave(const Stmt&) {}
+  virtual void on_role(const Role*) {}  ///< what comes is of the role; null: of the block again
   virtual void on_load(const Expr&) {}  ///< without `else`
   virtual void on_access(const BufferRef&, const std::vector<Index>&, bool /*write*/) {}
 
@@ -54,6 +55,8 @@ class Verifier {
   void statement(const PipeDecl& decl);
   void statement(const PipeOp& op);
   void statement(const Mma& mma);
+  void statement(const MmaWait& wait);
+  void statement(const Roles& roles);
 
   void loop_variable(const VarRef& var);
   void dims(const std::vector<Dim>& dims);

@@ -8,6 +8,7 @@
 
 #include "tcc/loop/edit.h"
 #include "tcc/loop/rewrite.h"
+#include "tcc/loop/tensor_map.h"
 
 namespace tcc::loop {
 namespace {
@@ -96,7 +97,7 @@ bool is_accumulator(const TileLayout& layout, int64_t m, int64_t n) {
 std::vector<std::string> faults_of(const Copy& copy) {
   std::vector<std::string> faults;
   const auto fault = [&](const std::string& message) { faults.push_back(message); };
-  const bool async = copy.kind == Copy::Kind::async;
+  const bool async = copy.kind != Copy::Kind::plain;
   const int bytes = copy.vector_bytes, element = std::max(size_bytes(copy.source->dtype), 1);
   if (!(bytes == 4 || bytes == 8 || bytes == 16 || (!async && (bytes == 2 || bytes == 1))) || bytes % element != 0 ||
       bytes / element * size_bytes(copy.destination->dtype) > 16) {
@@ -106,6 +107,10 @@ std::vector<std::string> faults_of(const Copy& copy) {
   if (copy.source->space != Space::global || copy.destination->space != Space::shared) fault("a copy goes from global to shared memory");
   if (copy.box.empty() || copy.from.size() != copy.source->extents.size() || copy.to.size() != copy.destination->extents.size()) {
     fault("a copy needs variables of a box, and an index for each axis of both buffers");
+    return faults;
+  }
+  if (copy.kind == Copy::Kind::tma) {
+    for (std::string& message : faults_of_tensor_copy(copy)) fault(message);
     return faults;
   }
   const int64_t step = bytes / element;
@@ -135,7 +140,49 @@ std::vector<std::string> faults_of(const Copy& copy) {
   return faults;
 }
 
-std::vector<std::string> faults_of(const Mma& mma) {
+namespace {
+
+/// What an mma of a warpgroup asks of an operand: descriptors say where whole panels of 128 bytes with a swizzle of 128 bytes begin.
+void check_panels(const Mma& mma, const BufferRef& operand, const std::vector<Index>& from, int64_t rows, bool transposed,
+                  std::vector<std::string>& faults) {
+  const auto fault = [&](const std::string& message) {
+    faults.push_back("%" + operand->name + " is read by " + mma.shape + ": " + message);
+  };
+  const int64_t panel = 128 / size_bytes(operand->dtype);
+  if (operand->swizzle != Swizzle{3, 4, 3} || operand->panel != panel || !operand->strides.empty())
+    fault("it lies in panels of 128 bytes, swizzled by 3 bits");
+  if (!std::all_of(from.begin(), from.end(), [](const Index& index) { return index == Index(0); })) fault("as a whole");
+  std::vector<int64_t> extents = operand->extents;
+  while (extents.size() > 2 && extents.front() == 1) extents.erase(extents.begin());
+  const std::vector<int64_t> expected = transposed ? std::vector{mma.k, rows} : std::vector{rows, mma.k};
+  if (extents != expected) fault("it is not [" + std::to_string(expected[0]) + ", " + std::to_string(expected[1]) + "]");
+}
+
+void check_warpgroup(const Mma& mma, const TensorCore& core, int threads, std::vector<std::string>& faults) {
+  const auto fault = [&](const std::string& message) { faults.push_back(message); };
+  const Buffer& d = *mma.accumulator;
+  int64_t groups[] = {1, 1}, warps = 1;
+  for (const TileDigit& digit : d.tile->digits) {
+    if (digit.level != TileDigit::Level::warp) continue;
+    warps *= digit.extent;
+    if (digit.axis == 1 || digit.stride != 16) groups[digit.axis] *= digit.extent;
+  }
+  const bool divides = mma.m % (core.m * groups[0]) == 0 && mma.n % (core.n * groups[1]) == 0;
+  if (!divides || !(*d.tile == warpgroup_accumulator_layout(mma.m, mma.n, groups[0], groups[1])))
+    return fault("%" + d.name + " is not laid out as the accumulator of warpgroups");
+  if (warps * 32 != threads) fault("an mma of " + std::to_string(warps) + " warps in a block of " + std::to_string(threads) + " threads");
+  const int64_t columns = mma.n / groups[1];
+  if (columns > core.most_n || (mma.transpose_b && groups[1] > 1 && columns % 64 != 0))
+    fault(mma.shape + " of " + std::to_string(columns) + " columns for each warpgroup");
+  if (mma.k % core.k != 0) fault(mma.shape + " on a sum of " + std::to_string(mma.k));
+  if (!core.transposed && (mma.transpose_a || mma.transpose_b)) fault(mma.shape + " takes no transposed operand");
+  check_panels(mma, mma.a, mma.a_from, mma.m, mma.transpose_a, faults);
+  check_panels(mma, mma.b, mma.b_from, mma.n, mma.transpose_b, faults);
+}
+
+}  // namespace
+
+std::vector<std::string> faults_of(const Mma& mma, const Target& target, int threads) {
   std::vector<std::string> faults;
   const auto fault = [&](const std::string& message) { faults.push_back(message); };
   const Buffer& d = *mma.accumulator;
@@ -143,16 +190,28 @@ std::vector<std::string> faults_of(const Mma& mma) {
     fault("the accumulator of an mma is an f32 register tile of [" + std::to_string(mma.m) + ", " + std::to_string(mma.n) + "]");
     return faults;
   }
+  const TensorCore* core = target.tensor_core(mma.shape);
+  if (!core) {
+    fault("no mma of shape `" + mma.shape + "` on " + target.name);
+    return faults;
+  }
+  for (const BufferRef& operand : {mma.a, mma.b}) {
+    if (operand->space != Space::shared) fault("%" + operand->name + " is read by mma and not shared");
+    const bool fits = std::find(core->dtypes.begin(), core->dtypes.end(), operand->dtype) != core->dtypes.end();
+    if (!fits || operand->dtype != mma.a->dtype) fault("mma " + mma.shape + " does not take " + std::string(name_of(operand->dtype)));
+  }
+  if (mma.async != core->warpgroup) fault("mma " + mma.shape + (core->warpgroup ? " is asynchronous" : " is not asynchronous"));
+  if (core->warpgroup) {
+    if (faults.empty()) check_warpgroup(mma, *core, threads, faults);
+    return faults;
+  }
   const bool tf32 = mma.shape == "m16n8k8";
-  if (!tf32 && mma.shape != "m16n8k16") fault("no mma of shape `" + mma.shape + "`");
   if (mma.m % 16 != 0 || mma.n % 8 != 0 || mma.k % (tf32 ? 8 : 16) != 0)
     fault("an mma of " + std::to_string(mma.m) + " x " + std::to_string(mma.n) + " x " + std::to_string(mma.k) + " by " + mma.shape);
   else if (!is_accumulator(*d.tile, mma.m, mma.n)) fault("%" + d.name + " is not laid out as the accumulator of an mma");
   if (tf32 && (mma.transpose_a || mma.transpose_b)) fault("a tf32 mma takes no transposed operand");
   for (const auto& [operand, from] : {std::pair{mma.a, mma.a_from}, {mma.b, mma.b_from}}) {
-    if (operand->space != Space::shared) fault("%" + operand->name + " is read by mma and not shared");
-    const bool fits = tf32 ? operand->dtype == DType::f32 : operand->dtype == DType::f16 || operand->dtype == DType::bf16;
-    if (!fits || operand->dtype != mma.a->dtype) fault("mma " + mma.shape + " does not take " + std::string(name_of(operand->dtype)));
+    if (operand->panel != 0) fault("%" + operand->name + " lies in panels, which ldmatrix does not read");
     if (from.size() == operand->extents.size() && from.size() >= 2 && !is_multiple(*operand, from, 2, 16 / size_bytes(operand->dtype)))
       fault("rows of %" + operand->name + " do not begin at multiples of the 16 bytes that mma reads");
   }

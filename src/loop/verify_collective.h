@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "tcc/loop/loop.h"
+#include "tcc/target/target.h"
 
 namespace tcc::loop {
 
 std::vector<std::string> faults_of(const Copy& copy);
-std::vector<std::string> faults_of(const Mma& mma);
+/// `threads`: of a block.
+std::vector<std::string> faults_of(const Mma& mma, const Target& target, int threads);
 
 }  // namespace tcc::loop

@@ -28,7 +28,12 @@ bool is_thread_bind(Bind bind) { return bind == Bind::thread || bind == Bind::wa
 class Scheduled : public Verifier {
  public:
   Scheduled(const Kernel& kernel, const Target& target)
-      : kernel_(kernel), target_(target), cuda_(target.is_cuda()), digits_(digits_of(kernel.body)), written_(kernel.body) {}
+      : kernel_(kernel),
+        target_(target),
+        cuda_(target.is_cuda()),
+        digits_(digits_of(kernel.body)),
+        team_threads_(kernel.threads),
+        written_(kernel.body) {}
 
   void run() {
     const int64_t grid = nest_extent(kernel_.body, cuda_ ? Bind::block : Bind::parallel);
@@ -98,6 +103,7 @@ class Scheduled : public Verifier {
   // What a target asks of each kind of statement, beside what holds for all.
   void check(const Loop&) {}
   void check(const Reduce& reduce) {
+    if (in_role_ && together_across(reduce.dims).team == Team::block) fault("a reduce across the block within a role is not supported");
     for (const Dim& dim : reduce.dims) {
       if (dim.bind == Bind::tile) fault("a reduce over the coordinates of a register tile is not supported");
       if (dim.bind == Bind::block || dim.bind == Bind::parallel)
@@ -118,15 +124,69 @@ class Scheduled : public Verifier {
   void check(const Barrier&) {}
   void check(const Copy& copy) {
     for (const std::string& message : faults_of(copy)) fault(message);
+    if (copy.kind == Copy::Kind::tma) {
+      if (!target_.has_tensor_maps) fault("a copy by the copy engine, which " + kernel_.target + " does not have");
+      const bool is_param =
+          std::any_of(kernel_.params.begin(), kernel_.params.end(), [&](const Param& p) { return p.buffer == copy.source && !p.written; });
+      if (!is_param) fault("the copy engine reads %" + copy.source->name + ", which is not a parameter that is only read");
+    } else if (copy.destination->panel != 0) {
+      fault("%" + copy.destination->name + " lies in panels, which the copy engine alone fills");
+    }
   }
   void check(const PipeDecl& declaration) {
     for (const BufferRef& buffer : declaration.pipe->buffers) {
       if (buffer->space != Space::shared) fault("%" + buffer->name + " belongs to a pipe and is not shared");
     }
+    if (declaration.pipe->kind != Pipe::Kind::mbarrier) return;
+    if (!target_.has_tensor_maps) fault("a pipe with mbarriers, which " + kernel_.target + " does not have");
+    if (!in_blocks_alone()) fault("the mbarriers of %" + declaration.pipe->name + " are made once, outside of all loops of a block");
   }
   void check(const PipeOp&) {}
   void check(const Mma& mma) {
-    for (const std::string& message : faults_of(mma)) fault(message);
+    for (const std::string& message : faults_of(mma, target_, team_threads_)) fault(message);
+    if (mma.async && team_first_ % 128 != 0) fault("an mma of warpgroups in a role that begins within one");
+  }
+  void check(const Roles& roles) {
+    if (!target_.has_tensor_maps) fault("roles, whose pipes need mbarriers, which " + kernel_.target + " does not have");
+    if (!in_blocks_alone()) fault("roles are taken once, outside of all loops of a block");
+    int warps = 0;
+    for (const Role& role : roles.roles) warps += role.warps;
+    if (warps * 32 != kernel_.threads || roles.roles.size() > kMostRoles)
+      fault(std::to_string(roles.roles.size()) + " roles of " + std::to_string(warps) + " warps in a block of " +
+            std::to_string(kernel_.threads) + " threads");
+    check_registers(roles);
+  }
+  /// What setmaxnreg asks: registers in eights, handed on by whole warpgroups, no more than there are. Source: PTX ISA.
+  void check_registers(const Roles& roles) {
+    int64_t all = 0, first = 0;
+    bool some = false, each = true;
+    for (const Role& role : roles.roles) {
+      some = some || role.registers > 0;
+      each = each && role.registers >= 24 && role.registers <= 256 && role.registers % 8 == 0 && role.warps % 4 == 0 && first % 4 == 0;
+      first += role.warps;
+      all += int64_t{32} * role.warps * role.registers;
+    }
+    if (some && (!each || all > target_.multiprocessor_registers))
+      fault("registers of roles are a multiple of 8 from 24 to 256 for each, of whole warpgroups, " +
+            std::to_string(target_.multiprocessor_registers) + " for all threads");
+  }
+  /// Whether all that is around the statement are loops over blocks.
+  bool in_blocks_alone() const {
+    return std::all_of(around().begin(), around().end() - 1, [](const Around& a) {
+      const auto* dims = dims_of(*a.stmt);
+      return dims && std::all_of(dims->begin(), dims->end(), [](const Dim& dim) { return dim.bind == Bind::block; });
+    });
+  }
+  void on_role(const Role* role) override {
+    team_first_ = role ? next_role_ : 0;
+    team_threads_ = role ? 32 * role->warps : kernel_.threads;
+    next_role_ = role ? next_role_ + team_threads_ : 0;
+    in_role_ = role != nullptr;
+  }
+  void check(const MmaWait& wait) {
+    for (const BufferRef& accumulator : wait.accumulators) {
+      if (!accumulator->tile) fault("%" + accumulator->name + " is waited for and not a register tile");
+    }
   }
 
   void binds(const Stmt& stmt, const std::vector<Dim>& dims) {
@@ -194,6 +254,8 @@ class Scheduled : public Verifier {
 
   void place(const Buffer& buffer) {
     const std::string name = "%" + buffer.name;
+    if (buffer.panel != 0 && (buffer.space != Space::shared || buffer.extents.empty() || buffer.extents.back() % buffer.panel != 0))
+      fault(name + " lies in panels of " + std::to_string(buffer.panel) + " and is not shared, or its rows are not whole ones");
     if (buffer.swizzle.bits != 0 && buffer.space != Space::shared) fault(name + " is swizzled and not shared");
     if ((buffer.tile || !buffer.distributed.empty()) && buffer.space != Space::registers)
       fault(name + " is spread over threads and not in registers");
@@ -213,7 +275,7 @@ class Scheduled : public Verifier {
         if (buffer.tile) {
           held = registers_of(*buffer.tile);
           const int64_t lanes = count_of(*buffer.tile, TileDigit::Level::lane), warps = count_of(*buffer.tile, TileDigit::Level::warp);
-          if (lanes > 32 || warps * 32 > kernel_.threads)
+          if (lanes > 32 || warps * 32 > team_threads_)
             fault(name + " is spread over " + std::to_string(lanes) + " lanes of " + std::to_string(warps) + " warps");
         }
         for (int axis : buffer.distributed) held /= std::max<int64_t>(buffer.extents[static_cast<size_t>(axis)], 1);
@@ -254,7 +316,7 @@ class Scheduled : public Verifier {
         varying(dim);
         if (!is_thread_bind(dim.bind)) continue;
         const Digit& digit = digits_.at(dim.var.get());
-        const int64_t all = dim.bind == Bind::thread ? kernel_.threads : dim.bind == Bind::warp ? kernel_.threads / 32 : 32;
+        const int64_t all = dim.bind == Bind::thread ? team_threads_ : dim.bind == Bind::warp ? team_threads_ / 32 : 32;
         const int64_t used = digit.stride * dim.var->extent;
         if (used == (digit.radix == 0 ? all : digit.radix)) continue;
         next.block = false;
@@ -309,6 +371,8 @@ class Scheduled : public Verifier {
   }
 
   void on_access(const BufferRef& buffer, const std::vector<Index>& indices, bool write) override {
+    const Stmt& stmt = *around().back().stmt;
+    if (buffer->panel != 0 && !as<Copy>(stmt) && !as<Mma>(stmt)) fault("%" + buffer->name + " lies in panels, which only mma reads");
     if (write) check_own(*buffer, indices);
     if (buffer->tile) {
       for (const Index& index : indices) {
@@ -390,6 +454,10 @@ class Scheduled : public Verifier {
   const Target& target_;
   bool cuda_;
   std::map<const Var*, Digit> digits_;
+  int team_threads_;                    ///< of the block, or of the role that is looked at
+  int team_first_ = 0, next_role_ = 0;  ///< threads
+  bool in_role_ = false;
+  static constexpr size_t kMostRoles = 15;  ///< each has a barrier of its own, of 16
   std::vector<Reach> reach_;
   std::set<const Var*> lanes_, warps_, tiles_;
   std::map<const Scalar*, Team> uniform_;  ///< the threads that have one value of it

@@ -196,13 +196,15 @@ constexpr std::array kPrimitives = {
           const int64_t swizzle_bits = a.integer("swizzle", 0, 0), pad = a.integer("pad", 0, 0);
           if (by != "axes" && by != "loops") a.refuse("`by` is `" + by + "`");
           const bool by_loops = by == "loops";
-          if (by_loops && (space != loop::Space::shared || !order.empty() || phases != 1 || panels != 0 || !joined.empty()))
+          if (by_loops && (space != loop::Space::shared || !order.empty() || phases != 1 || !joined.empty()))
             a.refuse("a copy by loops is in shared memory and has no order of axes");
           const std::optional<DType> dtype = as.empty() ? std::nullopt : parse_dtype(as);
           if (!as.empty() && (!by_loops || !dtype || !is_float(*dtype))) a.refuse("`as` is a dtype of floats for a copy by loops");
           Unit result = by_loops ? loop::stage_by_loops(unit, buffer, at, dtype)
                                  : loop::stage(unit, buffer, space, at, order, phases, panels, joined.empty() ? -1 : joined[0]);
-          return swizzle_bits > 0 || pad > 0 ? loop::lay_out_shared(result, buffer, static_cast<int>(swizzle_bits), pad) : result;
+          const int64_t shared_panels = by_loops ? panels : 0;
+          if (swizzle_bits == 0 && pad == 0 && shared_panels == 0) return result;
+          return loop::lay_out_shared(result, buffer, static_cast<int>(swizzle_bits), pad, shared_panels);
         }},
     Row{"tensorize", "tensorize(REDUCE, INSTRUCTION, WARPS, WARPS)",
         [](const Unit& unit, Arguments& a) {
@@ -215,6 +217,13 @@ constexpr std::array kPrimitives = {
         [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");
           return loop::pipeline(unit, dim, static_cast<int>(a.number("the number of stages")));
+        }},
+    Row{"pipeline_tiles", "pipeline_tiles(LOOP, STAGES, REGISTERS, REGISTERS)",
+        [](const Unit& unit, Arguments& a) {
+          const std::string dim = a.name("a loop");
+          const int stages = static_cast<int>(a.number("the number of stages"));
+          const int math = static_cast<int>(a.number("the registers of who multiplies"));
+          return loop::pipeline_tiles(unit, dim, stages, math, static_cast<int>(a.number("the registers of who copies")));
         }},
     Row{"split_reduce", "split_reduce(REDUCE, PARTS, multiple=N)",
         [](const Unit& unit, Arguments& a) {

@@ -18,6 +18,11 @@ class Chooser {
   const loop::Unit& unit() const { return unit_; }
   const Target& target() const { return target_; }
   const Schedule& schedule() const { return schedule_; }
+  /// Goes on where a copy of this one has come to.
+  void take_over(Chooser&& trial) {
+    unit_ = std::move(trial.unit_);
+    schedule_ = std::move(trial.schedule_);
+  }
   Schedule take() { return std::move(schedule_); }
   /// Says why the primitives from number `first` on were chosen.
   void explain(size_t first, std::string why);

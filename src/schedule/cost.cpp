@@ -89,6 +89,10 @@ class CostModel {
   void run(const Barrier&, double, bool) {}
   void run(const PipeDecl&, double, bool) {}
   void run(const PipeOp&, double, bool) {}
+  void run(const MmaWait&, double, bool) {}
+  void run(const Roles& roles, double times, bool vector) {
+    for (const Role& role : roles.roles) run(role.body, times, vector);
+  }
 
   /// The share of iterations for which `x mod d < n` holds, where unrolled loops decide it when the kernel is made; else 1.
   double share_known(const ExprPtr& condition) const {

@@ -46,11 +46,18 @@ void measure(const Block& block, Sizes outer, Sizes& widest) {
       sizes.warps = std::max(sizes.warps, warps);
       sizes.lanes = true;
     }
+    if (const auto* roles = std::get_if<Roles>(&stmt.node)) {
+      sizes.warps = 0;
+      for (const Role& role : roles->roles) sizes.warps += role.warps;
+      sizes.lanes = true;
+    }
     widest.items = std::max(widest.items, sizes.items);
     widest.threads = std::max(widest.threads, sizes.threads);
     widest.warps = std::max(widest.warps, sizes.warps);
     widest.lanes |= sizes.lanes || sizes.warps > 1;
-    for (const Block* inner : blocks_of(stmt)) measure(*inner, sizes, widest);
+    // Loops within a role are over its own warps.
+    const Sizes around = std::holds_alternative<Roles>(stmt.node) ? Sizes{sizes.items, sizes.threads, 1, true} : sizes;
+    for (const Block* inner : blocks_of(stmt)) measure(*inner, around, widest);
   }
 }
 
@@ -132,6 +139,18 @@ class Cutter {
     }
   }
 
+  /// A kernel without instructions of its target alone is one for the target's base: both have the same code.
+  void use_base(Kernel& kernel) const {
+    if (target_.base.empty()) return;
+    bool specific = kernel.shared_bytes > Target::of(target_.base).shared_bytes;
+    walk(kernel.body, [&](const Stmt& stmt) {
+      const auto* mma = std::get_if<Mma>(&stmt.node);
+      const auto* copy = std::get_if<Copy>(&stmt.node);
+      specific = specific || (mma && mma->async) || (copy && copy->kind == Copy::Kind::tma) || std::holds_alternative<Roles>(stmt.node);
+    });
+    if (!specific) kernel.target = target_.base;
+  }
+
   Kernel make_kernel(Block body) {
     Kernel kernel;
     kernel.target = target_.name;
@@ -154,6 +173,7 @@ class Cutter {
     if (target_.is_cuda()) {
       kernel.threads = align_up(kernel.threads, target_.warp_threads);  // whole warps; what is beyond the loops idles
       kernel.shared_bytes = shared_bytes(kernel);
+      use_base(kernel);
     }
     return kernel;
   }

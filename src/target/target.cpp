@@ -45,8 +45,8 @@ Target cuda(const char* name, int64_t multiprocessor_shared_bytes) {
   target.warp_threads = 32;
   target.thread_registers = 255;
   target.vector_bytes = 16;
-  target.tensor_cores = {{"m16n8k16", 16, 8, 16, {DType::f16, DType::bf16}, true, 300000},
-                         {"m16n8k8", 16, 8, 8, {DType::f32}, false, 150000}};
+  target.tensor_cores = {{"m16n8k16", 16, 8, 16, 8, false, {DType::f16, DType::bf16}, true, 300000},
+                         {"m16n8k8", 16, 8, 8, 8, false, {DType::f32}, false, 150000}};
   target.cores = 132;
   target.multiprocessor_threads = 2048;
   target.multiprocessor_blocks = 32;
@@ -68,19 +68,34 @@ Target cuda(const char* name, int64_t multiprocessor_shared_bytes) {
   return target;
 }
 
+Target hopper() {
+  Target target = cuda("sm_90a", 228 << 10);
+  target.base = "sm_80";
+  target.tuned_for = "sm_90a";
+  target.has_tensor_maps = true;
+  target.tensor_cores.push_back({"m64nNk16", 64, 8, 16, 256, true, {DType::f16, DType::bf16}, true, 800000});
+  target.tensor_cores.push_back({"m64nNk8", 64, 8, 8, 256, true, {DType::f32}, false, 400000});
+  return target;
+}
+
 const std::array<Target, 5>& rows() {
   static const std::array<Target, 5> rows = {x86_64(3, 32, 16), x86_64(4, 64, 32), cuda("sm_80", 164 << 10), cuda("sm_90", 228 << 10),
-                                             cuda("sm_90a", 228 << 10)};
+                                             hopper()};
   return rows;
 }
 
 }  // namespace
 
-const TensorCore* Target::tensor_core(DType dtype) const {
+const TensorCore* Target::tensor_core(DType dtype, bool warpgroup) const {
   for (const TensorCore& core : tensor_cores) {
-    if (std::find(core.dtypes.begin(), core.dtypes.end(), dtype) != core.dtypes.end()) return &core;
+    if (core.warpgroup == warpgroup && std::find(core.dtypes.begin(), core.dtypes.end(), dtype) != core.dtypes.end()) return &core;
   }
   return nullptr;
+}
+
+const TensorCore* Target::tensor_core(std::string_view name) const {
+  const auto core = std::find_if(tensor_cores.begin(), tensor_cores.end(), [&](const TensorCore& c) { return c.name == name; });
+  return core == tensor_cores.end() ? nullptr : &*core;
 }
 
 const Target* Target::named(std::string_view name) {
@@ -103,6 +118,8 @@ std::vector<std::string> Target::names() {
 Target Target::cpu_v3() { return of("x86-64-v3"); }
 
 Target Target::cuda_sm80() { return of("sm_80"); }
+
+Target Target::cuda_sm90a() { return of("sm_90a"); }
 
 std::optional<CudaArch> parse_cuda_arch(std::string_view name) {
   if (!name.starts_with("sm_")) return std::nullopt;

@@ -190,7 +190,7 @@ TEST_F(Replace, WhatDoesNotFitIsRefused) {
   refused(cpu + "--kernel=k2=k0", 2, "error: there is no kernel `k2` for cpu [invalid-argument]");
   refused(cpu + "--kernel=k1=k0", 2, "k0: error: parameter 0 is `%a0: f32[8, 784]`, `k1` has `%a0: f32[8, 64]` [invalid-argument]");
   refused(model_ + "--target=cuda --emit=kernel --kernel=k0=k0", 2,
-          "k0: error: the kernel is for `x86-64-v3`, the code is for `sm_80` [invalid-argument]");
+          "k0: error: the kernel is for `x86-64-v3`, the code is for `sm_90a` and `sm_80` [invalid-argument]");
   folder_.write("two", kernels);
   refused(cpu + "--kernel=k0=two", 2, "two: error: the text has 2 kernels, one was expected [invalid-argument]");
   folder_.write("bad", replaced(cut(kernels, "k0"), "bind(parallel)", "bind(lane)"));

@@ -36,6 +36,36 @@ TEST(CudaContract, TensorCoresTakeEitherOrderOfBothOperands) {
   }
 }
 
+TEST(CudaContract, WarpgroupsTakeEitherOrderOfBothOperands) {
+  for (const bool turned_a : {false, true}) {
+    for (const bool turned_b : {false, true}) {
+      // Tails each way; the last step of the sum is partly outside.
+      const std::string schedule =
+          check(examples::matmul(turned_a ? "bf16" : "f16", 136, 72, 200, turned_a, turned_b), Target::cuda_sm90a());
+      EXPECT_TRUE(has(schedule, "tensorize(v0, m64nNk16")) << schedule;
+      EXPECT_TRUE(has(schedule, "pipeline_tiles(k_0, ")) << schedule;
+    }
+  }
+}
+
+TEST(CudaContract, TilesOfWarpgroups) {
+  struct Form {
+    int m, n, groups_m, groups_n;
+  };
+  for (const auto [m, n, groups_m, groups_n] : {Form{128, 256, 2, 1}, {256, 64, 2, 1}, {64, 128, 1, 2}, {64, 64, 1, 1}, {192, 64, 3, 1}}) {
+    for (const int steps : m* n > 16384 ? std::vector{2} : m * n > 4096 ? std::vector{1, 4} : std::vector{1, 2, 3, 4, 7}) {
+      const std::string schedule =
+          "split(i, " + std::to_string(m) + ") split(j, " + std::to_string(n) +
+          ") reorder(i_0, j_0, i_1, j_1) bind(i_0, block) bind(j_0, block) split(k, 64) tile(v0, i_1, j_1) "
+          "stage(a1, shared, at=k_0, by=loops, swizzle=3, panels=64) stage(a0, shared, at=k_0, by=loops, swizzle=3, panels=64) "
+          "tensorize(v0, m64nNk16, " +
+          std::to_string(groups_m) + ", " + std::to_string(groups_n) + ") pipeline_tiles(k_0, 3, " +
+          std::to_string(groups_m * groups_n == 3 ? 152 : 232) + ", 40)";
+      check(examples::matmul("bf16", m + 8, n, 64 * steps, steps % 2 == 0, steps % 3 == 0), Target::cuda_sm90a(), schedule.c_str());
+    }
+  }
+}
+
 TEST(CudaContract, TheLargeTile) {
   const std::string schedule = check(examples::matmul("bf16", 136, 256, 72, false, true), one_multiprocessor());
   EXPECT_EQ(schedule,
@@ -52,7 +82,7 @@ TEST(CudaContract, ManyRowsOfTilesRunInGroupsDownTheColumns) {
       "tensorize(v0, m16n8k16, 1, 1) pipeline(k_0, 4)");
   const loop::Unit large = loop::parse_unit(examples::matmul("f16", 4096, 4096, 4096, false, false), "test");
   EXPECT_TRUE(
-      has(print(choose(large, Target::cuda_sm80())), "split(i, 128) split(j, 256) split(i_0, 8) reorder(i_0_0, j_0, i_0_1, i_1, j_1)"));
+      has(print(choose(large, Target::cuda_sm80())), "split(i, 128) split(j, 256) split(i_0, 16) reorder(i_0_0, j_0, i_0_1, i_1, j_1)"));
 }
 
 TEST(CudaContract, FinishedTilesLeaveThroughSharedMemory) {

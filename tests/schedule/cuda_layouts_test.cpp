@@ -85,6 +85,34 @@ TEST(CudaLayouts, RandomContractionsAreChosenForTensorCores) {
   }
 }
 
+/// r = sum over `sum` of a * b in bf16, by the dims of the map and of the sum, and the indices of all three.
+std::string product(const std::string& map, const std::string& sum, const std::string& a, const std::string& at_a, const std::string& b,
+                    const std::string& at_b, const std::string& r, const std::string& at_r) {
+  return "unit (%a0: bf16" + a + ", %a1: bf16" + b + ") -> (%r0: bf16" + r + ") {\n  map " + map + " {\n    %v0: f32 = reduce sum " + sum +
+         " {\n      %v1: bf16 = load %a0" + at_a + "\n      %v2: bf16 = load %a1" + at_b +
+         "\n      yield mul(cast<f32>(%v1), cast<f32>(%v2))\n    }\n    store cast<bf16>(%v0), %r0" + at_r + "\n  }\n}\n";
+}
+
+TEST(CudaLayouts, WarpgroupsReadTilesOfAnyAxes) {
+  const std::string products[] = {
+      // heads between rows and sum
+      product("%b in 2, %h in 2, %i in 40, %j in 48", "%d in 64", "[2, 40, 2, 64]", "[%b, %i, %h, %d]", "[2, 48, 2, 64]",
+              "[%b, %j, %h, %d]", "[2, 2, 40, 48]", "[%b, %h, %i, %j]"),
+      // the sum is outside of one factor, and no multiple of a step
+      product("%b in 2, %h in 2, %i in 40, %d in 32", "%j in 72", "[2, 2, 40, 72]", "[%b, %h, %i, %j]", "[2, 72, 2, 32]",
+              "[%b, %j, %h, %d]", "[2, 40, 2, 32]", "[%b, %i, %h, %d]"),
+      // rows of two dims, whose number is divided
+      product("%b in 3, %s in 21, %n in 40", "%k in 64", "[3, 21, 64]", "[%b, %s, %k]", "[40, 64]", "[%n, %k]", "[3, 21, 40]",
+              "[%b, %s, %n]"),
+      // pixels as columns, channels outside
+      product("%i in 2, %o in 40, %y in 6, %x in 8", "%c in 64", "[40, 64]", "[%o, %c]", "[2, 64, 6, 8]", "[%i, %c, %y, %x]",
+              "[2, 40, 6, 8]", "[%i, %o, %y, %x]"),
+      // few rows: the sides are exchanged
+      product("%i in 9, %j in 4352", "%k in 64", "[9, 64]", "[%i, %k]", "[4352, 64]", "[%j, %k]", "[9, 4352]", "[%i, %j]"),
+  };
+  for (const std::string& text : products) EXPECT_TRUE(has(check(text, Target::cuda_sm90a()), "m64nNk16")) << text;
+}
+
 /// The text with 16-bit tensors in place of those of f32.
 std::string halved(std::string text) {
   const std::pair<std::string, std::string> changes[] = {{"f32[", "bf16["},

@@ -38,9 +38,11 @@ TEST(Target, LimitsFitEachOther) {
     EXPECT_GT(target.cache_bytes_per_ns, target.bytes_per_ns) << name;
     EXPECT_TRUE(parse_cuda_arch(target.tuned_for)) << name;
     for (const TensorCore& core : target.tensor_cores) {
-      EXPECT_EQ(core.name, "m" + std::to_string(core.m) + "n" + std::to_string(core.n) + "k" + std::to_string(core.k));
+      EXPECT_EQ(core.name,
+                "m" + std::to_string(core.m) + "n" + (core.warpgroup ? "N" : std::to_string(core.n)) + "k" + std::to_string(core.k));
       EXPECT_GT(core.flops_per_ns, target.flops_per_ns) << core.name;
-      for (const DType dtype : core.dtypes) EXPECT_EQ(target.tensor_core(dtype), &core) << core.name;
+      for (const DType dtype : core.dtypes)
+        EXPECT_EQ((core.warpgroup ? target.warpgroup_core(dtype) : target.tensor_core(dtype)), &core) << core.name;
     }
   }
 }

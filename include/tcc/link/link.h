@@ -74,9 +74,10 @@ struct BufferDesc {
 struct KernelDesc {
   std::string name;  ///< cpu: the body's name; the symbol at level l is cpu_symbol(name, l). cuda: the entry's name
   uint32_t num_buffers = 0;
-  uint32_t threads = 0;          ///< cuda: threads per block
-  uint32_t shared_bytes = 0;     ///< cuda: dynamic shared memory
-  std::vector<uint32_t> images;  ///< cuda: which LinkInput::images hold it, any order
+  uint32_t threads = 0;                         ///< cuda: threads per block
+  uint32_t shared_bytes = 0;                    ///< cuda: dynamic shared memory
+  std::vector<uint32_t> images;                 ///< cuda: which LinkInput::images hold it, any order
+  std::vector<program::TensorMap> tensor_maps;  ///< cuda: of the parameters behind those for buffers, in order
 };
 
 struct LaunchDesc {
@@ -121,7 +122,7 @@ struct ProgramDesc {
   std::string model_name;                                  ///< of the graph
   std::vector<FunctionDesc> functions;                     ///< at least one; the first is what api->run runs
   std::vector<TensorDesc> weights;                         ///< what never changes, constants too; bytes in LinkInput::weights, same order
-  std::vector<TargetDesc> targets;                         ///< at most one of each kind, at least one
+  std::vector<TargetDesc> targets;                         ///< at least one, one for CPUs at most; of those for CUDA the best first
   StateLayout state;                                       ///< what an instance keeps between calls; first contents included
   std::vector<ScalarDesc> scalars;                         ///< such as `lr`
   int accumulate = 1;                                      ///< micro-batches of a step; above 1 there is a function `accumulate`

@@ -145,15 +145,27 @@ template <Of<PipeDecl> N, class F> void fields(N& declaration, F& f) {
 template <Of<PipeOp> N, class F> void fields(N& operation, F& f) {
   auto& [kind, pipe] = operation;
   f.pipe(pipe);
-  f.together({Team::block, kind == PipeOp::Kind::wait, true});
+  f.together({Team::block, kind == PipeOp::Kind::wait && pipe->kind == Pipe::Kind::group, true});
 }
 
 template <Of<Mma> N, class F> void fields(N& mma, F& f) {
-  auto& [accumulator, a, b, a_from, b_from, m, n, k, transpose_a, transpose_b, shape] = mma;
+  auto& [accumulator, a, b, a_from, b_from, m, n, k, transpose_a, transpose_b, async, shape] = mma;
   f.buffer(Effect::updates, accumulator);
   f.place(Effect::reads, a, a_from);
   f.place(Effect::reads, b, b_from);
   f.together({Team::block, false, false});
+}
+
+template <Of<MmaWait> N, class F> void fields(N& wait, F& f) {
+  auto& [pending, accumulators] = wait;
+  for (auto& accumulator : accumulators) f.buffer(Effect::updates, accumulator);
+  f.together({Team::block, false, true});
+}
+
+template <Of<Roles> N, class F> void fields(N& all, F& f) {
+  auto& [roles] = all;
+  for (auto& [name, warps, registers, body] : roles) f.block(body);
+  f.together({Team::block, false, true});
 }
 
 template <class S, class F> void fields_of(S& stmt, F&& f) {

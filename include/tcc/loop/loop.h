@@ -69,7 +69,9 @@ struct Buffer {
   std::vector<int64_t> extents;
   std::vector<int64_t> strides;  ///< in elements; empty: row-major
   Space space = Space::global;
-  Swizzle swizzle;                         ///< shared only
+  Swizzle swizzle;  ///< shared only
+  int64_t panel =
+      0;  ///< shared only: that many elements of a row lie together, and the same part of all rows behind each other; 0: whole rows
   std::shared_ptr<const TileLayout> tile;  ///< registers only: a tile spread over the threads of a block; null: each thread its own copy...
   /// ...except that along these axes element k belongs to thread (lane) k: the index there is the variable bound to thread (lane, warp).
   std::vector<int> distributed;
@@ -215,12 +217,15 @@ struct Alloc {
 };
 struct Barrier {};  ///< all threads of the block
 
-/// Elements moved by all threads of the block together: destination[to] = source[from] for all values of the variables of the box, which `where`, `from` and
-/// `to` see. Where an index is outside the source's extents, or `where` is false, zero is written; the destination has room for everything.
+/// Elements moved by all threads of the block together, or by the copy engine: destination[to] = source[from] for all values of the variables of the box,
+/// which `where`, `from` and `to` see. Where an index is outside the source's extents, or `where` is false, zero is written; the destination has room for
+/// everything.
 /// No element may be read by others before a barrier (of a pipe's buffer: the wait).
 /// What a kind can do is asked by the verifier (faults_of in verify_collective.h), its meaning is the same.
 struct Copy {
-  enum class Kind : uint8_t { plain, async };  ///< async: cp.async, complete after commit and wait. plain: may convert, as a cast does
+  /// plain: may convert, as a cast does; async: cp.async; tma: one thread has the copy engine move a tile, by a tensor map. The last two are complete after
+  /// the commit and wait of their pipe.
+  enum class Kind : uint8_t { plain, async, tma };
   Kind kind = Kind::plain;
   std::vector<VarRef> box;  ///< the last one: neighbours of it are neighbours in both buffers where an access moves several
   ExprPtr where;            ///< null: always
@@ -229,21 +234,26 @@ struct Copy {
   int vector_bytes = 4;  ///< of one access to the source, 4, 8 or 16 (async), 1 and 2 too (plain)
 };
 
-/// A ring of `stages` copies of each buffer, filled by copies and read by mma. Later: producer and consumer counts for mbarriers.
+/// A ring of `stages` copies of each buffer, filled by copies and read by mma.
+///   group     cp.async groups: a wait synchronises the block; at most one stage is held
+///   mbarrier  two barriers in shared memory for each stage, `full` and `empty`: a wait is for the bytes of the stage alone, an acquire for its release by
+///             all warps. Several stages may be held: reads are of the newest, a release gives back the oldest
 struct Pipe {
+  enum class Kind : uint8_t { group, mbarrier };
   int id = 0;
   std::string name;
+  Kind kind = Kind::group;
   int stages = 1;
   std::vector<BufferRef> buffers;  ///< one stage of each; shared. A Copy or Mma that names one means the current stage of its side
 };
 using PipeRef = std::shared_ptr<const Pipe>;
-PipeRef make_pipe(std::string name, int stages, std::vector<BufferRef> buffers);
+PipeRef make_pipe(std::string name, Pipe::Kind kind, int stages, std::vector<BufferRef> buffers);
 struct PipeDecl {
   PipeRef pipe;
 };
 /// acquire: the producer waits for a free stage; commit: its copies are grouped, producer moves on; wait: the consumer waits for the oldest
 /// committed stage to be filled (for the whole block, which it synchronises like a barrier); release: the consumer gives it back and moves on.
-/// An acquire does not synchronise: a wait or barrier stands between the release of a stage and its next acquire.
+/// An acquire of a `group` pipe does not synchronise: a wait or barrier stands between the release of a stage and its next acquire.
 struct PipeOp {
   enum class Kind : uint8_t { acquire, commit, wait, release };
   Kind kind = Kind::acquire;
@@ -252,16 +262,36 @@ struct PipeOp {
 
 /// accumulator[m, n] += sum over k of a[m, k] * b[k, n], by all warps of the block as the accumulator's tile layout says.
 /// a: rows m, columns k of a shared buffer at `a_from` (transpose_a: stored [k, m]); b: stored [n, k] unless transpose_b says [k, n].
+/// An asynchronous one is under way until an mma.wait says otherwise: nobody touches its accumulator or overwrites its operands before.
 struct Mma {
   BufferRef accumulator, a, b;
   std::vector<Index> a_from, b_from;
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  std::string shape = "m16n8k16";  ///< instruction: m16n8k16 (f16, bf16), m16n8k8 (tf32)
+  bool async = false;
+  std::string shape = "m16n8k16";  ///< instruction, a row of Target::tensor_cores: m16n8k16 (f16, bf16), m64nNk16 (asynchronous)
+};
+/// Waits until at most `pending` asynchronous mma are under way, the newest ones. `accumulators`: those that may be touched from here on.
+struct MmaWait {
+  int pending = 0;
+  std::vector<BufferRef> accumulators;
+};
+
+/// Warps of the block that do something of their own, beside the others.
+struct Role {
+  std::string name;
+  int warps = 1;
+  int registers = 0;  ///< of each thread, which the roles hand each other when they begin; 0: as many as the others
+  Block body;
+};
+/// All warps of the block, in parts: the first `warps` of them are those of the first role, and so on. Within a role, `the block` of binds, layouts, barriers and
+/// collective statements is its warps. Roles meet in pipes: one acquires and commits, one waits and releases.
+struct Roles {
+  std::vector<Role> roles;
 };
 
 struct Stmt {
-  std::variant<Loop, Reduce, Scan, Let, Store, Scatter, If, Alloc, Barrier, Copy, PipeDecl, PipeOp, Mma> node;
+  std::variant<Loop, Reduce, Scan, Let, Store, Scatter, If, Alloc, Barrier, Copy, PipeDecl, PipeOp, Mma, MmaWait, Roles> node;
 };
 
 // -------------------------------------------------------------------------------------------------------------- units

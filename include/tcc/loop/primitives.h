@@ -46,13 +46,14 @@ Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::
 /// The same in shared memory, with an axis for each loop inside that the reads follow, in place of the axes of the buffer. `dtype`: what the reads are cast to.
 Unit stage_by_loops(const Unit& unit, const std::string& buffer, const std::string& at, std::optional<DType> dtype = std::nullopt);
 /// How the shared copy of `buffer` that stage made lies in the banks: rows padded by `pad` elements, or 16-byte chunks swizzled by `swizzle_bits` bits (0: none).
-Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad);
+Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad, int64_t panel);
 /// Products of the tile of `accumulator` with a zero that a select makes are skipped; not a number times such a zero counts as zero.
 Unit skip_zeros(const Unit& unit, const std::string& accumulator);
 /// The register tile of `accumulator`, a sum of products of two shared buffers, is computed by tensor cores and spread over warps_m x warps_n warps.
 Unit tensorize(const Unit& unit, const std::string& accumulator, const std::string& shape, int64_t warps_m, int64_t warps_n);
 /// The copies to shared memory in the body of the `for` dim run up to stages - 1 iterations ahead; its last iterations become a loop of their own.
 Unit pipeline(const Unit& unit, const std::string& dim, int stages);
+Unit pipeline_tiles(const Unit& unit, const std::string& dim, int stages, int math_registers, int load_registers);
 /// The finished register tile of `accumulator` leaves through shared memory, so that warps write whole rows in 16-byte pieces.
 Unit epilogue(const Unit& unit, const std::string& accumulator);
 /// Spreads a reduce dim over the lanes of a warp, or the threads of a block; every one of them has the result.

@@ -9,11 +9,13 @@
 namespace tcc::loop {
 
 /// Byte offsets in the block's dynamic shared memory. Buffers get 128-byte alignment, 1024 when swizzled. A pipe's stages follow each other:
-/// stage s of a pipe buffer is at offset + s * pipe_stage_bytes of its pipe.
+/// stage s of a pipe buffer is at offset + s * pipe_stage_bytes of its pipe. Buffers that are used one after the other may have one place.
 struct SharedLayout {
   std::unordered_map<int, int64_t> buffer_offset;     ///< by Buffer::id
   std::unordered_map<int, int64_t> pipe_stage_bytes;  ///< by Pipe::id
-  int64_t reduce_offset = 0;                          ///< 32 slots of 8 bytes for each state of the widest reduce across threads
+  std::unordered_map<int, int64_t>
+      pipe_barriers;          ///< by Pipe::id, of those with mbarriers: for each stage `full` and `empty`, 8 bytes each
+  int64_t reduce_offset = 0;  ///< 32 slots of 8 bytes for each state of the widest reduce across threads
   int64_t total_bytes = 0;
 };
 SharedLayout shared_layout(const Block& body);

@@ -13,7 +13,8 @@
 //                                └─ functions ── buffers     every operand: where its bytes are at run time
 //                                             └─ launches ── arguments    the steps, in order: kernel, copy, fill
 //
-// Each target has its own plans, since schedules, scratch buffers and fusion differ; its functions share its kernels. Control flow (if,
+// Each target has its own plans, since schedules, scratch buffers and fusion differ; its functions share its kernels. Of several CUDA targets the first whose
+// code fits the chip is used. Control flow (if,
 // while) comes as new kinds of launch whose `body` spans the launches that belong to it; the reader refuses kinds it does not know.
 #pragma once
 
@@ -22,7 +23,7 @@
 namespace tcc::program {
 
 inline constexpr char kMagic[8] = {'t', 'c', 'c', 'p', 'r', 'o', 'g', '\0'};
-inline constexpr uint32_t kVersion = 4;
+inline constexpr uint32_t kVersion = 5;
 
 struct Table {
   uint64_t offset;  ///< of the first row
@@ -153,6 +154,7 @@ struct Target {
   Table kernels;        ///< of Kernel
   Table images;         ///< of Image
   Table image_choices;  ///< of uint32_t: indices into images, what Kernel::images spans
+  Table tensor_maps;    ///< of TensorMap, what Kernel::tensor_maps spans
   Table functions;      ///< of FunctionCode, one for each of Header::functions
 };
 
@@ -196,7 +198,7 @@ enum class CpuLevel : uint32_t { v1 = 1, v2 = 2, v3 = 3, v4 = 4 };
 
 /// cpu:  void kernel(void* const* buffers, int64_t begin, int64_t end): items [begin, end) of the grid, on any thread.
 ///       The function for level l (row of Target::levels) is element l * kernels.count + k of the library's function table.
-/// cuda: one pointer parameter per buffer, a one-dimensional grid.
+/// cuda: one pointer parameter per buffer, then a CUtensorMap by value for each of its tensor maps; a one-dimensional grid.
 struct Kernel {
   Text name;  ///< cpu: of the body; cuda: the entry
   uint32_t num_buffers;
@@ -204,7 +206,19 @@ struct Kernel {
   uint32_t shared_bytes;  ///< cuda: dynamic shared memory
   uint32_t cluster;       ///< cuda: blocks per cluster; 1
   Span images;            ///< cuda: in Target::image_choices, any order; the loader takes the best that fits the chip
-  uint64_t reserved;
+  Span tensor_maps;       ///< cuda: in Target::tensor_maps
+};
+
+/// What cuTensorMapEncodeTiled is given, for the array at the address of a buffer; the innermost axis first.
+struct TensorMap {
+  uint32_t buffer;         ///< which of the kernel's
+  uint32_t dtype;          ///< tcc_dtype
+  uint32_t num_axes;       ///< up to 5
+  uint32_t swizzle_bytes;  ///< 128, 64, 32, or 0
+  uint64_t extents[5];
+  uint64_t strides[4];  ///< bytes, of the axes behind the innermost
+  uint32_t box[5];
+  uint32_t reserved;
 };
 
 enum class ImageKind : uint32_t { ptx = 1, cubin = 2 };

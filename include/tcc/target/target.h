@@ -19,6 +19,8 @@ namespace tcc {
 struct TensorCore {
   std::string_view name;      ///< of the instruction in kernel texts: "m16n8k16"
   int64_t m, n, k;            ///< elements
+  int64_t most_n;             ///< n is a multiple of `n` up to this
+  bool warpgroup;             ///< by four warps together, asynchronously, from shared memory that tensor maps filled
   std::vector<DType> dtypes;  ///< of A and B, which have the same one
   bool transposed = false;    ///< operands may lie in shared memory with k outside: ldmatrix turns 16-bit elements
   double flops_per_ns;        ///< multiplications and additions that kernels of tcc reach on the whole chip; measured
@@ -31,6 +33,7 @@ struct Target {
   enum class Kind : uint8_t { cpu, cuda };
   Kind kind = Kind::cpu;
   std::string name;       ///< of the instruction set, as kernels and plans print it: "x86-64-v3", "sm_80"
+  std::string base;       ///< CUDA: the row whose kernels are used where nothing is gained by instructions of this one alone; empty: none
   std::string tuned_for;  ///< CUDA: architecture of the chip that the rates are of; it gets a cubin without being asked for
 
   bool is_cpu() const { return kind == Kind::cpu; }
@@ -38,11 +41,12 @@ struct Target {
 
   // ------------------------------------------------------------------------------------------------ limits of a launch
 
-  int64_t grid_blocks = 0;   ///< CUDA: blocks of a launch along x. Source: programming guide; cuDeviceGetAttribute
-  int block_threads = 1;     ///< CUDA: threads of a block at most. Source: programming guide; cuDeviceGetAttribute
-  int warp_threads = 1;      ///< CUDA: lanes of a warp. Source: programming guide
-  int thread_registers = 0;  ///< CUDA: 32-bit registers of a thread at most. Source: programming guide
-  int64_t shared_bytes = 0;  ///< CUDA: bytes of shared memory that a block may ask for. Source: programming guide; cuDeviceGetAttribute
+  int64_t grid_blocks = 0;       ///< CUDA: blocks of a launch along x. Source: programming guide; cuDeviceGetAttribute
+  int block_threads = 1;         ///< CUDA: threads of a block at most. Source: programming guide; cuDeviceGetAttribute
+  int warp_threads = 1;          ///< CUDA: lanes of a warp. Source: programming guide
+  int thread_registers = 0;      ///< CUDA: 32-bit registers of a thread at most. Source: programming guide
+  bool has_tensor_maps = false;  ///< CUDA: a copy engine for tiles, mbarriers that count its bytes. Source: PTX ISA, cp.async.bulk.tensor
+  int64_t shared_bytes = 0;      ///< CUDA: bytes of shared memory that a block may ask for. Source: programming guide; cuDeviceGetAttribute
   int64_t stack_bytes =
       0;  ///< CPU: bytes of its stack that a kernel may use. Source: threads have 8 MiB, often less; what libraries use is left to them
 
@@ -51,10 +55,14 @@ struct Target {
   int cpu_level = 0;         ///< CPU: the number in x86-64-v3. Source: x86-64 psABI
   int vector_bytes = 0;      ///< bytes of a SIMD register (CPU), of the widest access of a thread (CUDA). Source: psABI; PTX ISA, ld.v4
   int vector_registers = 0;  ///< CPU: SIMD registers. Source: Intel 64 manual
-  std::vector<TensorCore> tensor_cores;  ///< CUDA. Source: PTX ISA, mma.sync
+  std::vector<TensorCore> tensor_cores;  ///< CUDA. Source: PTX ISA, mma.sync, wgmma
 
   /// The tensor-core instruction that takes operands of the dtype; null where there is none. f32 operands lose 13 bits of their mantissas (tf32).
-  const TensorCore* tensor_core(DType dtype) const;
+  const TensorCore* tensor_core(DType dtype) const { return tensor_core(dtype, false); }
+  /// The same of a warpgroup.
+  const TensorCore* warpgroup_core(DType dtype) const { return tensor_core(dtype, true); }
+  /// The one with that name; null where there is none.
+  const TensorCore* tensor_core(std::string_view name) const;
 
   // ------------------------------------------------------------------------------------------------ what runs at once
 
@@ -101,9 +109,13 @@ struct Target {
   static const Target& of(std::string_view name);
   /// All names, for messages.
   static std::vector<std::string> names();
-  /// What libraries are compiled for: all code of one kind comes from one schedule.
+  /// What libraries are compiled for: all code of one row comes from one schedule.
   static Target cpu_v3();
   static Target cuda_sm80();
+  static Target cuda_sm90a();
+
+ private:
+  const TensorCore* tensor_core(DType dtype, bool warpgroup) const;
 };
 
 /// An architecture as -march writes it: "sm_90a" is 90, for this chip alone. Rows exist for few of them: PTX of a row's runs on all later ones.

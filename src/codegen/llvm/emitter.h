@@ -43,6 +43,8 @@ class Emitter {
   virtual void emit(const loop::PipeDecl& declaration) = 0;
   virtual void emit(const loop::PipeOp& operation) = 0;
   virtual void emit(const loop::Mma& mma) = 0;
+  virtual void emit(const loop::MmaWait& wait) = 0;
+  virtual void emit(const loop::Roles& roles) = 0;
   virtual llvm::Value* allocate(const loop::Buffer& buffer) = 0;  ///< shared and scratch
   /// The register slot of a tile buffer inside a tile loop.
   virtual llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);

@@ -68,12 +68,13 @@ std::vector<llvm::Value*> NvptxEmitter::chunk_coordinates(const CopyShape& shape
   return coordinates;
 }
 
-// Threads take chunks that are kernel_.threads apart. Where that is a step along one variable, all have the addresses of the first at constant distances.
+// Threads take chunks that are team_threads_ apart. Where that is a step along one variable, all have the addresses of the first at constant distances.
 void NvptxEmitter::emit(const loop::Copy& copy) {
+  if (copy.kind == loop::Copy::Kind::tma) return emit_tiles(copy);
   const CopyShape shape = copy_shape(copy);
   const std::vector<llvm::Value*> first_coordinates = chunk_coordinates(shape, thread());
-  for (int64_t first = 0; first < shape.chunks; first += kernel_.threads) {
-    std::optional<std::vector<int64_t>> added = digits_added(shape.extents, kernel_.threads, first);
+  for (int64_t first = 0; first < shape.chunks; first += team_threads_) {
+    std::optional<std::vector<int64_t>> added = digits_added(shape.extents, team_threads_, first);
     const auto move = [&] {
       if (added) {
         added->back() *= shape.vector;
@@ -83,9 +84,9 @@ void NvptxEmitter::emit(const loop::Copy& copy) {
         emit_chunk(copy, shape, chunk_coordinates(shape, chunk), std::vector<int64_t>(shape.vars.size()));
       }
     };
-    const bool is_part = first + kernel_.threads > shape.chunks;
+    const bool is_part = first + team_threads_ > shape.chunks;
     stores_late_ = copy.kind == loop::Copy::Kind::plain && pipe_of_buffer_.count(copy.destination->id) != 0 && !is_part &&
-                   shape.chunks <= kMostLate * kernel_.threads;
+                   shape.chunks <= kMostLate * team_threads_;
     if (is_part) {
       llvm::Value* chunk = builder_.CreateNUWAdd(thread(), llvm::ConstantInt::getSigned(index_type_, first));
       emit_if(builder_.CreateICmpULT(chunk, llvm::ConstantInt::getSigned(index_type_, shape.chunks)), move, nullptr);
@@ -186,20 +187,32 @@ void NvptxEmitter::move_chunk(const loop::Copy& copy, const CopyShape& shape, ll
 
 void NvptxEmitter::emit(const loop::PipeDecl& declaration) {
   const loop::Pipe& pipe = *declaration.pipe;
-  PipeState state{&pipe, make_alloca(builder_.getInt32Ty(), 1, 4), make_alloca(builder_.getInt32Ty(), 1, 4),
-                  make_alloca(builder_.getInt32Ty(), 1, 4)};
-  builder_.CreateStore(builder_.getInt32(0), state.produce);
-  builder_.CreateStore(builder_.getInt32(0), state.consume);
-  builder_.CreateStore(builder_.getInt32(0), state.in_flight);
+  const auto counter = [&] {
+    llvm::AllocaInst* made = make_alloca(builder_.getInt32Ty(), 1, 4);
+    builder_.CreateStore(builder_.getInt32(0), made);
+    return made;
+  };
+  PipeState state{};
+  state.pipe = &pipe;
+  state.consume = counter();
+  if (pipe.kind == loop::Pipe::Kind::mbarrier) {
+    for (RingCursor* cursor : {&state.fill, &state.wait, &state.free}) *cursor = {counter(), counter()};
+    state.produce = state.fill.stage;
+    declare_barriers(state);
+  } else {
+    state.produce = counter();
+    state.in_flight = counter();
+  }
   pipes_.emplace(pipe.id, state);
   for (const loop::BufferRef& buffer : pipe.buffers) {
-    pipe_of_buffer_.emplace(buffer->id, state);
+    pipe_of_buffer_.emplace(buffer->id, pipe.id);
     buffers_[buffer->id] = shared_array_;
   }
 }
 
 void NvptxEmitter::emit(const loop::PipeOp& op) {
-  const PipeState& state = pipes_.at(op.pipe->id);
+  PipeState& state = pipes_.at(op.pipe->id);
+  if (op.pipe->kind == loop::Pipe::Kind::mbarrier) return emit_barrier_op(state, op.kind);
   auto advance = [&](llvm::AllocaInst* counter) {
     llvm::Value* next = builder_.CreateAdd(builder_.CreateLoad(builder_.getInt32Ty(), counter), builder_.getInt32(1));
     llvm::Value* wrapped = builder_.CreateICmpEQ(next, builder_.getInt32(static_cast<uint32_t>(op.pipe->stages)));

@@ -102,7 +102,7 @@ void NvptxEmitter::emit_tile_loop(const loop::Loop& loop) {
     }
     tile_layout_ = outer;
   };
-  if (warps * 32 < kernel_.threads)
+  if (warps * 32 < team_threads_)
     emit_if(builder_.CreateICmpULT(warp(), llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(warps))), run, nullptr);
   else run();
 }
@@ -220,6 +220,7 @@ void NvptxEmitter::multiply(const loop::Mma& mma, const MmaTile& tile, int64_t i
 }
 
 void NvptxEmitter::emit(const loop::Mma& mma) {
+  if (mma.async) return emit_async(mma);
   const MmaTile tile = mma_tile(mma);
   auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
   auto plus = [&](llvm::Value* value, int64_t offset) { return builder_.CreateAdd(value, constant(offset)); };

@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* kTriple = "nvptx64-nvidia-cuda";
 constexpr unsigned kGlobal = 1, kShared = 3;
+constexpr uint64_t kTensorMapBytes = 128;
 
 // 32-bit indices suffice when no buffer has 2^31 elements or more, and no loop as many iterations.
 unsigned index_bits(const loop::Kernel& kernel) {
@@ -32,17 +33,22 @@ unsigned index_bits(const loop::Kernel& kernel) {
 }  // namespace
 
 NvptxEmitter::NvptxEmitter(llvm::Module& module, const loop::Kernel& kernel)
-    : Emitter(module, kernel, index_bits(kernel)), shared_(loop::shared_layout(kernel.body)) {}
+    : Emitter(module, kernel, index_bits(kernel)),
+      shared_(loop::shared_layout(kernel.body)),
+      team_threads_(kernel.threads),
+      maps_(loop::tensor_maps(kernel)) {}
 
 void NvptxEmitter::emit_function(const std::string& name) {
   llvm::Type* pointer = llvm::PointerType::get(context_, kGlobal);
   const bool has_checks = loop::num_index_checks(kernel_.body) > 0;
   std::vector<llvm::Type*> types(kernel_.params.size() + (has_checks ? 1 : 0), pointer);
+  first_map_ = static_cast<unsigned>(types.size());
+  types.resize(types.size() + maps_.size(), llvm::PointerType::get(context_, 0));
   function_ =
       llvm::Function::Create(llvm::FunctionType::get(builder_.getVoidTy(), types, false), llvm::Function::ExternalLinkage, name, module_);
   function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
   function_->addFnAttr("nvvm.reqntid", std::to_string(kernel_.threads) + ",1,1");
-  function_->addFnAttr("nvvm.minctasm", "1");
+  function_->addFnAttr("nvvm.minctasm", std::to_string(blocks_by_registers()));
   function_->addFnAttr(llvm::Attribute::NoUnwind);
   for (size_t i = 0; i < kernel_.params.size(); ++i) {
     llvm::Argument* argument = function_->getArg(static_cast<unsigned>(i));
@@ -55,6 +61,12 @@ void NvptxEmitter::emit_function(const std::string& name) {
     check_slots_ = function_->getArg(static_cast<unsigned>(kernel_.params.size()));
     function_->addParamAttr(static_cast<unsigned>(kernel_.params.size()), llvm::Attribute::NoAlias);
   }
+  for (unsigned i = first_map_; i < types.size(); ++i) {
+    // By value, and not copied to the stack: the copy engine reads it where it is.
+    function_->addParamAttr(i, llvm::Attribute::getWithByValType(context_, llvm::ArrayType::get(builder_.getInt8Ty(), kTensorMapBytes)));
+    function_->addParamAttr(i, llvm::Attribute::getWithAlignment(context_, llvm::Align(64)));
+    function_->addParamAttr(i, llvm::Attribute::get(context_, "nvvm.grid_constant"));
+  }
   if (shared_.total_bytes > 0) {
     shared_array_ =
         new llvm::GlobalVariable(module_, llvm::ArrayType::get(builder_.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage, nullptr,
@@ -66,6 +78,7 @@ void NvptxEmitter::emit_function(const std::string& name) {
   builder_.SetInsertPoint(start);
   thread_ = special_register(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, kernel_.threads);
   block_ = special_register(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, kernel_.grid);
+  if (has_async_statements()) elect();
   emit_block(kernel_.body);
   builder_.CreateRetVoid();
   builder_.SetInsertPoint(entry);
@@ -82,7 +95,13 @@ llvm::Value* NvptxEmitter::lane() { return builder_.CreateAnd(thread_, llvm::Con
 llvm::Value* NvptxEmitter::warp() { return builder_.CreateLShr(thread_, llvm::ConstantInt::get(index_type_, 5)); }
 
 void NvptxEmitter::barrier() {
-  builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {builder_.getInt32(0)});
+  if (team_threads_ == kernel_.threads) {
+    builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {builder_.getInt32(0)});
+  } else {
+    builder_.CreateIntrinsic(
+        builder_.getVoidTy(), llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count,
+        {builder_.getInt32(static_cast<uint32_t>(team_barrier_)), builder_.getInt32(static_cast<uint32_t>(team_threads_))});
+  }
 }
 
 void NvptxEmitter::emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) {
@@ -102,8 +121,8 @@ void NvptxEmitter::emit_parallel_dims(const std::vector<loop::Dim>& dims, const 
     if (ok) active = active ? builder_.CreateAnd(active, ok) : ok;
   };
   bind(blocks, block_, kernel_.grid);
-  bind(threads, thread_, kernel_.threads);
-  bind(warps, warps.empty() ? nullptr : warp(), kernel_.threads / 32);
+  bind(threads, thread_, team_threads_);
+  bind(warps, warps.empty() ? nullptr : warp(), team_threads_ / 32);
   bind(lanes, lanes.empty() ? nullptr : lane(), 32);
   if (active) emit_if(active, body, nullptr);
   else body();
@@ -195,8 +214,9 @@ llvm::Value* NvptxEmitter::shared_base(const loop::Buffer& buffer, bool producin
   llvm::Value* base = builder_.getInt32(static_cast<uint32_t>(it->second));
   auto pipe = pipe_of_buffer_.find(buffer.id);
   if (pipe == pipe_of_buffer_.end()) return base;
-  llvm::Value* stage = builder_.CreateLoad(builder_.getInt32Ty(), producing ? pipe->second.produce : pipe->second.consume);
-  auto bytes = static_cast<uint32_t>(shared_.pipe_stage_bytes.at(pipe->second.pipe->id));
+  const PipeState& state = pipes_.at(pipe->second);
+  llvm::Value* stage = builder_.CreateLoad(builder_.getInt32Ty(), producing ? state.produce : state.consume);
+  auto bytes = static_cast<uint32_t>(shared_.pipe_stage_bytes.at(pipe->second));
   return builder_.CreateAdd(builder_.CreateMul(stage, builder_.getInt32(bytes)), base);
 }
 

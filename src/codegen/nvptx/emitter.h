@@ -3,6 +3,7 @@
 
 #include "codegen/llvm/emitter.h"
 #include "tcc/loop/shared_memory.h"
+#include "tcc/loop/tensor_map.h"
 
 namespace tcc::codegen {
 
@@ -30,6 +31,8 @@ class NvptxEmitter final : public Emitter {
   void emit(const loop::PipeDecl& declaration) override;
   void emit(const loop::PipeOp& operation) override;
   void emit(const loop::Mma& mma) override;  ///< emit_mma.cpp
+  void emit(const loop::MmaWait& wait) override;
+  void emit(const loop::Roles& roles) override;  ///< emit_tiles.cpp
   llvm::Value* allocate(const loop::Buffer& buffer) override;
   llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices) override;
   llvm::Value* element_pointer(const loop::Buffer& buffer, llvm::Value* offset) override;
@@ -40,6 +43,7 @@ class NvptxEmitter final : public Emitter {
   llvm::Value* thread() { return thread_; }
   llvm::Value* lane();
   llvm::Value* warp();
+  llvm::Value* uniform_warp();  ///< as one value for the warp, which descriptors and branches of a whole warp want
   void barrier();
   llvm::Value* shuffle_xor(llvm::Value* value, int offset);
   /// `lanes`: of neighbours that combine, a power of two.
@@ -93,19 +97,55 @@ class NvptxEmitter final : public Emitter {
   void emit_rolled(const loop::Loop& loop, int64_t iterations, const std::function<void(llvm::Value* iteration)>& body);
   llvm::Value* digit_sum(const loop::TileLayout& layout, loop::TileDigit::Level level, int axis, llvm::Value* number);
 
+  // ---- emit_wgmma.cpp
+  struct WarpgroupTile {
+    int64_t groups_m = 1, groups_n = 1;
+    int64_t rows = 64, columns = 8;  ///< of one group
+  };
+  void emit_async(const loop::Mma& mma);
+  void pin(const loop::Buffer& tile);
+  llvm::Value* descriptor(const loop::Buffer& buffer, bool k_first, int64_t k_extent, llvm::Value* begin);
+  void multiply_async(const loop::Mma& mma, int64_t columns, int64_t first_register, llvm::Value* a, llvm::Value* b);
+
+  // ---- emit_tiles.cpp: pipes with mbarriers and the copy engine
+  /// Stages one after the other; which time round the ring it is says the phase of a stage's barriers.
+  struct RingCursor {
+    llvm::AllocaInst* stage;
+    llvm::AllocaInst* phase;
+  };
   struct PipeState {
     const loop::Pipe* pipe;
     llvm::AllocaInst* produce;    ///< stage that copies fill next
     llvm::AllocaInst* consume;    ///< stage that mma and loads read
-    llvm::AllocaInst* in_flight;  ///< committed and not yet waited for
+    llvm::AllocaInst* in_flight;  ///< committed and not yet waited for; of groups
+    RingCursor fill, wait, free;  ///< of mbarriers: the next to be committed, waited for, released
+    int64_t bytes = 0;            ///< of mbarriers: copied since the acquire
   };
+  int releasing_warps(const loop::Pipe& pipe) const;
+  static int64_t registers_at_start(const loop::Roles& roles);
+  int64_t blocks_by_registers() const;
+  void declare_barriers(PipeState& state);
+  void emit_barrier_op(PipeState& state, loop::PipeOp::Kind kind);
+  void advance(const RingCursor& cursor, int stages);
+  llvm::Value* barrier_of(const PipeState& state, const RingCursor& cursor, bool empty);
+  void wait_barrier(llvm::Value* barrier, llvm::Value* phase);
+  void emit_tiles(const loop::Copy& copy);
+  bool has_async_statements() const;
+  void elect();
+  llvm::Value* issuer();  ///< whether this is the one thread of the block that drives the copy engine
   loop::SharedLayout shared_;
   llvm::GlobalVariable* shared_array_ = nullptr;
   llvm::Value* thread_ = nullptr;
   llvm::Value* block_ = nullptr;
-  std::unordered_map<int, PipeState> pipe_of_buffer_;  ///< by Buffer::id
-  std::unordered_map<int, PipeState> pipes_;           ///< by Pipe::id
-  const loop::TileLayout* tile_layout_ = nullptr;      ///< inside a tile loop
+  int team_threads_;                               ///< of the block, or of the role that is emitted
+  int team_barrier_ = 0;                           ///< number of its barrier
+  llvm::Value* uniform_warp_ = nullptr;            ///< made at the entry when a kernel has asynchronous statements
+  llvm::Value* elected_lane_ = nullptr;            ///< the same: one lane of each warp
+  std::vector<loop::TensorMap> maps_;              ///< parameters behind the others
+  unsigned first_map_ = 0;                         ///< number of the first of them
+  std::unordered_map<int, int> pipe_of_buffer_;    ///< Pipe::id by Buffer::id
+  std::unordered_map<int, PipeState> pipes_;       ///< by Pipe::id
+  const loop::TileLayout* tile_layout_ = nullptr;  ///< inside a tile loop
   int64_t tile_register_ = 0;
   bool reduced_before_ = false;
 };

@@ -116,6 +116,8 @@ class X86Emitter final : public Emitter {
   void emit(const loop::PipeDecl&) override { fail("a pipe on a CPU"); }
   void emit(const loop::PipeOp&) override { fail("a pipe on a CPU"); }
   void emit(const loop::Mma&) override { fail("an mma on a CPU"); }
+  void emit(const loop::MmaWait&) override { fail("an mma on a CPU"); }
+  void emit(const loop::Roles&) override { fail("roles on a CPU"); }
 
   llvm::Value* allocate(const loop::Buffer& buffer) override {
     if (buffer.space != loop::Space::scratch) fail("buffer %" + buffer.name + " has no space of a CPU");

@@ -2,6 +2,7 @@
 //
 //   map %s.tile: %i in 128 bind(tile), %j in 256 bind(tile) { %s: f32 = load %s.tile[%i, %j];  store cast<bf16>(%s), %c[%i, %j] }
 // becomes, with 8 warps,
+//   barrier
 //   alloc %c.block: bf16[128, 256] strides(264, 1) shared
 //   map %s.tile: %i in 128 bind(tile), %j in 256 bind(tile) { %s: f32 = load %s.tile[%i, %j];  store cast<bf16>(%s), %c.block[%i, %j] }
 //   barrier
@@ -9,8 +10,10 @@
 //     store load %c.block[%i.row * 8 + %i.warp, %j.lane * 8 + %j.element], %c[%i.row * 8 + %i.warp, %j.lane * 8 + %j.element]
 //   }
 //
-// Bias, activation, residual and cast stay where the accumulators are. The tile must be stored once, along the last axis, and its rows must be 16-byte pieces for
-// whole warps. The padding puts the eight rows that an accumulator fragment spans into different banks.
+// Bias, activation, residual and cast stay where the accumulators are. What the tile is stored to along the last axis leaves so, other stores stay; the pieces
+// of 16 bytes must be enough for all threads; a mask of the tile then is one of the pieces. The padding puts the eight rows that an accumulator fragment spans into different banks. The barrier in front
+// lets the block take the place of what was in shared memory before.
+#include <algorithm>
 #include <utility>
 
 #include "tcc/loop/edit.h"
@@ -35,59 +38,129 @@ class Stager {
   bool found() const { return found_; }
 
  private:
-  Block pass_through_shared(Loop loop) {
-    auto* store = loop.body.empty() ? nullptr : std::get_if<Store>(&loop.body.back().node);
-    int num_stores = 0;
-    walk(loop.body,
-         [&](const Stmt& part) { num_stores += std::holds_alternative<Store>(part.node) || std::holds_alternative<Scatter>(part.node); });
-    if (!store || num_stores != 1) unfit("the tile of `" + accumulator_ + "` is not stored once, at the end");
-    const BufferRef result = store->buffer;
-    const VarRef i = loop.dims[0].var, j = loop.dims[1].var;
-    const std::vector<Index> at = store->indices;
-    if (at.empty() || at.back().coefficient_of(j.get()) != 1)
-      unfit("columns of the tile of `" + accumulator_ + "` are no neighbours in `" + result->name + "`");
-    const int64_t element = size_bytes(result->dtype), vector = 16 / element;
-    const int64_t warps = count_of(*loop.tile->tile, TileDigit::Level::warp), rows = i->extent, columns = j->extent;
-    if (columns % vector != 0 || rows % warps != 0)
-      unfit("a tile of " + std::to_string(rows) + " x " + std::to_string(columns) + " has no 16-byte pieces for whole warps");
+  /// A store of the tile that leaves through shared memory.
+  struct Staged {
+    BufferRef block, result;
+    std::vector<Index> at;
+  };
 
+  Block pass_through_shared(Loop loop) {
+    tile_ = loop.tile->tile.get();
+    i_ = loop.dims[0].var;
+    j_ = loop.dims[1].var;
+    std::vector<Staged> staged;
+    for (Stmt& part : loop.body) {
+      auto* store = std::get_if<Store>(&part.node);
+      if (!store || !is_along_columns(*store)) continue;
+      staged.push_back({block_for(*store->buffer), store->buffer, store->indices});
+      store->buffer = staged.back().block;
+      store->indices = {Index(i_), Index(j_)};
+    }
+    if (staged.empty()) unfit("columns of the tile of `" + accumulator_ + "` are not neighbours in what is stored");
+    // Whatever was in shared memory has been read by then.
+    Block result{Stmt{Barrier{}}};
+    for (const Staged& one : staged) result.push_back({Alloc{one.block}});
+    const ExprPtr where = std::exchange(loop.where, nullptr);
+    // What is outside goes to the block, too, and no further: registers without branches. Only stores that stay need the mask, and what they and loads touch.
+    const bool all_staged = std::none_of(loop.body.begin(), loop.body.end(), [&](const Stmt& part) {
+      const auto* store = std::get_if<Store>(&part.node);
+      return std::holds_alternative<Scatter>(part.node) ||
+             (store && std::none_of(staged.begin(), staged.end(), [&](const Staged& one) { return one.block == store->buffer; }));
+    });
+    if (where && !all_staged) loop.where = where;
+    if (where && all_staged) guard_loads(loop.body);
+    result.push_back({std::move(loop)});
+    result.push_back({Barrier{}});
+    for (const Staged& one : staged) result.push_back(copy_out(one, where));
+    return result;
+  }
+
+  /// Loads of what is not the tile give zero outside of it.
+  static void guard_loads(Block& body) {
+    rewrite_exprs(body, [](const ExprPtr& expr) -> ExprPtr {
+      if (expr->kind != Expr::Kind::load || expr->otherwise || expr->buffer->space != Space::global) return expr;
+      return load(expr->buffer, expr->indices, is_float(expr->dtype) ? constant_float(expr->dtype, 0) : constant_int(expr->dtype, 0));
+    });
+  }
+
+  /// Whether neighbours along the columns of the tile are neighbours in memory.
+  bool is_along_columns(const Store& store) const {
+    const std::vector<int64_t> strides = store.buffer->element_strides();
+    Index flat;
+    for (size_t axis = 0; axis < strides.size(); ++axis) flat = flat + store.indices[axis] * strides[axis];
+    bool inside = false;
+    return flat.coefficient_of(j_.get(), &inside) == 1 && !inside;
+  }
+
+  BufferRef block_for(const Buffer& result) {
+    const int64_t vector = 16 / size_bytes(result.dtype);
+    const int64_t threads = 32 * count_of(*tile_, TileDigit::Level::warp), rows = i_->extent, columns = j_->extent;
+    if (columns % vector != 0 || rows * (columns / vector) % threads != 0)
+      unfit("a tile of " + std::to_string(rows) + " x " + std::to_string(columns) + " has no 16-byte pieces for all threads");
     Buffer prototype;
-    prototype.name = names_.fresh(result->name + ".block");
-    prototype.dtype = result->dtype;
+    prototype.name = names_.fresh(result.name + ".block");
+    prototype.dtype = result.dtype;
     prototype.extents = {rows, columns};
     prototype.strides = {columns + vector, 1};
     prototype.space = Space::shared;
-    const BufferRef block = make_buffer(std::move(prototype));
-    store->buffer = block;
-    store->indices = {Index(i), Index(j)};
-
-    // A row of pieces may be shorter than a warp (then a warp takes several rows) or longer (then each lane takes several pieces).
-    const int64_t pieces = columns / vector, lanes = std::min<int64_t>(pieces, 32), rows_at_once = 32 / lanes;
-    if (pieces % lanes != 0 || 32 % lanes != 0 || rows % (warps * rows_at_once) != 0)
-      unfit("rows of " + std::to_string(pieces) + " pieces of 16 bytes don't fill warps");
-    const VarRef row = make_var(names_.fresh(i->name + ".row"), rows / (warps * rows_at_once)),
-                 warp = make_var(names_.fresh(i->name + ".warp"), warps);
-    const VarRef part = make_var(names_.fresh(i->name + ".part"), rows_at_once),
-                 piece = make_var(names_.fresh(j->name + ".piece"), pieces / lanes);
-    const VarRef lane = make_var(names_.fresh(j->name + ".lane"), lanes),
-                 lane_element = make_var(names_.fresh(j->name + ".element"), vector);
-    const Index r = (Index(row) * warps + Index(warp)) * rows_at_once + Index(part);
-    const Index c = (Index(piece) * lanes + Index(lane)) * vector + Index(lane_element);
-    Loop out;
-    out.dims = {{row, Bind::unroll}, {piece, Bind::unroll}, {warp, Bind::warp},
-                {part, Bind::lane},  {lane, Bind::lane},    {lane_element, Bind::vector}};
-    std::vector<Index> to;
-    const auto moved = [&](const VarRef& var) -> std::optional<Index> {
-      if (var == i) return r;
-      if (var == j) return c;
-      return std::nullopt;
-    };
-    for (const Index& index : at) to.push_back(substitute(index, moved));
-    if (loop.where) out.where = substitute_var(substitute_var(loop.where, i, r), j, c);
-    out.body.push_back({Store{result, to, load(block, {r, c})}});
-    return {Stmt{Alloc{block}}, Stmt{std::move(loop)}, Stmt{Barrier{}}, Stmt{std::move(out)}};
+    return make_buffer(std::move(prototype));
   }
 
+  /// A row of pieces may be shorter than a warp (then a warp takes several rows) or longer (then each lane takes several pieces); where neither is whole,
+  /// the pieces of all rows are one after the other.
+  Stmt copy_out(const Staged& staged, const ExprPtr& where) {
+    const int64_t vector = 16 / size_bytes(staged.result->dtype), warps = count_of(*tile_, TileDigit::Level::warp);
+    const int64_t pieces = j_->extent / vector, lanes = std::min<int64_t>(pieces, 32), rows_at_once = 32 / lanes, rows = i_->extent;
+    const VarRef warp = make_var(names_.fresh(i_->name + ".warp"), warps), element = make_var(names_.fresh(j_->name + ".element"), vector);
+    Loop out;
+    Index r, c;
+    if (pieces % lanes == 0 && 32 % lanes == 0 && rows % (warps * rows_at_once) == 0) {
+      const VarRef row = make_var(names_.fresh(i_->name + ".row"), rows / (warps * rows_at_once)),
+                   part = make_var(names_.fresh(i_->name + ".part"), rows_at_once),
+                   piece = make_var(names_.fresh(j_->name + ".piece"), pieces / lanes),
+                   lane = make_var(names_.fresh(j_->name + ".lane"), lanes);
+      r = (Index(row) * warps + Index(warp)) * rows_at_once + Index(part);
+      c = (Index(piece) * lanes + Index(lane)) * vector + Index(element);
+      out.dims = {{row, Bind::unroll}, {piece, Bind::unroll}, {warp, Bind::warp}, {part, Bind::lane}, {lane, Bind::lane}};
+    } else {
+      const VarRef step = make_var(names_.fresh(i_->name + ".step"), rows * pieces / (32 * warps)),
+                   lane = make_var(names_.fresh(j_->name + ".lane"), 32);
+      const Index number = (Index(step) * warps + Index(warp)) * 32 + Index(lane);
+      r = floor_div(number, pieces);
+      c = mod(number, pieces) * vector + Index(element);
+      out.dims = {{step, Bind::unroll}, {warp, Bind::warp}, {lane, Bind::lane}};
+    }
+    out.dims.push_back({element, Bind::vector});
+    std::vector<Index> to;
+    const auto moved = [&](const VarRef& var) -> std::optional<Index> {
+      if (var == i_) return r;
+      if (var == j_) return c;
+      return std::nullopt;
+    };
+    for (const Index& index : staged.at) to.push_back(substitute(index, moved));
+    if (where) out.where = of_whole_pieces(substitute_var(substitute_var(where, i_, r), j_, c), element);
+    out.body.push_back({Store{staged.result, to, load(staged.block, {r, c})}});
+    return {std::move(out)};
+  }
+
+  /// The mask of pieces of which all elements are inside or none: where bounds are multiples of a piece it does not ask for each element.
+  static ExprPtr of_whole_pieces(const ExprPtr& mask, const VarRef& element) {
+    std::vector<ExprPtr> conditions;
+    for (const ExprPtr& condition : conjuncts(mask)) {
+      const std::optional<UpperBound> bound = as_upper_bound(condition);
+      bool whole = bound && bound->high % element->extent == 0 && bound->index.coefficient_of(element.get()) == 1;
+      for (size_t i = 0; whole && i < bound->index.terms().size(); ++i) {
+        const Term& term = bound->index.terms()[i];
+        whole = term.atom.var == element || term.coefficient % element->extent == 0;
+      }
+      whole = whole && bound->index.constant() % element->extent == 0;
+      conditions.push_back(whole ? substitute_var(condition, element, Index(0)) : condition);
+    }
+    return conjunction(conditions);
+  }
+
+  VarRef i_, j_;  ///< of the tile
+  const TileLayout* tile_ = nullptr;
   NameTable names_;
   std::string accumulator_;
   bool found_ = false;

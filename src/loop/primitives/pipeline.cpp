@@ -64,7 +64,7 @@ class Pipeliner {
 
     const VarRef k = loop.dims[0].var;
     const int64_t ahead = std::min<int64_t>(stages_ - 1, k->extent);
-    const PipeRef pipe = make_pipe(names_.fresh(k->name + ".pipe"), stages_, buffers);
+    const PipeRef pipe = make_pipe(names_.fresh(k->name + ".pipe"), Pipe::Kind::group, stages_, buffers);
     int filled = 0;
     const auto fill = [&](const Index& at) {
       Block block;

@@ -1,11 +1,15 @@
-// lay_out_shared(a, bits, pad): how a shared copy of a buffer, which `stage` made, lies in the banks of shared memory.
+// lay_out_shared(a, bits, pad, panel): how a shared copy of a buffer, which `stage` made, lies in the banks of shared memory.
 //
 //   alloc %a.staged: f32[128, 16] shared          becomes, with pad 4,     alloc %a.staged: f32[128, 16] shared strides(20, 1)
 //   alloc %a.staged: bf16[128, 32] shared         becomes, with bits 2,    alloc %a.staged: bf16[128, 32] shared swizzle(2, 4, 3)
 //
+//   alloc %a.staged: bf16[64, 256] shared         becomes, with bits 3, panel 64,
+//                                                 alloc %a.staged: bf16[64, 256] shared swizzle(3, 4, 3) panel(64)
+//
 // Padding makes rows that start in other banks, for ordinary loads down a column. A swizzle does the same for the 16-byte rows of matrices that tensor cores
 // load, without unused bytes: 16-byte chunk c of row r lies at c xor (r / rows per 128 bytes) mod 2^bits. Which bits of an address say the row follows from
-// the length of the row, so the schedule names only how many of them take part.
+// the length of the row, so the schedule names only how many of them take part. Panels are what the copy engine moves and mma of a warpgroup reads: 64
+// columns of 16 bits of all rows, then the next 64.
 #include <bit>
 #include <map>
 #include <numeric>
@@ -20,7 +24,7 @@ namespace tcc::loop {
 namespace {
 
 Swizzle swizzle_of(const Buffer& buffer, int bits) {
-  const int64_t row_bytes = buffer.extents.back() * size_bytes(buffer.dtype);
+  const int64_t row_bytes = (buffer.panel > 0 ? buffer.panel : buffer.extents.back()) * size_bytes(buffer.dtype);
   if (bits < 1 || bits > 3) unfit("a swizzle of " + std::to_string(bits) + " bits");
   if (row_bytes < 16 << bits || !std::has_single_bit(static_cast<uint64_t>(row_bytes))) {
     unfit("rows of " + std::to_string(row_bytes) + " bytes can't be swizzled by " + std::to_string(bits) + " bits");
@@ -61,7 +65,7 @@ void narrow_copies(Block& body, const std::map<const Buffer*, BufferRef>& padded
 
 }  // namespace
 
-Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad) {
+Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad, int64_t panel) {
   Unit result = unit;
   std::map<const Buffer*, BufferRef> map;
   walk(unit.body, [&](const Stmt& stmt) {
@@ -69,6 +73,9 @@ Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bit
     if (!alloc || alloc->buffer->space != Space::shared || !is_copy(alloc->buffer->name, buffer + ".staged")) return;
     Buffer prototype = *alloc->buffer;
     if (prototype.extents.empty()) unfit("a single element has no rows to lay out");
+    if (panel > 0 && (prototype.extents.back() % panel != 0 || pad > 0))
+      unfit("rows of " + std::to_string(prototype.extents.back()) + " elements in panels of " + std::to_string(panel));
+    prototype.panel = panel;
     if (swizzle_bits > 0) prototype.swizzle = swizzle_of(prototype, swizzle_bits);
     if (pad > 0) prototype.strides = padded_strides(prototype, pad);
     map[alloc->buffer.get()] = make_buffer(std::move(prototype));

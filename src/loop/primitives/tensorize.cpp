@@ -17,6 +17,9 @@
 //   for %k_0 in 16 { ...;  mma %s.tile, %a.staged[0, 0], %b.staged[0, 0] size(128, 256, 32) shape m16n8k16 }
 //   map %s.tile: %i_1.out in 128 bind(tile), %j_1.out in 256 bind(tile) { ... }
 //
+// With the instruction of a warpgroup, m64nNk16, it is a `mma.async`, the tile lies in the registers of 2 x 4 groups of four warps, and pipeline_tiles has to
+// follow, which makes the waits for it.
+//
 // Where tiles may reach over the end of the results, those that are whole have a loop of their own without the mask.
 // A mask on the reduced dim goes away where both copies have it or end there: what lies outside was copied as zeros. Either operand may be stored with its axes
 // the other way round.
@@ -28,6 +31,7 @@
 #include "tcc/loop/edit.h"
 #include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
+#include "tcc/target/target.h"
 
 namespace tcc::loop {
 
@@ -53,14 +57,11 @@ class Tensorizer {
     if (!plain_ || plain_->extents.size() != 2 || plain_->space != Space::registers) {
       unfit("`" + accumulator_ + "` has no register tile of two axes: tile it first");
     }
-    const int64_t m = plain_->extents[0], n = plain_->extents[1];
-    if (warps_m < 1 || warps_n < 1) unfit("a tile of " + std::to_string(warps_m) + " x " + std::to_string(warps_n) + " warps");
-    if (m % (16 * warps_m) != 0 || n % (16 * warps_n) != 0) {
-      unfit("a tile of " + std::to_string(m) + " x " + std::to_string(n) + " is not a whole number of 16 x 16 blocks for each of " +
-            std::to_string(warps_m) + " x " + std::to_string(warps_n) + " warps");
-    }
+    const TensorCore* core = Target::cuda_sm90a().tensor_core(shape_);  // it has all instructions
+    if (!core) unfit("there is no instruction `" + shape_ + "`");
+    warpgroup_ = core->warpgroup;
     Buffer prototype = *plain_;
-    prototype.tile = std::make_shared<TileLayout>(mma_accumulator_layout(m, n, warps_m, warps_n));
+    prototype.tile = std::make_shared<TileLayout>(layout());
     tile_ = make_buffer(std::move(prototype));
   }
 
@@ -71,11 +72,23 @@ class Tensorizer {
     result.body = replace_buffers(result.body, {{plain_.get(), tile_}});
     walk_mutable(result.body, [&](Stmt& stmt) { bind_loop(stmt); });
     NameTable names(result);
-    rewrite(result.body, [&](Stmt& stmt) { return unmask(stmt, names); });
+    if (!warpgroup_)
+      rewrite(result.body, [&](Stmt& stmt) { return unmask(stmt, names); });  // else finished tiles leave as a whole (epilogue)
     return result;
   }
 
  private:
+  TileLayout layout() const {
+    const int64_t m = plain_->extents[0], n = plain_->extents[1], rows = warpgroup_ ? 64 : 16, columns = warpgroup_ ? 8 : 16;
+    const std::string who = warpgroup_ ? "warpgroups" : "warps", parts = std::to_string(warps_m_) + " x " + std::to_string(warps_n_) + " ";
+    if (warps_m_ < 1 || warps_n_ < 1) unfit("a tile of " + parts + who);
+    if (m % (rows * warps_m_) != 0 || n % (columns * warps_n_) != 0) {
+      unfit("a tile of " + std::to_string(m) + " x " + std::to_string(n) + " is not a whole number of " + std::to_string(rows) + " x " +
+            std::to_string(columns) + " blocks for each of " + parts + who);
+    }
+    return warpgroup_ ? warpgroup_accumulator_layout(m, n, warps_m_, warps_n_) : mma_accumulator_layout(m, n, warps_m_, warps_n_);
+  }
+
   /// for %k_1 { map %i_1, %j_1 { lets; store add(load tile, mul(x, y)), tile } }
   std::optional<Block> replace_product(Stmt& stmt) {
     auto* steps = std::get_if<Loop>(&stmt.node);
@@ -143,6 +156,7 @@ class Tensorizer {
     mma.transpose_a = a->k_first;
     mma.transpose_b = b->k_first;
     mma.shape = shape_;
+    mma.async = warpgroup_;
     return Block{Stmt{std::move(mma)}};
   }
 
@@ -244,6 +258,7 @@ class Tensorizer {
   int64_t warps_m_, warps_n_;
   BufferRef plain_, tile_;
   std::map<const Buffer*, Copy> copies_;  ///< by destination
+  bool warpgroup_ = false;                ///< the instruction is one of four warps, asynchronous; what follows waits for it (pipeline)
   bool found_ = false;
 };
 

@@ -120,6 +120,14 @@ void destroy(tcc_instance* instance) {
   free_instance(instance);
 }
 
+// Of the targets for CUDA the first whose code runs here; null, with the last one's reason, when there is none.
+const Target* usable_cuda(const ProgramView& view, const tcc_create_options& options, char* reason, size_t reason_bytes) {
+  for (const Target& target : view.targets()) {
+    if (target.kind == TargetKind::cuda && cuda_usable(view, target, options, reason, reason_bytes)) return &target;
+  }
+  return nullptr;
+}
+
 // Decides for a device and says why. `auto` falls back to the CPU where CUDA is not usable, never because something failed on the way.
 int choose_device(tcc_instance* instance, const tcc_create_options& options) {
   const Target* cpu = instance->view.target(TargetKind::cpu);
@@ -135,7 +143,9 @@ int choose_device(tcc_instance* instance, const tcc_create_options& options) {
   snprintf(reason, reason_bytes, "asked for");
   if (is_auto && !cuda) snprintf(reason, reason_bytes, "the library was compiled without --target=cuda");
   if (cuda && options.device != TCC_DEVICE_CPU) {
-    take_cuda = cuda_usable(instance->view, *cuda, options, reason, reason_bytes);
+    const Target* usable = usable_cuda(instance->view, options, reason, reason_bytes);
+    take_cuda = usable != nullptr;
+    if (usable) cuda = usable;
     if (!take_cuda && !is_auto) return fail(TCC_NO_DEVICE, "CUDA was asked for: %s", reason);
     if (take_cuda) snprintf(reason, reason_bytes, is_auto ? "a driver and a device are there" : "asked for");
   }

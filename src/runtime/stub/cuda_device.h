@@ -13,6 +13,7 @@ struct CudaFunction {
   CUgraphExec exec = nullptr;
   CUgraphNode* nodes = nullptr;  ///< per launch; null where it launches nothing
   bool* stale = nullptr;         ///< per launch: its node in `exec` has addresses of an earlier run
+  CUtensorMap* maps = nullptr;   ///< of all launches, one after the other
 };
 
 struct CudaState {

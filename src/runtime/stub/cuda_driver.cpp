@@ -32,6 +32,9 @@ bool load_functions(void* library) {
   functions.name = reinterpret_cast<decltype(functions.name)>(address);
   TCC_CUDA_FUNCTIONS(TCC_LOAD)
 #undef TCC_LOAD
+  address = nullptr;
+  if (get("cuTensorMapEncodeTiled", &address, kTensorMapVersion, 0) == CUDA_SUCCESS)
+    functions.cuTensorMapEncodeTiled = reinterpret_cast<decltype(functions.cuTensorMapEncodeTiled)>(address);
   return true;
 }
 

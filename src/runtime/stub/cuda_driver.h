@@ -145,10 +145,23 @@ static_assert(sizeof(CUDA_MEMSET_NODE_PARAMS) == 40);
   X(cuGraphUpload, (CUgraphExec exec, CUstream stream))                                                                                 \
   X(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 
+// A tensor map, as the driver encodes it.
+struct alignas(64) CUtensorMap {
+  unsigned long long opaque[16];
+};
+enum : int { CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6, CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9 };
+enum : int { CU_TENSOR_MAP_SWIZZLE_NONE = 0, CU_TENSOR_MAP_SWIZZLE_32B = 1, CU_TENSOR_MAP_SWIZZLE_64B = 2, CU_TENSOR_MAP_SWIZZLE_128B = 3 };
+inline constexpr int CU_TENSOR_MAP_INTERLEAVE_NONE = 0, CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0;
+inline constexpr int kTensorMapVersion = 12000;  ///< of the interface, the first that has them
+
 struct CudaDriver {
 #define TCC_DECLARE(name, parameters) CUresult(*name) parameters = nullptr;
   TCC_CUDA_FUNCTIONS(TCC_DECLARE)
 #undef TCC_DECLARE
+  /// Null where the driver is older than 12.0: libraries whose code has no tensor maps run there all the same.
+  CUresult (*cuTensorMapEncodeTiled)(CUtensorMap* map, int dtype, unsigned int rank, void* address, const unsigned long long* extents,
+                                     const unsigned long long* strides, const unsigned int* box, const unsigned int* element_strides,
+                                     int interleave, int swizzle, int l2_promotion, int oob_fill) = nullptr;
 };
 
 /// The driver, initialised; loaded once per process. Null when there is none: `*why` then says what is missing.

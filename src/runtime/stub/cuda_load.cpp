@@ -244,6 +244,26 @@ int share_staging(tcc_instance* instance) {
   return TCC_OK;
 }
 
+// Room for the tensor maps of a function's launches, which the addresses of a run fill in.
+int place_maps(tcc_instance* instance, uint32_t number) {
+  const BoundFunction& function = instance->functions[number];
+  const Rows<Kernel> kernels = instance->view.rows<Kernel>(instance->target->kernels);
+  const Rows<Launch> launches = instance->view.rows<Launch>(function.code->launches);
+  uint32_t count = 0;
+  for (const Launch& launch : launches) count += launch.kind == LaunchKind::kernel ? kernels[launch.kernel].tensor_maps.count : 0;
+  if (count == 0) return TCC_OK;
+  // The driver wants them at multiples of 64 bytes.
+  char* memory = instance->memory.allocate_array<char>((count + 1) * sizeof(CUtensorMap));
+  if (!memory) return fail(TCC_OUT_OF_MEMORY, "no memory for %u tensor maps", count);
+  memory += (alignof(CUtensorMap) - reinterpret_cast<uintptr_t>(memory) % alignof(CUtensorMap)) % alignof(CUtensorMap);
+  CUtensorMap* next = instance->cuda->functions[number].maps = reinterpret_cast<CUtensorMap*>(memory);
+  for (uint32_t l = 0; l < launches.count; l++) {
+    if (launches[l].kind != LaunchKind::kernel) continue;
+    for (uint32_t m = 0; m < kernels[launches[l].kernel].tensor_maps.count; m++) function.arguments.map_pointers_of(l)[m] = next++;
+  }
+  return TCC_OK;
+}
+
 int prepare_functions(tcc_instance* instance, const tcc_create_options& options, const uint64_t* weight_offsets) {
   CudaState* state = instance->cuda;
   const uint32_t num_functions = instance->view.functions().count;
@@ -263,6 +283,7 @@ int prepare_functions(tcc_instance* instance, const tcc_create_options& options,
     }
     if (int status = instance->functions[f].arguments.prepare(instance->view, *instance->target, f, weight_offsets, &instance->memory))
       return status;
+    if (int status = place_maps(instance, f)) return status;
   }
   return TCC_OK;
 }
@@ -325,17 +346,24 @@ bool cuda_usable(const ProgramView& view, const Target& target, const tcc_create
     snprintf(reason, reason_bytes, "%s", why);
     return false;
   }
-  if (options.cuda_context) return true;  // create tells what does not fit
   int count = 0;
   driver->cuDeviceGetCount(&count);
   CUdevice device;
   Chip chip;
-  if (options.device_ordinal < 0 || options.device_ordinal >= count ||
-      driver->cuDeviceGet(&device, options.device_ordinal) != CUDA_SUCCESS || !find_chip(*driver, device, &chip)) {
+  if (options.cuda_context) {
+    CurrentContext current(*driver, static_cast<CUcontext>(options.cuda_context));
+    if (current.result() != CUDA_SUCCESS || driver->cuCtxGetDevice(&device) != CUDA_SUCCESS || !find_chip(*driver, device, &chip))
+      return true;  // create tells what does not fit
+  } else if (options.device_ordinal < 0 || options.device_ordinal >= count ||
+             driver->cuDeviceGet(&device, options.device_ordinal) != CUDA_SUCCESS || !find_chip(*driver, device, &chip)) {
     snprintf(reason, reason_bytes, "there is no CUDA device %d, the driver has %d", options.device_ordinal, count);
     return false;
   }
   for (const Kernel& kernel : view.rows<Kernel>(target.kernels)) {
+    if (kernel.tensor_maps.count > 0 && !driver->cuTensorMapEncodeTiled) {
+      snprintf(reason, reason_bytes, "the CUDA driver is older than 12.0, it has no tensor maps: kernel `%.60s`", view.text(kernel.name));
+      return false;
+    }
     if (best_image(view, target, kernel, chip.capability) == kNoImage) {
       snprintf(reason, reason_bytes, "%s has compute capability %d.%d, for which the library has no code: kernel `%.60s`; see -march",
                chip.name, chip.capability / 10, chip.capability % 10, view.text(kernel.name));

@@ -86,6 +86,36 @@ int launch_all(tcc_instance* instance, const BoundFunction& function, CUstream s
   return TCC_OK;
 }
 
+// --- tensor maps: the addresses of their arrays are part of them ------------------------------------------------------------------------
+
+int encode_maps(tcc_instance* instance, const BoundFunction& function, uint32_t l) {
+  const Launch& launch = instance->view.rows<Launch>(function.code->launches)[l];
+  if (launch.kind != LaunchKind::kernel || launches_nothing(launch)) return TCC_OK;
+  const Target& target = *instance->target;
+  const Span span = instance->view.rows<Kernel>(target.kernels)[launch.kernel].tensor_maps;
+  const CudaDriver& driver = *instance->cuda->driver;
+  for (uint32_t m = 0; m < span.count; m++) {
+    const TensorMap& map = instance->view.rows<TensorMap>(target.tensor_maps)[span.first + m];
+    const int dtype = map.dtype == TCC_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                      : map.dtype == TCC_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                              : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    const int swizzle = map.swizzle_bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+                        : map.swizzle_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                        : map.swizzle_bytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
+                                                  : CU_TENSOR_MAP_SWIZZLE_NONE;
+    const unsigned steps[] = {1, 1, 1, 1, 1};
+    unsigned long long extents[5], strides[4];
+    for (uint32_t axis = 0; axis < map.num_axes; axis++) extents[axis] = map.extents[axis];
+    for (uint32_t axis = 0; axis + 1 < map.num_axes; axis++) strides[axis] = map.strides[axis];
+    if (CUresult error = driver.cuTensorMapEncodeTiled(static_cast<CUtensorMap*>(function.arguments.map_pointers_of(l)[m]), dtype,
+                                                       map.num_axes, function.arguments.of(l)[map.buffer], extents, strides, map.box, steps,
+                                                       CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                                       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
+      return cuda_fail(driver, error, "cuTensorMapEncodeTiled", LaunchText(instance->view, target, launch).text);
+  }
+  return TCC_OK;
+}
+
 // --- the graph --------------------------------------------------------------------------------------------------------------------------
 
 CUDA_KERNEL_NODE_PARAMS kernel_node(tcc_instance* instance, const BoundFunction& function, const Launch& launch, uint32_t l) {
@@ -433,7 +463,11 @@ int cuda_run(tcc_instance* instance, const RunCall& call, const CudaMeasure& mea
     if (measure.timing || measure.launch_us) return fail(TCC_INVALID_ARGUMENT, "the stream is capturing: a run cannot be timed there");
   }
   if (function.arguments.bind()) {
-    for (uint32_t l = 0; l < function.code->launches.count; l++) graph.stale[l] |= function.arguments.moved(l);
+    for (uint32_t l = 0; l < function.code->launches.count; l++) {
+      if (!function.arguments.moved(l)) continue;
+      graph.stale[l] = true;
+      if (int status = encode_maps(instance, function, l)) return status;
+    }
   }
 
   if (measure.timing) {

@@ -47,6 +47,8 @@ const Target* ProgramView::target(TargetKind kind) const {
   return nullptr;
 }
 
+Rows<Target> ProgramView::targets() const { return rows<Target>(header_->targets); }
+
 int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t function, const uint64_t* weight_offsets, Memory* memory) {
   const FunctionCode& code = view.code(target, function);
   const Rows<Buffer> buffers = view.rows<Buffer>(code.buffers);
@@ -57,7 +59,10 @@ int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t f
   num_slots_ = kFirstTensor + num_inputs + view.outputs(function).count;
   num_launches_ = launches.count;
 
-  const size_t num_arguments = arguments.count + size_t{3} * launches.count;  // at most three constants each
+  const Rows<Kernel> kernels = view.rows<Kernel>(target.kernels);
+  size_t num_maps = 0;
+  for (const Launch& launch : launches) num_maps += launch.kind == LaunchKind::kernel ? kernels[launch.kernel].tensor_maps.count : 0;
+  const size_t num_arguments = arguments.count + size_t{3} * launches.count + num_maps;  // at most three constants each
   bases_ = memory->allocate_array<char*>(num_slots_);
   next_ = memory->allocate_array<char*>(num_slots_);
   sources_ = memory->allocate_array<Source>(num_arguments);
@@ -103,6 +108,7 @@ int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t f
       default: return fail(TCC_DAMAGED_LIBRARY, "the program inside this library has a launch of an unknown kind");
     }
     ranges_[l].count = at - ranges_[l].first;
+    if (launch.kind == LaunchKind::kernel) at += kernels[launch.kernel].tensor_maps.count;
   }
   for (uint32_t i = 0; i < at; i++) pointers_[i] = &values_[i];
   return TCC_OK;

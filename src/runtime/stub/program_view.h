@@ -44,7 +44,9 @@ class ProgramView {
   Rows<program::Guard> guards() const { return rows<program::Guard>(header_->guards); }
   Rows<program::Tensor> weights() const { return rows<program::Tensor>(header_->weights); }
   /// Null when the library was not compiled for that kind of device.
+  /// The first of the kind; null when there is none.
   const program::Target* target(program::TargetKind kind) const;
+  Rows<program::Target> targets() const;
   const program::FunctionCode& code(const program::Target& target, uint32_t function) const {
     return rows<program::FunctionCode>(target.functions)[function];
   }
@@ -88,6 +90,8 @@ class Arguments {
   void** of(uint32_t launch) const { return values_ + ranges_[launch].first; }
   /// The addresses of the arguments, which is how the CUDA driver takes parameters.
   void** pointers_of(uint32_t launch) const { return pointers_ + ranges_[launch].first; }
+  /// Of pointers_of: where those of the kernel's tensor maps stand, behind the others; who has the maps puts them there.
+  void** map_pointers_of(uint32_t launch) const { return pointers_of(launch) + ranges_[launch].count; }
 
  private:
   uint32_t num_slots_ = 0, num_launches_ = 0;

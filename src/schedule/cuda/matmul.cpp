@@ -18,18 +18,34 @@ MatmulShape shape_of(const Contraction& c, const Matmul& mm, int64_t step, doubl
 
 namespace {
 
-/// Blocks of rows next to each other share columns of b in the L2 cache: groups of 8 rows of tiles run down the columns together.
-constexpr int64_t kRasterRows = 8;
+/// Tiles that are computed at a time share rows of a and columns of b in the L2 cache: groups of some rows of tiles run down the columns together. How many
+/// rows: those with which tiles of the whole chip read the fewest rows and columns; not such that the groups, some of them not full, take one more wave.
+int64_t raster_rows(const Chooser& chooser, const TiledDim& m, const TiledDim& n, int64_t batches) {
+  const int64_t blocks = chooser.target().cores, rows_of_tiles = chooser.extent(m.name + "_0");
+  const int64_t others = chooser.extent(n.name + "_0") * batches;
+  int64_t best = rows_of_tiles, least = 0;
+  for (int64_t rows = 4; rows <= 32; rows *= 2) {
+    const int64_t read = rows * m.tile + ceil_div(blocks, rows) * n.tile;
+    if (ceil_div(align_up(rows_of_tiles, rows) * others, blocks) > ceil_div(rows_of_tiles * others, blocks)) continue;
+    if (least == 0 || read < least) best = rows, least = read;
+  }
+  return best;
+}
 /// Bytes of one access of a copy, at most.
 constexpr int64_t kWidestCopy = 16;
 
 }  // namespace
 
-void bind_tiles(Chooser& chooser, const std::vector<std::string>& batch, const std::string& m, const std::string& n,
-                const std::vector<std::string>& inside) {
+std::vector<std::string> order_tiles(Chooser& chooser, const std::vector<std::string>& batch, const TiledDim& tiled_m,
+                                     const TiledDim& tiled_n, const std::vector<std::string>& inside) {
+  const std::string& m = tiled_m.name;
+  const std::string& n = tiled_n.name;
   std::vector<std::string> outer = batch;
-  if (chooser.extent(m + "_0") > kRasterRows && chooser.extent(n + "_0") > 1) {
-    chooser.split(m + "_0", kRasterRows);
+  int64_t batches = 1;
+  for (const std::string& dim : batch) batches *= chooser.extent(dim);
+  const int64_t rows = raster_rows(chooser, tiled_m, tiled_n, batches);
+  if (chooser.extent(m + "_0") > rows && chooser.extent(n + "_0") > 1) {
+    chooser.split(m + "_0", rows);
     outer.insert(outer.end(), {m + "_0_0", n + "_0", m + "_0_1"});
   } else {
     outer.insert(outer.end(), {m + "_0", n + "_0"});
@@ -37,7 +53,12 @@ void bind_tiles(Chooser& chooser, const std::vector<std::string>& batch, const s
   std::vector<std::string> order = outer;
   order.insert(order.end(), inside.begin(), inside.end());
   chooser.reorder(order);
-  for (const std::string& dim : outer) chooser.bind(dim, "block");
+  return outer;
+}
+
+void bind_tiles(Chooser& chooser, const std::vector<std::string>& batch, const TiledDim& m, const TiledDim& n,
+                const std::vector<std::string>& inside) {
+  for (const std::string& dim : order_tiles(chooser, batch, m, n, inside)) chooser.bind(dim, "block");
 }
 
 void tile_per_thread(Chooser& chooser, const Contraction& c, const std::vector<std::string>& per_thread) {

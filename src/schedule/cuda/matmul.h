@@ -54,8 +54,18 @@ template <class F> void schedule_in_parts(Chooser& chooser, const Contraction& c
   schedule_sum_of_parts(chooser, first);
 }
 
+/// A dim that was split into tiles: name_0 is the number of the tile.
+struct TiledDim {
+  std::string name;
+  int64_t tile;  ///< iterations
+};
+
+/// Tiles of m and n and the dims `batch` in front of those that stay within the block, in an order in which neighbours share operands; returns their names.
+std::vector<std::string> order_tiles(Chooser& chooser, const std::vector<std::string>& batch, const TiledDim& m, const TiledDim& n,
+                                     const std::vector<std::string>& inside);
+
 /// Binds tiles of m and n and the dims `batch` to blocks; `inside` are the names that stay within the block, in order.
-void bind_tiles(Chooser& chooser, const std::vector<std::string>& batch, const std::string& m, const std::string& n,
+void bind_tiles(Chooser& chooser, const std::vector<std::string>& batch, const TiledDim& m, const TiledDim& n,
                 const std::vector<std::string>& inside);
 
 /// The results that a thread holds as a register tile inside the sum.

@@ -46,6 +46,7 @@ WhyNot strided_sum_in_parts(CudaNest& nest);  // strided_reduction.cpp
 WhyNot split_reduction(CudaNest& nest);       // reduction.cpp
 WhyNot contiguous_reduction(CudaNest& nest);
 WhyNot result_per_thread(CudaNest& nest);
+WhyNot warpgroup_cores(CudaNest& nest);
 WhyNot tensor_cores(CudaNest& nest);
 WhyNot conv(CudaNest& nest);
 WhyNot shared_tiles(CudaNest& nest);

@@ -27,6 +27,7 @@ constexpr Strategy<CudaNest> kStrategies[] = {
     {"row_per_block", {K::rows}, row_per_block},
 
     {"rows_by_matrix", {K::contraction}, rows_by_matrix},
+    {"warpgroup_cores", {K::contraction}, warpgroup_cores},
     {"tensor_cores", {K::contraction}, tensor_cores},
     {"conv", {K::contraction}, conv},
     {"shared_tiles", {K::contraction}, shared_tiles},

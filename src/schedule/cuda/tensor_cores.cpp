@@ -12,6 +12,7 @@
 #include <bit>
 #include <numeric>
 
+#include "schedule/cuda/forms.h"
 #include "schedule/cuda/matmul.h"
 #include "tcc/loop/edit.h"
 #include "tcc/loop/primitives.h"
@@ -40,8 +41,6 @@ constexpr int64_t kSmallestSide = 16;
 constexpr int64_t kShortestSum = 16;
 /// Of the sum, that one step takes.
 int64_t step_of(int64_t sum) { return sum < 32 ? 16 : 32; }
-/// Bytes of the accesses that the tiles' efficiency is about.
-constexpr int64_t kWidestAccess = 16;
 /// Instructions of a thread for one access of a copy; for a result whose address takes divisions, shared by a row or column of them; for one under a mask.
 constexpr double kCopyInstructions = 12, kDivisionInstructions = 4, kMaskInstructions = 8;
 
@@ -54,41 +53,11 @@ int64_t swizzle_bits(int64_t row_bytes) {
   return std::min<int64_t>(3, std::countr_zero(static_cast<uint64_t>(row_bytes)) - 4);
 }
 
-/// Which dims become one, outermost first. `batch`: the other dims of the map.
-struct Form {
-  std::vector<VarRef> m, n, k, batch;
-  int64_t a_width = 1, b_width = 1;  ///< elements of one access of the copies
-  bool divides = false;              ///< addresses of results are no sums of the dims
-
-  int64_t rows() const { return iterations(m); }
-  int64_t columns() const { return iterations(n); }
-};
-
-/// Elements of one access along the last of the dims, which are fused; 1 where neighbours are not neighbours in memory.
-int64_t access_width(const Factor& factor, const std::vector<VarRef>& dims) {
-  const Access access = access_of(factor.buffer, factor.indices, false, factor.guarded);
-  int64_t run = 1, width = kWidestAccess / size_bytes(factor.buffer->dtype);  // what tiles and steps are multiples of, too
-  std::vector<const Var*> along;
-  for (size_t i = dims.size(); i-- > 0;) {
-    if (dims[i]->extent == 1) continue;
-    if (stride_of(access, dims[i].get()) != run) break;
-    run *= dims[i]->extent;
-    along.push_back(dims[i].get());
-  }
-  if (along.empty()) return 1;
-  width = std::gcd(std::gcd(width, run), access.flat.constant());
-  for (const Term& term : access.flat.terms()) {
-    const bool own = term.atom.kind == Atom::Kind::var && std::find(along.begin(), along.end(), term.atom.var.get()) != along.end();
-    if (!own) width = std::gcd(width, term.coefficient);
-  }
-  return width;
-}
-
 /// A contraction, and what its nest and target say about the time of its forms.
 class Product {
  public:
   Product(const Contraction& c, const Loop& nest, const TensorCore& core, const Target& target)
-      : c_(c), core_(core), target_(target), step_(step_of(c.length())) {
+      : c_(c), nest_(nest), core_(core), target_(target), step_(step_of(c.length())) {
     for (const Stmt& stmt : nest.body) {
       if (std::holds_alternative<Reduce>(stmt.node)) continue;
       for (const Access& access : accesses_of(Block{stmt})) results_.push_back(access);
@@ -103,16 +72,13 @@ class Product {
 
   std::optional<Choice> best() const {
     std::optional<Choice> best;
-    for (const std::vector<VarRef>& m : sides(c_.m_dims)) {
-      for (const std::vector<VarRef>& n : sides(c_.n_dims)) {
-        const Form form = form_of(m, n);
-        for (const MmaTile& tile : tiles_for(form)) {
-          const double ns = time_ns(form, tile);
-          // Of forms whose blocks run in as many waves, the one with fewer blocks has less to do.
-          if (!best || ns < best->ns ||
-              (ns == best->ns && tile.m * tile.n == best->tile.m * best->tile.n && blocks(form, tile) < blocks(best->form, best->tile)))
-            best = Choice{form, tile, ns};
-        }
+    for (const Form& form : forms_of(c_, nest_)) {
+      for (const MmaTile& tile : tiles_for(form)) {
+        const double ns = time_ns(form, tile);
+        // Of forms whose blocks run in as many waves, the one with fewer blocks has less to do.
+        if (!best || ns < best->ns ||
+            (ns == best->ns && tile.m * tile.n == best->tile.m * best->tile.n && blocks(form, tile) < blocks(best->form, best->tile)))
+          best = Choice{form, tile, ns};
       }
     }
     return best;
@@ -144,67 +110,6 @@ class Product {
   int64_t step() const { return step_; }
 
  private:
-  /// The dims of one side that may become one: from some dim on all that follow it in memory, and the longest alone.
-  std::vector<std::vector<VarRef>> sides(const std::vector<VarRef>& dims) const {
-    std::vector<VarRef> ordered;
-    for (const VarRef& var : dims) {
-      if (var->extent > 1) ordered.push_back(var);
-    }
-    if (ordered.empty()) return {};
-    const auto distance = [&](const VarRef& var) {
-      for (const Access& access : results_) {
-        if (access.store) return stride_of(access, var.get()).value_or(0);
-      }
-      return int64_t{0};
-    };
-    std::stable_sort(ordered.begin(), ordered.end(), [&](const VarRef& x, const VarRef& y) { return distance(x) > distance(y); });
-    std::vector<std::vector<VarRef>> result;
-    for (size_t first = ordered.size(); first-- > 0;)
-      result.emplace_back(ordered.begin() + static_cast<std::ptrdiff_t>(first), ordered.end());
-    const VarRef longest =
-        *std::max_element(ordered.begin(), ordered.end(), [](const VarRef& x, const VarRef& y) { return x->extent < y->extent; });
-    if (longest != ordered.back()) result.push_back({longest});
-    return result;
-  }
-
-  Form form_of(const std::vector<VarRef>& m, const std::vector<VarRef>& n) const {
-    Form form;
-    form.m = m;
-    form.n = n;
-    const auto in = [](const std::vector<VarRef>& vars, const VarRef& var) {
-      return std::find(vars.begin(), vars.end(), var) != vars.end();
-    };
-    for (const VarRef& var : c_.dims) {
-      if (!in(m, var) && !in(n, var)) form.batch.push_back(var);
-    }
-    form.divides = divides(m) || divides(n);
-    // The dim along which the widest accesses are possible is the last of the sum.
-    for (size_t last = c_.k_dims.size(); last-- > 0;) {
-      std::vector<VarRef> k = c_.k_dims;
-      const auto at = k.begin() + static_cast<std::ptrdiff_t>(last);
-      std::rotate(at, at + 1, k.end());
-      const int64_t a = std::max(access_width(c_.a, k), access_width(c_.a, m)), b = std::max(access_width(c_.b, k), access_width(c_.b, n));
-      if (!form.k.empty() && 1.0 / static_cast<double>(a) + 1.0 / static_cast<double>(b) >=
-                                 1.0 / static_cast<double>(form.a_width) + 1.0 / static_cast<double>(form.b_width))
-        continue;
-      form.k = k;
-      form.a_width = a;
-      form.b_width = b;
-    }
-    return form;
-  }
-
-  /// Whether the dims, as one, leave an address of the epilogue that is no sum.
-  bool divides(const std::vector<VarRef>& dims) const {
-    for (size_t i = 1; i < dims.size(); i++) {
-      for (const Access& access : results_) {
-        const auto outer = stride_of(access, dims[i - 1].get()), inner = stride_of(access, dims[i].get());
-        if (!outer || !inner || *outer != *inner * dims[i]->extent) return true;
-      }
-    }
-    return false;
-  }
-
   bool fits(const MmaTile& tile, const Form& form) const {
     const auto side = [](int64_t extent, int64_t tile) { return tile <= 2 * kSmallestSide || tile < 2 * extent; };
     if (!side(form.rows(), tile.m) || !side(form.columns(), tile.n)) return false;
@@ -248,41 +153,12 @@ class Product {
   }
 
   const Contraction& c_;
+  const Loop& nest_;
   const TensorCore& core_;
   const Target& target_;
   int64_t step_;
   std::vector<Access> results_;  ///< of the epilogue, the store of the result among them
 };
-
-std::vector<std::string> names_of(const std::vector<VarRef>& vars) {
-  std::vector<std::string> names;
-  for (const VarRef& var : vars) names.push_back(var->name);
-  return names;
-}
-
-/// Makes the dims of each side of the form one, and those of the sum. Returns the nest as it is then.
-struct Merged {
-  std::string m, n, k;
-  Contraction contraction;
-};
-Merged merge(Chooser& chooser, const Contraction& c, const Form& form) {
-  const std::vector<std::string> m = names_of(form.m), n = names_of(form.n), k = names_of(form.k);
-  if (m.size() > 1 || n.size() > 1) {
-    std::vector<std::string> order = names_of(form.batch);
-    order.insert(order.end(), m.begin(), m.end());
-    order.insert(order.end(), n.begin(), n.end());
-    if (order != names_of(c.dims)) chooser.reorder(order);
-  }
-  if (k != names_of(c.k_dims)) chooser.reorder(k);
-  Merged merged;
-  merged.m = fuse_everything(chooser, m);
-  merged.n = fuse_everything(chooser, n);
-  merged.k = fuse_everything(chooser, k);
-  const std::optional<Contraction> result = as_contraction(chooser.find(merged.m));
-  if (!result) internal_error("the contraction `" + c.accumulator + "` with fused dims is none");
-  merged.contraction = *result;
-  return merged;
-}
 
 /// A copy by loops; returns whether it can run ahead of what reads it.
 bool stage_operand(Chooser& chooser, const Factor& factor, const std::string& at) {
@@ -315,7 +191,7 @@ void schedule_tiles(Chooser& chooser, const Contraction& c, const Merged& names,
   }
   split(names.m, tile.m);
   split(names.n, tile.n);
-  bind_tiles(chooser, batch, names.m, names.n, {names.m + "_1", names.n + "_1"});
+  bind_tiles(chooser, batch, {names.m, tile.m}, {names.n, tile.n}, {names.m + "_1", names.n + "_1"});
   chooser.split(names.k, tile.step);
   chooser.add("tile", {Chooser::arg(c.accumulator), Chooser::arg(names.m + "_1"), Chooser::arg(names.n + "_1")});
   const bool b_ahead = stage_operand(chooser, c.b, names.k + "_0"), a_ahead = stage_operand(chooser, c.a, names.k + "_0");
@@ -338,14 +214,6 @@ WhyNot misfit(const Contraction& c, const TensorCore* core, const Target& target
     return "the instruction takes no transposed factor";
   if (c.length() < kShortestSum) return "a sum of " + std::to_string(c.length()) + " is short";
   return std::nullopt;
-}
-
-/// Whether the factor gives zeros where the sum is past its end.
-bool ends(const Factor& factor, const VarRef& k) {
-  for (size_t axis = 0; axis < factor.indices.size(); axis++) {
-    if (factor.indices[axis] == Index(k) && factor.buffer->extents[axis] == k->extent) return true;
-  }
-  return false;
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ std::vector<std::string> spread_tiles(Chooser& chooser, const Matmul& mm, const 
   inside.insert(inside.end(), per_thread.begin(), per_thread.end());
   std::vector<std::string> batch;
   for (const loop::VarRef& var : mm.batch) batch.push_back(var->name);
-  bind_tiles(chooser, batch, row, column, inside);
+  bind_tiles(chooser, batch, {row, tile.m}, {column, tile.n}, inside);
   chooser.bind(rows.thread, "thread");
   chooser.bind(columns.thread, "thread");
   for (const std::string& dim : per_thread) chooser.unroll(dim);

@@ -1,0 +1,119 @@
+"""Products of matrices as models have them: against PyTorch in f64, then timed beside cuBLAS in one process.
+
+Sizes are m, n, k, as an operand is stored transposed or not. `ratio` is the time of PyTorch over that of tcc.
+"""
+import os
+import traceback
+
+import torch
+
+from gpu.library import Library, compile_library
+from gpu.measure import poison, time_together
+
+NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+
+
+def linear_sizes():
+    """Tokens, results, inputs of the linear layers of bert-base, gpt2, llama of 7 billion weights and ViT, and sizes that are not round."""
+    sizes = [(s, s, s) for s in (1024, 2048, 4096, 8192)]
+    sizes += [(4096, n, k) for n, k in ((768, 768), (3072, 768), (768, 3072), (2304, 768))]
+    sizes += [(4096, 50304, 768)]
+    sizes += [(m, n, k) for m in (512, 4096) for n, k in ((4096, 4096), (12288, 4096), (11008, 4096), (4096, 11008))]
+    sizes += [(6304, n, k) for n, k in ((768, 768), (3072, 768), (768, 3072))]
+    sizes += [(1000, 1000, 1000), (4104, 2056, 520), (136, 4096, 4096), (264, 8192, 1024), (3000, 128, 2048)]
+    return sizes
+
+
+def few_rows():
+    return [(m, n, k) for m in (1, 8, 16) for n, k in ((4096, 4096), (11008, 4096), (8192, 8192))]
+
+
+def graph_text(m, n, k, dtype, turned_a, turned_b, epilogue):
+    d = NAMES[dtype]
+    a, b = (f"{d}[{k}, {m}]" if turned_a else f"{d}[{m}, {k}]"), (f"{d}[{n}, {k}]" if turned_b else f"{d}[{k}, {n}]")
+    result = f"{d}[{m}, {n}]"
+    lines, x, y = [], "%a", "%b"
+    if turned_a:
+        lines.append(f"%at: {d}[{m}, {k}] = transpose(%a) {{permutation=[1, 0]}}")
+        x = "%at"
+    if turned_b:
+        lines.append(f"%bt: {d}[{k}, {n}] = transpose(%b) {{permutation=[1, 0]}}")
+        y = "%bt"
+    bias = f", %bias: {d}[{n}]" if epilogue else ""
+    if epilogue:
+        lines += [f"%p: {result} = matmul({x}, {y})", f"%s: {result} = add(%p, %bias)", f'%c: {result} = gelu(%s) {{approximate="tanh"}}']
+    else:
+        lines.append(f"%c: {result} = matmul({x}, {y})")
+    return f"graph @product(%a: {a}, %b: {b}{bias}) -> (%c: {result}) {{\n" + "".join(f"  {line}\n" for line in lines) + "  return %c\n}\n"
+
+
+def operands(m, n, k, dtype, turned_a, turned_b, epilogue):
+    normal = lambda *shape: torch.randn(*shape, device="cuda").to(dtype)
+    tensors = [normal(k, m) if turned_a else normal(m, k), normal(n, k) if turned_b else normal(k, n)]
+    return tensors + ([normal(n)] if epilogue else [])
+
+
+def product(turned_a, turned_b, epilogue):
+    def function(a, b, bias=None):
+        a, b = (a.t() if turned_a else a), (b.t() if turned_b else b)
+        c = torch.matmul(a, b)
+        return torch.nn.functional.gelu(c + bias, approximate="tanh") if epilogue else c
+
+    return function
+
+
+def cases(quick):
+    bf16 = torch.bfloat16
+    for turned_a, turned_b in ((False, True), (False, False), (True, False), (True, True)):
+        for size in [(200, 136, 328), (4096, 4096, 4096)] + ([] if quick else [(8192, 8192, 8192), (1000, 1000, 1000)]):
+            yield size, bf16, turned_a, turned_b, False
+    yield (136, 200, 72), torch.float16, False, True, False
+    yield (8192, 16384, 4096), bf16, False, True, True
+    for size in linear_sizes() + few_rows():
+        yield size, bf16, False, True, False
+
+
+def check_contractions(options, folder):
+    rows, ratios = [], []
+    for number, (size, dtype, turned_a, turned_b, epilogue) in enumerate(cases(options.only == "quick")):
+        m, n, k = size
+        name = f"{m}x{n}x{k} {NAMES[dtype]} {'t' if turned_a else 'n'}{'t' if turned_b else 'n'}{' bias gelu' if epilogue else ''}"
+        if options.only not in ("", "quick") and options.only not in name:
+            continue
+        try:
+            text, output = os.path.join(folder, f"product{number}.graph"), os.path.join(folder, f"product{number}.so")
+            with open(text, "w") as file:
+                file.write(graph_text(m, n, k, dtype, turned_a, turned_b, epilogue))
+            compile_library(options.tcc, ["--from=graph", text, "--target=cuda", *options.flags.split()], output)
+            inputs = operands(m, n, k, dtype, turned_a, turned_b, epilogue)
+            library = Library(output)
+            outputs, run = library.bind(inputs)
+            poison(outputs)
+            run()
+            torch.cuda.synchronize()
+            function = product(turned_a, turned_b, epilogue)
+            with torch.no_grad():
+                exact = function(*[t.double() for t in inputs]) if m * n * k < 2**37 else function(*[t.float() for t in inputs]).double()
+                theirs = function(*inputs)
+                norm = exact.norm()
+                error, their_error = ((outputs[0].double() - exact).norm() / norm).item(), ((theirs.double() - exact).norm() / norm).item()
+                del exact, theirs
+                times = time_together([run, lambda: function(*inputs)])
+            right = error <= 2 * their_error + 1e-6
+            ratio = times[1] / times[0]
+            if not epilogue:
+                ratios.append(ratio)
+            rows.append((right, f"{name:36s} {'ok' if right else 'WRONG':6s} error {error:8.2e} ({their_error:8.2e})  tcc {times[0]:8.4f} ms  "
+                                f"torch {times[1]:8.4f} ms  ratio {ratio:5.2f}  {2 * m * n * k / times[0] / 1e9:7.1f} TFLOP/s  {library.info.num_launches} launches"))
+            library.close()
+        except Exception as error:
+            if options.verbose:
+                traceback.print_exc()
+            rows.append((False, f"{name:36s} FAILED {str(error)[:600]}"))
+        print(rows[-1][1], flush=True)
+        torch.cuda.empty_cache()
+    if ratios:
+        mean = torch.tensor(ratios).log().mean().exp().item()
+        rows.append((True, f"products: geometric mean of the ratio {mean:.3f}, least {min(ratios):.3f}"))
+        print(rows[-1][1], flush=True)
+    return rows

@@ -1,0 +1,145 @@
+// Products of warpgroups: wgmma on tiles that lie in shared memory as the copy engine puts them there.
+//
+// A descriptor says where an operand begins and how its rows of 128 bytes follow each other. Panels (64 elements of 16 bits, 32 of 32 bits) are 128 bytes wide
+// and swizzled by 128 bytes; eight rows make a core matrix of 1,024 bytes.
+//   k contiguous    rows of m or n; a step of k is 32 bytes further along the row
+//   k outside       rows of k, panels of m or n; a step of k (16 rows) is 2,048 bytes further, the next panel all rows further
+// The accumulators are SSA values that go through one asm each, tied in and out, so that ptxas keeps them in place between the wait and the next product.
+// Source: PTX ISA, asynchronous warpgroup level matrix instructions.
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include <algorithm>
+#include <string>
+
+#include "codegen/nvptx/emitter.h"
+#include "tcc/support/diagnostics.h"
+
+namespace tcc::codegen {
+
+namespace {
+
+constexpr int64_t kPanelBytes = 128;  // a row of a panel
+constexpr int64_t kCoreMatrixBytes = 8 * kPanelBytes;
+constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
+
+std::string dollar(int64_t number) { return "$" + std::to_string(number); }
+
+/// The instruction for an accumulator in `cells` registers, operands $0 to $cells-1, then the descriptors.
+std::string wgmma_text(const loop::Mma& mma, int64_t columns, int64_t cells) {
+  const DType dtype = mma.a->dtype;
+  const std::string type = dtype == DType::f16 ? "f16" : dtype == DType::bf16 ? "bf16" : "tf32", k = dtype == DType::f32 ? "8" : "16";
+  std::string text = "{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k" + k +
+                     ".f32." + type + "." + type + " {";
+  for (int64_t i = 0; i < cells; ++i) text += (i > 0 ? "," : "") + dollar(i);
+  text += "}, " + dollar(cells) + ", " + dollar(cells + 1) + ", p, 1, 1";
+  if (dtype != DType::f32) text += std::string(mma.transpose_a ? ", 1" : ", 0") + (mma.transpose_b ? ", 1" : ", 0");
+  return text + "; }";
+}
+
+std::string tied(int64_t cells, const std::string& others) {
+  std::string text;
+  for (int64_t i = 0; i < cells; ++i) text += (i > 0 ? ",=f" : "=f");
+  text += others;
+  for (int64_t i = 0; i < cells; ++i) text += "," + std::to_string(i);
+  return text;
+}
+
+}  // namespace
+
+// `begin`: byte address in shared memory, a multiple of 16.
+llvm::Value* NvptxEmitter::descriptor(const loop::Buffer& buffer, bool k_first, int64_t k_extent, llvm::Value* begin) {
+  if (buffer.panel * size_bytes(buffer.dtype) != kPanelBytes) fail("%" + buffer.name + " does not lie in panels of 128 bytes");
+  // Between panels, which only an operand with k outside has more than one of.
+  const int64_t leading = k_first ? k_extent * kPanelBytes : 16;
+  const uint64_t fixed = kSwizzle128 | static_cast<uint64_t>(kCoreMatrixBytes >> 4) << 32 | static_cast<uint64_t>(leading >> 4) << 16;
+  llvm::Value* address = builder_.CreateAnd(builder_.CreateLShr(begin, uint64_t{4}), builder_.getInt32(0x3fff));
+  return builder_.CreateOr(builder_.CreateZExt(address, builder_.getInt64Ty()), builder_.getInt64(fixed));
+}
+
+void NvptxEmitter::multiply_async(const loop::Mma& mma, int64_t columns, int64_t first_register, llvm::Value* a, llvm::Value* b) {
+  llvm::Type* f32 = builder_.getFloatTy();
+  const int64_t cells = columns / 2;
+  llvm::Value* held = buffers_.at(mma.accumulator->id);
+  const auto cell = [&](int64_t i) { return builder_.CreateConstInBoundsGEP1_64(f32, held, static_cast<uint64_t>(first_register + i)); };
+  std::vector<llvm::Value*> arguments{a, b};
+  for (int64_t i = 0; i < cells; ++i) arguments.push_back(builder_.CreateLoad(f32, cell(i)));
+  std::vector<llvm::Type*> types{builder_.getInt64Ty(), builder_.getInt64Ty()};
+  types.resize(arguments.size(), f32);
+  llvm::Type* result = llvm::StructType::get(context_, std::vector<llvm::Type*>(static_cast<size_t>(cells), f32));
+  llvm::InlineAsm* instruction = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), wgmma_text(mma, columns, cells),
+                                                      tied(cells, ",l,l"), /*hasSideEffects=*/true);
+  llvm::CallInst* call = builder_.CreateCall(instruction, arguments);
+  call->addFnAttr(llvm::Attribute::Convergent);
+  for (int64_t i = 0; i < cells; ++i) builder_.CreateStore(builder_.CreateExtractValue(call, static_cast<unsigned>(i)), cell(i));
+}
+
+void NvptxEmitter::emit_async(const loop::Mma& mma) {
+  WarpgroupTile tile;
+  for (const loop::TileDigit& digit : mma.accumulator->tile->digits) {
+    if (digit.level != loop::TileDigit::Level::warp) continue;
+    if (digit.axis == 1) tile.groups_n *= digit.extent;
+    else if (digit.stride != 16) tile.groups_m *= digit.extent;
+  }
+  tile.rows = mma.m / tile.groups_m;
+  tile.columns = mma.n / tile.groups_n;
+  const int64_t element = size_bytes(mma.a->dtype), panel = kPanelBytes / element, step = 32 / element;
+  const auto constant = [&](int64_t value) { return builder_.getInt32(static_cast<uint32_t>(value)); };
+  llvm::Value* group = builder_.CreateLShr(uniform_warp(), uint64_t{2});
+  llvm::Value* group_m = tile.groups_n == 1 ? group : builder_.CreateUDiv(group, constant(tile.groups_n));
+  llvm::Value* group_n = tile.groups_m == 1 ? group : builder_.CreateURem(group, constant(tile.groups_n));
+  llvm::Value* memory = builder_.CreatePtrToInt(shared_array_, builder_.getInt32Ty());
+  // Bytes from the operand's begin to rows [first, ...) at k.
+  const auto offset = [&](bool k_first, int64_t rows, int64_t first, int64_t k) {
+    if (k_first) return first / panel * mma.k * kPanelBytes + k * kPanelBytes;
+    return k / panel * rows * kPanelBytes + first * kPanelBytes + k % panel * element;
+  };
+  llvm::Value* a = builder_.CreateAdd(builder_.CreateAdd(memory, shared_base(*mma.a, false)),
+                                      builder_.CreateMul(group_m, constant(offset(mma.transpose_a, mma.m, tile.rows, 0))));
+  llvm::Value* b = builder_.CreateAdd(builder_.CreateAdd(memory, shared_base(*mma.b, false)),
+                                      builder_.CreateMul(group_n, constant(offset(mma.transpose_b, mma.n, tile.columns, 0))));
+  llvm::Value* a_descriptor = descriptor(*mma.a, mma.transpose_a, mma.k, a);
+  llvm::Value* b_descriptor = descriptor(*mma.b, mma.transpose_b, mma.k, b);
+  pin(*mma.accumulator);  // the fence is for ordinary writes of these registers
+  builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_wgmma_fence_sync_aligned, {});
+  for (int64_t k = 0; k < mma.k; k += step) {
+    for (int64_t m = 0; m < tile.rows; m += 64) {
+      // Operands lie below 2^18 bytes: the sum of addresses does not leave its field.
+      llvm::Value* from_a =
+          builder_.CreateAdd(a_descriptor, builder_.getInt64(static_cast<uint64_t>(offset(mma.transpose_a, mma.m, m, k) >> 4)));
+      llvm::Value* from_b =
+          builder_.CreateAdd(b_descriptor, builder_.getInt64(static_cast<uint64_t>(offset(mma.transpose_b, mma.n, 0, k) >> 4)));
+      multiply_async(mma, tile.columns, m / 64 * (tile.columns / 2), from_a, from_b);
+    }
+  }
+  builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_wgmma_commit_group_sync_aligned, {});
+}
+
+// The registers of the tile go through an empty asm: what wrote them stays in front of it, what reads them behind.
+void NvptxEmitter::pin(const loop::Buffer& tile) {
+  constexpr int64_t kMostOperands = 128;
+  llvm::Type* f32 = builder_.getFloatTy();
+  const int64_t registers = loop::registers_of(*tile.tile);
+  llvm::Value* held = buffers_.at(tile.id);
+  for (int64_t first = 0; first < registers; first += kMostOperands) {
+    const int64_t cells = std::min(registers - first, kMostOperands);
+    const auto cell = [&](int64_t i) { return builder_.CreateConstInBoundsGEP1_64(f32, held, static_cast<uint64_t>(first + i)); };
+    std::vector<llvm::Value*> arguments;
+    for (int64_t i = 0; i < cells; ++i) arguments.push_back(builder_.CreateLoad(f32, cell(i)));
+    const std::vector<llvm::Type*> types(arguments.size(), f32);
+    llvm::Type* result = cells == 1 ? f32 : llvm::StructType::get(context_, types);
+    llvm::CallInst* call = builder_.CreateCall(
+        llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), "", tied(cells, ""), /*hasSideEffects=*/true), arguments);
+    for (int64_t i = 0; i < cells; ++i)
+      builder_.CreateStore(cells == 1 ? call : builder_.CreateExtractValue(call, static_cast<unsigned>(i)), cell(i));
+  }
+}
+
+void NvptxEmitter::emit(const loop::MmaWait& wait) {
+  builder_.CreateIntrinsic(builder_.getVoidTy(), llvm::Intrinsic::nvvm_wgmma_wait_group_sync_aligned,
+                           {builder_.getInt64(static_cast<uint64_t>(wait.pending))});
+  for (const loop::BufferRef& accumulator : wait.accumulators) pin(*accumulator);
+}
+
+}  // namespace tcc::codegen

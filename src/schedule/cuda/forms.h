@@ -1,0 +1,40 @@
+// The forms in which a contraction is a matmul: which of its dims become one row, one column and one sum.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedule/chooser.h"
+#include "schedule/contraction.h"
+
+namespace tcc::schedule::cuda {
+
+/// Which dims become one, outermost first. `batch`: the other dims of the map.
+struct Form {
+  std::vector<loop::VarRef> m, n, k, batch;
+  int64_t a_width = 1, b_width = 1;  ///< elements of one access of the copies
+  bool divides = false;              ///< addresses of results are no sums of the dims
+
+  int64_t rows() const { return iterations(m); }
+  int64_t columns() const { return iterations(n); }
+};
+
+/// All forms of the contraction of a nest: of each side the dims that follow each other in memory, from some dim on, and the longest alone.
+std::vector<Form> forms_of(const Contraction& c, const loop::Loop& nest);
+
+/// Bytes of the widest access of a copy, which the efficiency of tiles is about.
+inline constexpr int64_t kWidestAccess = 16;
+/// Elements of one access along the last of the dims, which are fused; 1 where neighbours are not neighbours in memory.
+int64_t access_width(const Factor& factor, const std::vector<loop::VarRef>& dims);
+
+/// Makes the dims of each side of the form one, and those of the sum. Returns the nest as it is then.
+struct Merged {
+  std::string m, n, k;
+  Contraction contraction;
+};
+Merged merge(Chooser& chooser, const Contraction& c, const Form& form);
+
+/// Whether the factor gives zeros where the sum is past its end.
+bool ends(const Factor& factor, const loop::VarRef& k);
+
+}  // namespace tcc::schedule::cuda

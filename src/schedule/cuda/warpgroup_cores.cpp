@@ -1,0 +1,379 @@
+// Matmuls on the tensor cores of a warpgroup: tiles of up to 128 x 256 or 256 x 128 that the copy engine brings to shared memory, wgmma on them.
+//
+//   split(i, 128) split(j, 256) ... fuse(i_0, j_0) split(i_0_j_0, 132) bind(i_0_j_0_1, block) split(k, 64) tile(v0, i_1, j_1)
+//   stage(a1, shared, at=k_0, by=loops, swizzle=3, panels=64) stage(a0, ...) tensorize(v0, m64nNk16, 2, 1) pipeline_tiles(k_0, 3, 232, 40) epilogue(v0)
+//
+// There are as many blocks as the chip has room for, and each takes one tile after the other. Which tile: the one with the least time by two rates, that of the
+// tensor cores and that at which a multiprocessor gets operands from the L2 cache. What a block stores overlaps with the copies of its next tile, not with its
+// products: those of another block of the multiprocessor go on.
+#include <algorithm>
+#include <optional>
+
+#include "schedule/cuda/forms.h"
+#include "schedule/cuda/matmul.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/primitives.h"
+#include "tcc/loop/tensor_map.h"
+
+namespace tcc::schedule::cuda {
+
+using namespace tcc::loop;
+
+namespace {
+
+/// The copy engine and the swizzle want rows of 128 bytes.
+constexpr int64_t kPanelBytes = 128;
+/// Fewer rows or columns are better read as they are; a shorter sum fills no step.
+constexpr int64_t kFewRows = 32, kShortestSum = 48;
+constexpr int64_t kMostStages = 6;
+/// The warpgroup that has copies made, and the registers that it keeps of each thread; those of one that multiplies, beside its accumulators.
+constexpr int64_t kLoadThreads = 128, kLoadRegisters = 40, kOtherRegisters = 32;
+
+struct WarpgroupTile {
+  int64_t m, n, groups_m, groups_n;
+  int64_t stages = 2, blocks = 1;             ///< blocks: that a multiprocessor has room for
+  int64_t registers = 0, load_registers = 0;  ///< of a thread that multiplies, that has copies made
+  bool in_pieces = false;                     ///< what is stored leaves through shared memory
+  double ns = 0;                              ///< of the whole product
+  double efficiency = 1;                      ///< share of the rate of the tensor cores that the loads allow
+  int64_t threads() const { return 128 * groups_m * groups_n; }
+};
+
+/// A contraction in one of its forms.
+struct Problem {
+  const Contraction& c;
+  const Form& form;
+  const TensorCore& core;
+  const Target& target;
+  std::vector<DType> stored;  ///< along the columns, in rows of whole pieces of 16 bytes; empty: something else is stored, too
+  bool a_transposed, b_transposed;
+  int64_t size = 2, step = 64;  ///< bytes of an element; of the sum, that a stage has
+
+  int64_t tiles(int64_t m, int64_t n) const { return iterations(form.batch) * ceil_div(form.rows(), m) * ceil_div(form.columns(), n); }
+};
+
+/// Shared memory of the rows that leave through it.
+int64_t leaving_bytes(const Problem& problem, const WarpgroupTile& tile) {
+  int64_t bytes = 0;
+  for (const DType dtype : problem.stored) bytes += tile.m * (tile.n * size_bytes(dtype) + 16) + 128;
+  return bytes;
+}
+
+/// The stages that the ring has when the shared memory of a multiprocessor is that of so many blocks.
+int64_t stages_of(const Problem& problem, const WarpgroupTile& tile, int64_t blocks) {
+  const Target& target = problem.target;
+  constexpr int64_t kAlignment = 1024;
+  const int64_t room = std::min(target.shared_bytes, target.multiprocessor_shared_bytes / blocks - target.block_reserved_bytes) -
+                       (tile.in_pieces ? leaving_bytes(problem, tile) : 0) - 2 * kAlignment;
+  return std::min(room / ((tile.m + tile.n) * problem.step * problem.size), kMostStages);
+}
+
+/// The registers of a thread when so many blocks share a multiprocessor equally; the assembler gives it no more.
+int64_t equal_share(const WarpgroupTile& tile, int64_t blocks, const Target& target) {
+  return std::min<int64_t>(target.multiprocessor_registers / blocks / (tile.threads() + kLoadThreads) / 8 * 8,
+                           target.thread_registers / 8 * 8);
+}
+
+/// What who copies leaves to who multiplies, where that is worth it: with one block.
+void share_registers(WarpgroupTile& tile, const Target& target) {
+  tile.load_registers = tile.registers = equal_share(tile, tile.blocks, target);
+  if (tile.blocks > 1 || tile.groups_m * tile.groups_n == 1) return;
+  tile.load_registers = kLoadRegisters;
+  tile.registers = (target.multiprocessor_registers - kLoadThreads * kLoadRegisters) / tile.threads() / 8 * 8;
+}
+
+/// Fills in what follows from the size of a tile; false when it does not fit.
+bool measure(const Problem& problem, WarpgroupTile& tile) {
+  const Target& target = problem.target;
+  const auto real = [](int64_t value) { return static_cast<double>(value); };
+  tile.in_pieces = !problem.stored.empty();
+  for (const DType dtype : problem.stored)
+    tile.in_pieces = tile.in_pieces && tile.m * tile.n * size_bytes(dtype) / 16 % tile.threads() == 0;
+  if (stages_of(problem, tile, 1) < 3) tile.in_pieces = false;
+  const int64_t steps = ceil_div(problem.c.length(), problem.step), least = std::min<int64_t>(3, steps + 1);
+  const int64_t needed = tile.m * tile.n / tile.threads() + kOtherRegisters;
+  if (equal_share(tile, 1, target) < needed || stages_of(problem, tile, 1) < 2) return false;
+  tile.blocks = equal_share(tile, 2, target) >= needed && stages_of(problem, tile, 2) >= least ? 2 : 1;
+  share_registers(tile, target);
+  tile.stages = std::max<int64_t>(stages_of(problem, tile, tile.blocks), 2);
+
+  const double core = target.cores, mma_ns = 2.0 * real(tile.m * tile.n * problem.step) / (problem.core.flops_per_ns / core);
+  const double load_ns = real((tile.m + tile.n) * problem.step * problem.size) / (target.cache_bytes_per_ns / core);
+  tile.efficiency = mma_ns / std::max(mma_ns, load_ns);
+  const double rounds = real(ceil_div(problem.tiles(tile.m, tile.n), target.cores * tile.blocks));
+  const double store_ns = real(tile.m * tile.n * problem.size) / (target.cache_bytes_per_ns / core);
+  const double latency_ns = target.second_kernel_ns - target.launch_ns;  // of the first copies
+  tile.ns = rounds * real(tile.blocks * steps) * std::max(mma_ns, load_ns) + (tile.blocks == 1 ? rounds : 1) * store_ns + latency_ns;
+  return true;
+}
+
+/// The tiles that two warpgroups can compute, or one.
+std::vector<WarpgroupTile> tiles_for(const Problem& problem) {
+  std::vector<WarpgroupTile> tiles;
+  const int64_t panel = kPanelBytes / problem.size;
+  const auto add = [&](int64_t m, int64_t n, int64_t groups_m, int64_t groups_n) {
+    const int64_t columns = n / groups_n;
+    if (columns > problem.core.most_n || m * n / (128 * groups_m * groups_n) > 128) return;
+    if ((problem.b_transposed && columns % panel != 0) || (problem.a_transposed && m % panel != 0)) return;
+    WarpgroupTile tile{m, n, groups_m, groups_n};
+    // Half of a tile may be empty, not more.
+    const bool fits = (m <= 64 || problem.form.rows() > m / 2) && (n <= 64 || problem.form.columns() > n / 2);
+    if (fits && measure(problem, tile)) tiles.push_back(tile);
+  };
+  for (int64_t n = 256; n >= 32; n -= 32) {  // of two that take the same time, the wider one reads less from shared memory
+    add(128, n, 2, 1);
+    add(256, n, 2, 1);
+    add(192, n, 3, 1);
+    add(64, n, 1, 1);
+    if (n % 64 == 0) add(64, n, 1, 2);
+  }
+  for (const int64_t n : {16, 8}) {
+    if (problem.form.columns() <= n) add(64, n, 1, 1);
+  }
+  return tiles;
+}
+
+/// Whether neighbours along the last of the dims are neighbours in memory.
+bool is_contiguous(const Factor& factor, const std::vector<VarRef>& dims) {
+  const Access access = access_of(factor.buffer, factor.indices, false, factor.guarded);
+  return stride_of(access, dims.back().get()) == 1;
+}
+
+/// A copy in whole panels; nothing, with a reason, where its rows are not some.
+WhyNot stage_panels(Chooser& chooser, const Factor& factor, const std::string& at, int64_t panel) {
+  const Unit staged = stage_by_loops(chooser.unit(), factor.buffer->name, at, std::nullopt);
+  WhyNot why_not;
+  walk(staged.body, [&](const Stmt& stmt) {
+    const auto* copy = std::get_if<Copy>(&stmt.node);
+    if (!copy || copy->source->name != factor.buffer->name) return;
+    const std::vector<int64_t>& extents = copy->destination->extents;
+    if (extents.size() != 2 || extents.back() % panel != 0)
+      why_not = "rows of " + std::to_string(extents.back()) + " elements of `" + factor.buffer->name + "` are not whole panels";
+  });
+  if (why_not) return why_not;
+  chooser.add("stage", {Chooser::arg(factor.buffer->name),
+                        Chooser::arg("shared"),
+                        Chooser::key("at", at),
+                        Chooser::key("by", "loops"),
+                        {"swizzle", int64_t{3}},
+                        {"panels", panel}});
+  return std::nullopt;
+}
+
+/// Tiles one after the other, `blocks` at a time; those next to each other share columns of b in the L2 cache.
+void bind_rounds(Chooser& chooser, const std::vector<std::string>& batch, const Merged& names, const WarpgroupTile& size, int64_t blocks) {
+  const std::vector<std::string> inside{names.m + "_1", names.n + "_1"};
+  const std::string tile = fuse_everything(chooser, order_tiles(chooser, batch, {names.m, size.m}, {names.n, size.n}, inside));
+  if (chooser.extent(tile) <= blocks) return chooser.bind(tile, "block");
+  chooser.split(tile, blocks);
+  chooser.reorder({tile + "_1", tile + "_0", inside[0], inside[1]});
+  chooser.bind(tile + "_1", "block");
+}
+
+/// Why the copy engine can't make the copies of a unit, the first reason.
+WhyNot misfit_of_copies(const Unit& unit) {
+  WhyNot why_not;
+  walk(unit.body, [&](const Stmt& stmt) {
+    const auto* copy = std::get_if<Copy>(&stmt.node);
+    if (!copy || why_not) return;
+    if (const std::vector<std::string> faults = faults_of_tensor_copy(*copy); !faults.empty()) why_not = faults.front();
+  });
+  return why_not;
+}
+
+/// Tiles, and copies of both factors for each step of the sum; a reason where the copy engine can't make them.
+WhyNot schedule_copies(Chooser& chooser, const Contraction& c, const Merged& names, const Problem& problem, const WarpgroupTile& tile) {
+  std::vector<std::string> batch;
+  for (const VarRef& var : c.dims) {
+    if (var->name != names.m && var->name != names.n) batch.push_back(var->name);
+  }
+  const auto split = [&](const std::string& dim, int64_t factor) {
+    std::vector<Argument> arguments{Chooser::arg(dim), Chooser::arg(factor)};
+    if (chooser.extent(dim) < factor) arguments.push_back(Chooser::key("tail", "pad"));
+    chooser.add("split", std::move(arguments));
+  };
+  split(names.m, tile.m);
+  split(names.n, tile.n);
+  bind_rounds(chooser, batch, names, tile, problem.target.cores * tile.blocks);
+  split(names.k, problem.step);
+  chooser.add("tile", {Chooser::arg(c.accumulator), Chooser::arg(names.m + "_1"), Chooser::arg(names.n + "_1")});
+  for (const Factor* factor : {&c.b, &c.a}) {
+    if (WhyNot why_not = stage_panels(chooser, *factor, names.k + "_0", kPanelBytes / problem.size)) return why_not;
+  }
+  return misfit_of_copies(chooser.unit());
+}
+
+void schedule_products(Chooser& chooser, const std::string& accumulator, const Merged& names, const Problem& problem,
+                       const WarpgroupTile& tile) {
+  chooser.add("tensorize", {Chooser::arg(accumulator), Chooser::arg(std::string(problem.core.name)), Chooser::arg(tile.groups_m),
+                            Chooser::arg(tile.groups_n)});
+  chooser.add("pipeline_tiles",
+              {Chooser::arg(names.k + "_0"), Chooser::arg(tile.stages), Chooser::arg(tile.registers), Chooser::arg(tile.load_registers)});
+  if (tile.in_pieces) chooser.add("epilogue", {Chooser::arg(accumulator)});
+}
+
+/// Whether rows of the columns of the form are contiguous where the access goes, and begin at multiples of 16 bytes.
+bool is_in_pieces(const Access& access, const Form& form) {
+  const int64_t vector = 16 / size_bytes(access.buffer->dtype);
+  int64_t run = 1;
+  for (size_t i = form.n.size(); i-- > 0;) {
+    if (stride_of(access, form.n[i].get()) != run) return false;
+    run *= form.n[i]->extent;
+  }
+  if (run % vector != 0 || access.flat.constant() % vector != 0) return false;
+  return std::all_of(access.flat.terms().begin(), access.flat.terms().end(), [&](const Term& term) {
+    const bool is_column = std::any_of(form.n.begin(), form.n.end(), [&](const VarRef& var) { return var == term.atom.var; });
+    return is_column || term.coefficient % vector == 0;
+  });
+}
+
+/// What the nest stores along its columns, if that is rows of whole pieces of 16 bytes.
+std::vector<DType> stored_in_pieces(const Loop& nest, const Form& form) {
+  std::vector<DType> stored;
+  for (const Access& access : accesses_of(nest.body)) {
+    if (!access.store || stride_of(access, form.n.back().get()) != 1) continue;
+    if (!is_in_pieces(access, form)) return {};
+    stored.push_back(access.buffer->dtype);
+  }
+  return stored;
+}
+
+/// The same products with the sides exchanged: the tile then lies the other way round, rows of the result along its columns.
+Contraction exchanged(Contraction c) {
+  std::swap(c.a, c.b);
+  std::swap(c.m_dims, c.n_dims);
+  return c;
+}
+Form exchanged(Form form) {
+  std::swap(form.m, form.n);
+  std::swap(form.a_width, form.b_width);
+  return form;
+}
+
+/// A form and a tile, before it is known whether the copy engine can do the copies.
+struct Candidate {
+  Contraction c;  ///< with the sides of the form
+  Form form;
+  WarpgroupTile tile;
+};
+
+/// The best tile of each form, the one with the least time first.
+std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest, const TensorCore& core, const Target& target) {
+  std::vector<Candidate> candidates;
+  const int64_t size = size_bytes(given.a.dtype());
+  for (const Form& form_given : forms_of(given, nest)) {
+    // Few rows are the columns of a tile: an instruction takes as few as eight.
+    const bool exchange = form_given.rows() <= kFewRows;
+    const Form form = exchange ? exchanged(form_given) : form_given;
+    const Contraction c = exchange ? exchanged(given) : given;
+    if (form.rows() <= kFewRows || (!exchange && form.columns() < kFewRows)) continue;
+    if (exchange && iterations(form.batch) * ceil_div(form.rows(), core.m) < target.cores / 2) continue;  // cut sums do better
+    const bool a_turned = !is_contiguous(c.a, form.k), b_turned = !is_contiguous(c.b, form.k);
+    if ((a_turned && !is_contiguous(c.a, form.m)) || (b_turned && !is_contiguous(c.b, form.n))) continue;
+    if (!core.transposed && (a_turned || b_turned)) continue;
+    const Problem problem{c, form, core, target, stored_in_pieces(nest, form), a_turned, b_turned, size, kPanelBytes / size};
+    const std::vector<WarpgroupTile> tiles = tiles_for(problem);
+    const auto best = std::min_element(tiles.begin(), tiles.end(), [](const auto& x, const auto& y) { return x.ns < y.ns; });
+    if (best != tiles.end()) candidates.push_back({c, form, *best});
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& x, const auto& y) { return x.tile.ns < y.tile.ns; });
+  return candidates;
+}
+
+Problem problem_of(const Contraction& c, const Form& form, const Loop& nest, const TensorCore& core, const Target& target) {
+  const int64_t size = size_bytes(c.a.dtype());
+  return {c,
+          form,
+          core,
+          target,
+          stored_in_pieces(nest, form),
+          !is_contiguous(c.a, form.k),
+          !is_contiguous(c.b, form.k),
+          size,
+          kPanelBytes / size};
+}
+
+/// How the sum is cut, with the tile for the parts. Nothing: it stays whole.
+struct Cut {
+  int64_t parts;
+  WarpgroupTile tile;
+};
+std::optional<Cut> cut_of(const Problem& problem, const Merged& merged, const WarpgroupTile& whole) {
+  const Contraction& c = merged.contraction;
+  if (!c.contiguous || c.contiguous->name != merged.n) return std::nullopt;  // rows and columns would be others in the parts
+  MatmulShape shape{iterations(problem.form.batch),
+                    problem.form.rows(),
+                    problem.form.columns(),
+                    c.length(),
+                    problem.step,
+                    problem.core.flops_per_ns / problem.target.cores};
+  shape.bytes_read = bytes_of(*c.a.buffer) + bytes_of(*c.b.buffer);
+  shape.zeros_past_the_end = ends(c.a, c.k_dims[0]) && ends(c.b, c.k_dims[0]);
+  const std::vector<WarpgroupTile> tiles = tiles_for(problem);
+  std::vector<TileShape> shapes;
+  for (const WarpgroupTile& tile : tiles) shapes.push_back({tile.m, tile.n, tile.efficiency});
+  const SplitK cut = choose_split_k(std::span<const TileShape>(shapes), {whole.m, whole.n, whole.efficiency}, shape, problem.target);
+  return cut.parts == 1 ? std::nullopt : std::optional<Cut>({cut.parts, tiles[cut.tile]});
+}
+
+/// Schedules the nest in the form of the candidate; nothing is done, with a reason, where the copy engine can't do the copies.
+WhyNot schedule_candidate(Chooser& chooser, const Candidate& candidate, const TensorCore& core) {
+  const Contraction& c = candidate.c;
+  const Target& target = chooser.target();
+  const Loop nest = std::get<Loop>(chooser.find(c.dims[0]->name).node);
+  Chooser trial = chooser;
+  const Merged merged = merge(trial, c, candidate.form);
+  const Problem problem = problem_of(c, candidate.form, nest, core, target);
+  const std::optional<Cut> cut = cut_of(problem, merged, candidate.tile);
+  Chooser copies = trial;
+  if (WhyNot why_not = schedule_copies(copies, merged.contraction, merged, problem, candidate.tile)) return why_not;
+  const std::string first = merged.contraction.dims[0]->name;
+  if (cut) {
+    Chooser parts = trial;
+    const int64_t multiple = ends(merged.contraction.a, merged.contraction.k_dims[0]) ? problem.step : 0;
+    const std::string of_parts = split_sum(parts, merged.contraction, cut->parts, multiple);
+    const std::optional<Contraction> part = as_contraction(parts.find(of_parts));
+    if (!part) internal_error("a part of the contraction `" + c.accumulator + "` is none");
+    const Merged names{merged.m + "_part", merged.n + "_part", part->k_dims[0]->name, *part};
+    // What the parts store is f32, and not what the nest stores.
+    Problem of_part = problem;
+    of_part.stored.clear();
+    WarpgroupTile tile = cut->tile;
+    if (!measure(of_part, tile)) internal_error("a tile of the parts of `" + c.accumulator + "` does not fit");
+    if (!schedule_copies(parts, *part, names, of_part, tile)) {
+      schedule_products(parts, part->accumulator, names, of_part, tile);
+      schedule_sum_of_parts(parts, first);
+      chooser.take_over(std::move(parts));
+      return std::nullopt;
+    }
+  }
+  schedule_products(copies, merged.contraction.accumulator, merged, problem, candidate.tile);
+  chooser.take_over(std::move(copies));
+  return std::nullopt;
+}
+
+}  // namespace
+
+WhyNot warpgroup_cores(CudaNest& nest) {
+  if (!nest.nest.contraction) return nest.nest.not_contraction;
+  const Contraction& c = *nest.nest.contraction;
+  const Target& target = nest.target();
+  const DType dtype = c.a.dtype();
+  const TensorCore* core = target.warpgroup_core(dtype);
+  if (!core) return "no instruction of a warpgroup takes " + std::string(tcc::name_of(dtype)) + " on " + target.name;
+  if (c.b.dtype() != dtype) return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
+  if (c.a.narrowed || c.b.narrowed) return "a factor is rounded as it is read";
+  if (c.a.dilated || c.b.dilated) return "a factor has zeros between its elements";
+  if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
+  if (dtype == DType::f32 && !target.allow_tf32) return "products of f32 must be exact";
+  if (c.length() < kShortestSum) return "a sum of " + std::to_string(c.length()) + " is short";
+  const std::vector<Candidate> candidates = candidates_for(c, nest.loop(), *core, target);
+  WhyNot why_not = "no form has rows and columns for a tile, and contiguous factors";
+  for (const Candidate& candidate : candidates) {
+    why_not = schedule_candidate(nest.chooser, candidate, *core);
+    if (!why_not) break;
+  }
+  return why_not;
+}
+
+}  // namespace tcc::schedule::cuda
