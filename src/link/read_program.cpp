@@ -159,9 +159,11 @@ class Reader {
     result.num_kernels = target.kernels.count;
     for (const CpuLevel level : rows<CpuLevel>(target.levels))
       result.code.push_back("x86-64-v" + std::to_string(static_cast<uint32_t>(level)));
-    for (const Image& image : rows<Image>(target.images)) {
-      // Kernels of different groups have images of their own; a chip is named once.
-      const std::string chip = chip_text(image);
+    const std::vector<Image> images = rows<Image>(target.images);
+    for (const uint32_t image : rows<uint32_t>(target.image_choices)) {
+      // Kernels of different groups have images of their own; a chip is named once. Those of other targets are not named.
+      if (image >= images.size()) damaged();
+      const std::string chip = chip_text(images[image]);
       if (std::find(result.code.begin(), result.code.end(), chip) == result.code.end()) result.code.push_back(chip);
     }
     const std::vector<FunctionCode> codes = rows<FunctionCode>(target.functions);

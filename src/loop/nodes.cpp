@@ -61,43 +61,38 @@ std::string_view name_of(Bind bind) {
   internal_error("no such bind");
 }
 
-TileLayout mma_accumulator_layout(int64_t m, int64_t n, int64_t warps_m, int64_t warps_n) {
-  check(m % (16 * warps_m) == 0 && n % (8 * warps_n) == 0, "a tile of m16n8 accumulators is a multiple of 16 x 8 for each warp");
+namespace {
+
+/// Accumulators of parts_m x parts_n groups of warps, each warp of a group with 16 rows of every block of rows.
+TileLayout accumulator_layout(int64_t m, int64_t n, int64_t parts_m, int64_t parts_n, int64_t group_warps) {
   using Level = TileDigit::Level;
-  const int64_t rows = m / warps_m, columns = n / warps_n;
+  const int64_t rows = m / parts_m, columns = n / parts_n, block = 16 * group_warps;
   TileLayout layout;
   auto digit = [&](Level level, int axis, int64_t extent, int64_t stride) {
     if (extent > 1) layout.digits.push_back({level, axis, extent, stride});
   };
-  digit(Level::reg, 0, rows / 16, 16);
+  digit(Level::reg, 0, rows / block, block);
   digit(Level::reg, 1, columns / 8, 8);
   digit(Level::reg, 0, 2, 8);
   digit(Level::reg, 1, 2, 1);
   digit(Level::lane, 0, 8, 1);
   digit(Level::lane, 1, 4, 2);
-  digit(Level::warp, 0, warps_m, rows);
-  digit(Level::warp, 1, warps_n, columns);
+  digit(Level::warp, 0, parts_m, rows);
+  digit(Level::warp, 1, parts_n, columns);
+  digit(Level::warp, 0, group_warps, 16);
   return layout;
+}
+
+}  // namespace
+
+TileLayout mma_accumulator_layout(int64_t m, int64_t n, int64_t warps_m, int64_t warps_n) {
+  check(m % (16 * warps_m) == 0 && n % (8 * warps_n) == 0, "a tile of m16n8 accumulators is a multiple of 16 x 8 for each warp");
+  return accumulator_layout(m, n, warps_m, warps_n, 1);
 }
 
 TileLayout warpgroup_accumulator_layout(int64_t m, int64_t n, int64_t groups_m, int64_t groups_n) {
   check(m % (64 * groups_m) == 0 && n % (8 * groups_n) == 0, "a tile of m64 accumulators is a multiple of 64 x 8 for each warpgroup");
-  using Level = TileDigit::Level;
-  const int64_t rows = m / groups_m, columns = n / groups_n;
-  TileLayout layout;
-  auto digit = [&](Level level, int axis, int64_t extent, int64_t stride) {
-    if (extent > 1) layout.digits.push_back({level, axis, extent, stride});
-  };
-  digit(Level::reg, 0, rows / 64, 64);
-  digit(Level::reg, 1, columns / 8, 8);
-  digit(Level::reg, 0, 2, 8);
-  digit(Level::reg, 1, 2, 1);
-  digit(Level::lane, 0, 8, 1);
-  digit(Level::lane, 1, 4, 2);
-  digit(Level::warp, 0, groups_m, rows);
-  digit(Level::warp, 1, groups_n, columns);
-  digit(Level::warp, 0, 4, 16);
-  return layout;
+  return accumulator_layout(m, n, groups_m, groups_n, 4);
 }
 
 int64_t count_of(const TileLayout& layout, TileDigit::Level level) {
