@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "schedule/cuda/nest.h"
+#include "schedule/cuda/split_k.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::schedule::cuda {
@@ -120,6 +121,14 @@ std::vector<std::string> names_of(const std::vector<VarRef>& vars) {
   return names;
 }
 
+/// Whether an axis of the factor ends with the sum: elements past it are zeros.
+bool ends(const Factor& factor, const VarRef& k) {
+  for (size_t axis = 0; axis < factor.indices.size(); axis++) {
+    if (factor.indices[axis] == Index(k) && factor.buffer->extents[axis] == k->extent) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<Form> forms_of(const Contraction& c, const Loop& nest) { return Forms(c, nest).all(); }
@@ -143,11 +152,13 @@ Merged merge(Chooser& chooser, const Contraction& c, const Form& form) {
   return merged;
 }
 
-bool ends(const Factor& factor, const VarRef& k) {
-  for (size_t axis = 0; axis < factor.indices.size(); axis++) {
-    if (factor.indices[axis] == Index(k) && factor.buffer->extents[axis] == k->extent) return true;
-  }
-  return false;
+bool zeros_past_the_end(const Contraction& c) { return ends(c.a, c.k_dims[0]) && ends(c.b, c.k_dims[0]); }
+
+Merged cut_sum(Chooser& chooser, const Merged& whole, int64_t parts, int64_t step) {
+  const Contraction& c = whole.contraction;
+  const std::optional<Contraction> part = as_contraction(chooser.find(split_sum(chooser, c, parts, zeros_past_the_end(c) ? step : 0)));
+  if (!part) internal_error("a part of the contraction `" + c.accumulator + "` is none");
+  return {whole.m + "_part", whole.n + "_part", part->k_dims[0]->name, *part};
 }
 
 }  // namespace tcc::schedule::cuda

@@ -34,7 +34,10 @@ struct Merged {
 };
 Merged merge(Chooser& chooser, const Contraction& c, const Form& form);
 
-/// Whether the factor gives zeros where the sum is past its end.
-bool ends(const Factor& factor, const loop::VarRef& k);
+/// Whether both factors give zeros where the sum is past its end: parts need not divide it.
+bool zeros_past_the_end(const Contraction& c);
+
+/// Cuts the sum into parts, of multiples of `step` terms where the factors allow it. Returns the nest of the parts.
+Merged cut_sum(Chooser& chooser, const Merged& whole, int64_t parts, int64_t step);
 
 }  // namespace tcc::schedule::cuda

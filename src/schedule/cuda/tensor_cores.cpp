@@ -234,8 +234,7 @@ WhyNot tensor_cores(CudaNest& nest) {
   MatmulShape shape = product.shape_of(choice->form);
 
   Merged merged = merge(chooser, c, choice->form);
-  const VarRef k = merged.contraction.k_dims[0];
-  shape.zeros_past_the_end = ends(merged.contraction.a, k) && ends(merged.contraction.b, k);
+  shape.zeros_past_the_end = zeros_past_the_end(merged.contraction);
   const VarRef& along = merged.contraction.contiguous;
   const bool cuts = along && along->name == merged.n;  // rows and columns would be others in the parts
   const SplitK cut = cuts ? choose_split_k(shapes, product.shape_of(choice->form, choice->tile), shape, target) : SplitK{};
@@ -244,12 +243,8 @@ WhyNot tensor_cores(CudaNest& nest) {
     return std::nullopt;
   }
   const std::string first = merged.contraction.dims[0]->name;
-  const int64_t multiple = shape.zeros_past_the_end ? product.step() : 0;
-  const std::string of_parts = split_sum(chooser, merged.contraction, cut.parts, multiple);
-  const std::optional<Contraction> part = as_contraction(chooser.find(of_parts));
-  if (!part) internal_error("a part of the contraction `" + c.accumulator + "` is none");
-  merged = {merged.m + "_part", merged.n + "_part", part->k_dims[0]->name, *part};
-  schedule_tiles(chooser, *part, merged, tiles[cut.tile], *core);
+  merged = cut_sum(chooser, merged, cut.parts, product.step());
+  schedule_tiles(chooser, merged.contraction, merged, tiles[cut.tile], *core);
   schedule_sum_of_parts(chooser, first);
   return std::nullopt;
 }

@@ -257,29 +257,6 @@ struct Candidate {
   WarpgroupTile tile;
 };
 
-/// The best tile of each form, the one with the least time first.
-std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest, const TensorCore& core, const Target& target) {
-  std::vector<Candidate> candidates;
-  const int64_t size = size_bytes(given.a.dtype());
-  for (const Form& form_given : forms_of(given, nest)) {
-    // Few rows are the columns of a tile: an instruction takes as few as eight.
-    const bool exchange = form_given.rows() <= kFewRows;
-    const Form form = exchange ? exchanged(form_given) : form_given;
-    const Contraction c = exchange ? exchanged(given) : given;
-    if (form.rows() <= kFewRows || (!exchange && form.columns() < kFewRows)) continue;
-    if (exchange && iterations(form.batch) * ceil_div(form.rows(), core.m) < target.cores / 2) continue;  // cut sums do better
-    const bool a_turned = !is_contiguous(c.a, form.k), b_turned = !is_contiguous(c.b, form.k);
-    if ((a_turned && !is_contiguous(c.a, form.m)) || (b_turned && !is_contiguous(c.b, form.n))) continue;
-    if (!core.transposed && (a_turned || b_turned)) continue;
-    const Problem problem{c, form, core, target, stored_in_pieces(nest, form), a_turned, b_turned, size, kPanelBytes / size};
-    const std::vector<WarpgroupTile> tiles = tiles_for(problem);
-    const auto best = std::min_element(tiles.begin(), tiles.end(), [](const auto& x, const auto& y) { return x.ns < y.ns; });
-    if (best != tiles.end()) candidates.push_back({c, form, *best});
-  }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& x, const auto& y) { return x.tile.ns < y.tile.ns; });
-  return candidates;
-}
-
 Problem problem_of(const Contraction& c, const Form& form, const Loop& nest, const TensorCore& core, const Target& target) {
   const int64_t size = size_bytes(c.a.dtype());
   return {c,
@@ -291,6 +268,27 @@ Problem problem_of(const Contraction& c, const Form& form, const Loop& nest, con
           !is_contiguous(c.b, form.k),
           size,
           kPanelBytes / size};
+}
+
+/// The best tile of each form, the one with the least time first.
+std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest, const TensorCore& core, const Target& target) {
+  std::vector<Candidate> candidates;
+  for (const Form& form_given : forms_of(given, nest)) {
+    // Few rows are the columns of a tile: an instruction takes as few as eight.
+    const bool exchange = form_given.rows() <= kFewRows;
+    const Form form = exchange ? exchanged(form_given) : form_given;
+    const Contraction c = exchange ? exchanged(given) : given;
+    if (form.rows() <= kFewRows || (!exchange && form.columns() < kFewRows)) continue;
+    if (exchange && iterations(form.batch) * ceil_div(form.rows(), core.m) < target.cores / 2) continue;  // cut sums do better
+    const bool a_turned = !is_contiguous(c.a, form.k), b_turned = !is_contiguous(c.b, form.k);
+    if ((a_turned && !is_contiguous(c.a, form.m)) || (b_turned && !is_contiguous(c.b, form.n))) continue;
+    if (!core.transposed && (a_turned || b_turned)) continue;
+    const std::vector<WarpgroupTile> tiles = tiles_for(problem_of(c, form, nest, core, target));
+    const auto best = std::min_element(tiles.begin(), tiles.end(), [](const auto& x, const auto& y) { return x.ns < y.ns; });
+    if (best != tiles.end()) candidates.push_back({c, form, *best});
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& x, const auto& y) { return x.tile.ns < y.tile.ns; });
+  return candidates;
 }
 
 /// How the sum is cut, with the tile for the parts. Nothing: it stays whole.
@@ -308,7 +306,7 @@ std::optional<Cut> cut_of(const Problem& problem, const Merged& merged, const Wa
                     problem.step,
                     problem.core.flops_per_ns / problem.target.cores};
   shape.bytes_read = bytes_of(*c.a.buffer) + bytes_of(*c.b.buffer);
-  shape.zeros_past_the_end = ends(c.a, c.k_dims[0]) && ends(c.b, c.k_dims[0]);
+  shape.zeros_past_the_end = zeros_past_the_end(c);
   const std::vector<WarpgroupTile> tiles = tiles_for(problem);
   std::vector<TileShape> shapes;
   for (const WarpgroupTile& tile : tiles) shapes.push_back({tile.m, tile.n, tile.efficiency});
@@ -330,18 +328,14 @@ WhyNot schedule_candidate(Chooser& chooser, const Candidate& candidate, const Te
   const std::string first = merged.contraction.dims[0]->name;
   if (cut) {
     Chooser parts = trial;
-    const int64_t multiple = ends(merged.contraction.a, merged.contraction.k_dims[0]) ? problem.step : 0;
-    const std::string of_parts = split_sum(parts, merged.contraction, cut->parts, multiple);
-    const std::optional<Contraction> part = as_contraction(parts.find(of_parts));
-    if (!part) internal_error("a part of the contraction `" + c.accumulator + "` is none");
-    const Merged names{merged.m + "_part", merged.n + "_part", part->k_dims[0]->name, *part};
+    const Merged part = cut_sum(parts, merged, cut->parts, problem.step);
     // What the parts store is f32, and not what the nest stores.
     Problem of_part = problem;
     of_part.stored.clear();
     WarpgroupTile tile = cut->tile;
     if (!measure(of_part, tile)) internal_error("a tile of the parts of `" + c.accumulator + "` does not fit");
-    if (!schedule_copies(parts, *part, names, of_part, tile)) {
-      schedule_products(parts, part->accumulator, names, of_part, tile);
+    if (!schedule_copies(parts, part.contraction, part, of_part, tile)) {
+      schedule_products(parts, part.contraction.accumulator, part, of_part, tile);
       schedule_sum_of_parts(parts, first);
       chooser.take_over(std::move(parts));
       return std::nullopt;
