@@ -9,7 +9,8 @@
 // - it stands in front of a store of the same element, in the loops around that store and no others;
 // - or in loops of its own that are those of the store again, in front of them: the thread that loads the element is the one that stores it;
 // - or in a reduction over a row whose elements the loops around both store and no other iteration does, and all threads of the row have loaded when one
-//   of them stores: the reduction joins them at a barrier, or what is stored depends on its result.
+//   of them stores: the reduction joins them at a barrier, or what is stored depends on its result;
+// - or in front of a barrier that the store stands behind, where each iteration of the loops around both loads nothing but the box that it stores.
 // And for all of them
 // - the loops around a store are maps all of whose variables are in its index: a map writes each element once, so no other iteration comes by;
 // - one thread of one block executes the store: what stands outside of thread loops is executed by all of them, one could store before another loads;
@@ -88,7 +89,7 @@ class Checker {
     collect(kernel_.body);
     if (!plain_ || seen != static_cast<int>(loads_.size()) || stores_.empty()) return false;
     return std::all_of(stores_.begin(), stores_.end(), [&](const Access& store) { return is_alone(store); }) &&
-           std::all_of(loads_.begin(), loads_.end(), [&](const Access& load) { return is_followed(load) || is_of_a_row(load); });
+           std::all_of(loads_.begin(), loads_.end(), [&](const Access& load) { return is_followed(load) || is_of_a_row(load) || is_of_a_box(load); });
   }
 
  private:
@@ -145,6 +146,12 @@ class Checker {
     for (size_t i = 0; i + 1 < store.path.size(); ++i) {
       const Stmt& stmt = store.path[i].stmt();
       if (as<If>(stmt)) continue;
+      if (const auto* all = as<Roles>(stmt)) {
+        for (const Role& role : all->roles) {
+          if (&role.body == store.path[i + 1].block) digits.warp = role.warps == 1;
+        }
+        continue;
+      }
       const auto* loop = as<Loop>(stmt);
       if (!loop) return false;
       if (loop->tile) digits.thread = true;
@@ -176,17 +183,23 @@ class Checker {
     return followed;
   }
 
-  /// The number of steps that both paths have in common; the next one is in the same block.
+  /// The number of steps that both paths have in common.
   static size_t common_steps(const Access& a, const Access& b) {
     size_t depth = 0;
-    while (depth + 1 < a.path.size() && depth + 1 < b.path.size() && a.path[depth].index == b.path[depth].index) ++depth;
+    const auto is_common = [&] { return a.path[depth].block == b.path[depth].block && a.path[depth].index == b.path[depth].index; };
+    while (depth + 1 < a.path.size() && depth + 1 < b.path.size() && is_common()) ++depth;
     return depth;
+  }
+
+  /// Whether what is next on the path of the load stands in front of what is next on that of the store, in one block: not in two roles, say.
+  static bool in_front(const Access& load, const Access& store, size_t depth) {
+    return load.path[depth].block == store.path[depth].block && load.path[depth].index < store.path[depth].index;
   }
 
   /// Whether the loops around the load alone are those around the store alone, over again, and in front.
   bool is_mirrored(const Access& load, const Access& store) const {
     const size_t depth = common_steps(load, store);
-    if (load.path.size() != store.path.size() || load.path[depth].index >= store.path[depth].index) return false;
+    if (load.path.size() != store.path.size() || !in_front(load, store, depth)) return false;
     std::map<const Var*, Index> map;
     for (size_t i = depth; i + 1 < load.path.size(); ++i) {
       const auto *x = as<Loop>(load.path[i].stmt()), *y = as<Loop>(store.path[i].stmt());
@@ -217,7 +230,7 @@ class Checker {
     if (!same_extents_) return false;
     for (const Access& store : stores_) {
       const size_t depth = common_steps(load, store);
-      if (load.path[depth].index >= store.path[depth].index) return false;
+      if (!in_front(load, store, depth)) return false;
       Digits digits = no_digits();
       std::vector<VarRef> row;  // variables of the loops around both
       for (size_t i = 0; i < depth; ++i) {
@@ -255,6 +268,80 @@ class Checker {
     }
     return std::all_of(row.begin(), row.end(),
                        [&](const VarRef& var) { return std::find(shared.begin(), shared.end(), var) != shared.end(); });
+  }
+
+  /// Whether the loops around the load alone read, in front of a barrier, no more than the box that those around the store alone write behind it.
+  bool is_of_a_box(const Access& load) const {
+    if (!same_extents_) return false;
+    return std::all_of(stores_.begin(), stores_.end(), [&](const Access& store) {
+      const size_t depth = common_steps(load, store);
+      if (!in_front(load, store, depth)) return false;
+      const Block& block = *load.path[depth].block;
+      const auto from = block.begin() + static_cast<ptrdiff_t>(load.path[depth].index);
+      const auto to = block.begin() + static_cast<ptrdiff_t>(store.path[depth].index);
+      const bool joined = std::any_of(from, to, [](const Stmt& stmt) { return as<Barrier>(stmt) != nullptr; });
+      const std::optional<std::vector<VarRef>> loading = own_vars(load, depth), storing = own_vars(store, depth);
+      return joined && loading && storing && fills_box(load.indices, *loading, store.indices, *storing);
+    });
+  }
+
+  /// The variables of the loops around the access from a step on; nothing where there is anything else, or not all iterations are executed.
+  static std::optional<std::vector<VarRef>> own_vars(const Access& access, size_t from) {
+    std::vector<VarRef> vars;
+    for (size_t i = from; i + 1 < access.path.size(); ++i) {
+      const auto* loop = as<Loop>(access.path[i].stmt());
+      if (!loop || loop->where) return std::nullopt;
+      for (const Dim& dim : loop->dims) vars.push_back(dim.var);
+    }
+    return vars;
+  }
+
+  /// Whether the indices are corners plus offsets, with the same corners, multiples of the size of the box: offsets that are loaded are in the box, and those that
+  /// are stored are all of it. A map stores an element once, so other iterations of the loops around both have other corners.
+  static bool fills_box(const std::vector<Index>& load, const std::vector<VarRef>& loading, const std::vector<Index>& store,
+                        const std::vector<VarRef>& storing) {
+    int64_t variables = 0;
+    for (size_t i = 0; i < load.size(); ++i) {
+      if (load[i].uses_scalars() || store[i].uses_scalars()) return false;
+      const auto read = split(load[i], loading), written = split(store[i], storing);
+      if (!read || !written || !(read->corner == written->corner) || !is_injective(written->offset)) return false;
+      int64_t size = 1;
+      for (const Term& term : written->offset.terms()) size *= term.atom.var->extent;
+      variables += static_cast<int64_t>(written->offset.terms().size());
+      const int64_t last_read = reach(read->offset), last_written = reach(written->offset);
+      if (last_read < 0 || last_read >= size || last_written != size - 1 || written->corner.constant() % size != 0) return false;
+      for (const Term& term : written->corner.terms()) {
+        if (term.coefficient % size != 0) return false;
+      }
+    }
+    return variables == std::count_if(storing.begin(), storing.end(), [](const VarRef& var) { return var->extent > 1; });
+  }
+
+  struct Split {
+    Index corner, offset;
+  };
+  /// The index without the terms of the variables, and these; nothing where a term is of both kinds.
+  static std::optional<Split> split(const Index& index, const std::vector<VarRef>& own) {
+    const auto is_own = [&](const VarRef& var) { return std::find(own.begin(), own.end(), var) != own.end(); };
+    Split parts{index, Index(0)};
+    for (const Term& term : index.terms()) {
+      if (!term.atom.var || !is_own(term.atom.var)) continue;
+      parts.offset = parts.offset + Index(term.atom.var) * term.coefficient;
+    }
+    parts.corner = index - parts.offset;
+    std::vector<VarRef> vars;
+    collect_vars(parts.corner, vars);
+    return std::any_of(vars.begin(), vars.end(), is_own) ? std::nullopt : std::optional<Split>(parts);
+  }
+
+  /// The largest value of an index of bare variables; -1 where it can be below zero.
+  static int64_t reach(const Index& offset) {
+    int64_t last = 0;
+    for (const Term& term : offset.terms()) {
+      if (term.coefficient < 0) return -1;
+      last += term.coefficient * (term.atom.var->extent - 1);
+    }
+    return last;
   }
 
   /// Whether what is stored depends on a result of the statement, through scalars.
