@@ -219,21 +219,25 @@ class Differentiator {
     }
     Builder builder(graph_, graph_.body, grad_location(reader));
     builder.name_as_parts_of(value->name + ".grad");
-    if (adds_to_zeros(cotangent)) sum = add_into(builder, *cotangent->producer, sum);
-    else if (adds_to_zeros(sum)) sum = add_into(builder, *sum->producer, cotangent);
+    if (const Node* scatter = added_to_zeros(cotangent)) sum = add_into(builder, *scatter, sum);
+    else if (const Node* other = added_to_zeros(sum)) sum = add_into(builder, *other, cotangent);
     else sum = builder.add(sum, cotangent);
   }
 
   /// What is added at indices (the gradient of an embedding) to zeros is added to another cotangent of the same value just as well (a tied output layer):
-  /// neither zeros nor a sum, and what makes the other one need not wait.
-  static bool adds_to_zeros(const Value* value) {
+  /// neither zeros nor a sum, and what makes the other one need not wait. Returns the scatter, of a sum that may have been rounded to 16 bits; null for others.
+  static const Node* added_to_zeros(const Value* value) {
     const Node* node = value->producer;
-    if (node == nullptr || (node->op != Op::scatter_nd_ && node->op != Op::scatter_elements_)) return false;
+    if (node != nullptr && node->op == Op::cast_ && compute_dtype(value->type.dtype) == node->operand(0)->type.dtype)
+      node = node->operand(0)->producer;
+    if (node == nullptr || (node->op != Op::scatter_nd_ && node->op != Op::scatter_elements_)) return nullptr;
     const Node* data = node->operand(0)->producer;
-    return node->attrs.get_string("combiner") == "add" && data != nullptr && data->op == Op::full_ && data->attrs.get_float("value") == 0;
+    const bool zeros = data != nullptr && data->op == Op::full_ && data->attrs.get_float("value") == 0;
+    return zeros && node->attrs.get_string("combiner") == "add" ? node : nullptr;
   }
   static Value* add_into(Builder& builder, const Node& scatter, Value* data) {
-    return builder.emit(scatter.op, {data, scatter.operand(1), scatter.operand(2)}, scatter.attrs);
+    Value* wide = builder.cast(data, scatter.operand(0)->type.dtype);
+    return builder.cast(builder.emit(scatter.op, {wide, scatter.operand(1), scatter.operand(2)}, scatter.attrs), data->type.dtype);
   }
 
   void apply_rule(const Node& node) {

@@ -53,6 +53,9 @@ class Vjp {
   std::vector<Value*> given_;
 };
 
+/// Zeros of the shape with the updates added at the indices by scatter_nd or scatter_elements; many of 16 bits may meet in one place, so they add up in f32.
+Value* add_to_zeros(Builder& b, Op scatter, const Shape& shape, Value* indices, Value* updates, Attrs attrs);
+
 using VjpRule = void (*)(Vjp& v);
 
 struct VjpEntry {

@@ -54,12 +54,19 @@ std::vector<int64_t> inverse_of(const std::vector<int64_t>& permutation) {
   return inverse;
 }
 
-/// Zeros of data's type with the updates added at tuples of indices.
+/// Zeros with the updates added at tuples of indices.
 Value* add_at(Vjp& v, const Shape& shape, Value* indices, Value* updates) {
-  return v.b.emit(Op::scatter_nd_, {v.b.full(updates->type.dtype, shape, 0), indices, updates}, {{"combiner", "add"}});
+  return add_to_zeros(v.b, Op::scatter_nd_, shape, indices, updates, {});
 }
 
 }  // namespace
+
+Value* add_to_zeros(Builder& b, Op scatter, const Shape& shape, Value* indices, Value* updates, Attrs attrs) {
+  const DType dtype = updates->type.dtype;
+  Value* wide = rules::widen(b, updates);
+  attrs.set("combiner", "add");
+  return b.cast(b.emit(scatter, {b.full(wide->type.dtype, shape, 0), indices, wide}, attrs), dtype);
+}
 
 void vjp_gather(Vjp& v) {
   Builder& b = v.b;
@@ -91,8 +98,7 @@ void vjp_gather(Vjp& v) {
 }
 
 void vjp_gather_elements(Vjp& v) {
-  Value* zeros = v.zeros(v.x(0));
-  v.give(0, v.b.emit(Op::scatter_elements_, {zeros, v.x(1), v.g}, {{"axis", v.attrs().get_int("axis")}, {"combiner", "add"}}));
+  v.give(0, add_to_zeros(v.b, Op::scatter_elements_, v.x(0)->type.shape(), v.x(1), v.g, {{"axis", v.attrs().get_int("axis")}}));
 }
 
 /// Batch axes become leading indices, which count up.
@@ -136,10 +142,10 @@ void differentiate_scatter(Vjp& v) {
     v.give(0, v.g);
     if (v.wants(2)) v.give(2, at_indices(v.g));
   } else if (combiner == "max" || combiner == "min") {
-    const DType dtype = v.g->type.dtype;
+    const DType dtype = v.g->type.dtype, wide = compute_dtype(dtype);  // 16 bits do not count far
     Value* old_wins = b.binary(Op::eq_, data, y);
     Value* update_wins = b.binary(Op::eq_, updates, at_indices(y));
-    Value* share = b.div(v.g, scatter(b.cast(old_wins, dtype), b.cast(update_wins, dtype), "add"));
+    Value* share = b.cast(b.div(b.cast(v.g, wide), scatter(b.cast(old_wins, wide), b.cast(update_wins, wide), "add")), dtype);
     if (v.wants(0)) v.give(0, v.where(old_wins, share));
     if (v.wants(2)) v.give(2, v.where(update_wins, at_indices(share)));
   } else {

@@ -118,7 +118,7 @@ Value* cumulative_extreme_vjp(Vjp& v, int64_t axis, bool reverse, bool exclusive
   Value* position = b.iota(DType::i64, shape, axis);
   Value* leader = b.select(leads, position, b.full_int(DType::i64, shape, none));
   Value* from = cumulative(v, leader, reverse ? "min" : "max", axis, reverse, exclusive);
-  return b.emit(Op::scatter_elements_, {v.zeros(v.x()), from, v.g}, {{"axis", axis}, {"combiner", "add"}});
+  return add_to_zeros(b, Op::scatter_elements_, shape, from, v.g, {{"axis", axis}});
 }
 
 }  // namespace

@@ -81,10 +81,16 @@ int64_t rolled_iterations(const loop::Loop& loop) {
     return digit.level == loop::TileDigit::Level::reg && digit.extent > 1;
   });
   if (slowest == layout.digits.end()) return 1;
-  if (!loop.where && loop::registers_of(layout) * size_of(loop.body) < kLongTileLoop) return 1;
+  const int64_t registers = loop::registers_of(layout), size = size_of(loop.body);
+  if (!loop.where && registers * size < kLongTileLoop) return 1;
   FindsWrittenTile finds;
   loop::walk(loop.body, [&](const loop::Stmt& stmt) { loop::fields_of(stmt, finds); });
-  return finds.found ? 1 : slowest->extent;
+  if (finds.found) return 1;
+  // As few as are short: one iteration's loads are under way together, and each moves what is left of the tile.
+  static const int64_t kLongIteration = getenv("TCC_ROLL") ? atoi(getenv("TCC_ROLL")) : 0;
+  int64_t iterations = slowest->extent;
+  while (iterations % 2 == 0 && registers / (iterations / 2) * size <= kLongIteration) iterations /= 2;
+  return iterations;
 }
 
 int64_t estimate_code_size(const loop::Kernel& kernel) { return size_of(kernel.body); }

@@ -89,7 +89,8 @@ class Checker {
     collect(kernel_.body);
     if (!plain_ || seen != static_cast<int>(loads_.size()) || stores_.empty()) return false;
     return std::all_of(stores_.begin(), stores_.end(), [&](const Access& store) { return is_alone(store); }) &&
-           std::all_of(loads_.begin(), loads_.end(), [&](const Access& load) { return is_followed(load) || is_of_a_row(load) || is_of_a_box(load); });
+           std::all_of(loads_.begin(), loads_.end(),
+                       [&](const Access& load) { return is_followed(load) || is_of_a_row(load) || is_of_a_box(load); });
   }
 
  private:

@@ -294,5 +294,43 @@ TEST(VjpRange, ProductsOfOtherFactors) {
   }
 }
 
+// Thousands of cotangents that meet in one element: a sum in 16 bits would stand still at a few hundred.
+TEST(VjpRange, ManyCotangentsOfOneElement) {
+  constexpr int64_t kMany = 3000;
+  const std::string many = std::to_string(kMany);
+  const std::pair<Shape, std::string> readers[] = {
+      {{kMany}, "gather(%x, %i) {axis=0}"},
+      {{kMany, 1}, "gather_elements(%x, %i) {axis=0}"},
+      {{kMany, 1}, "gather_nd(%x, %i) {batch_dims=0}"},
+  };
+  for (const Range& range : kRanges) {
+    const std::string dtype(name_of(range.dtype));
+    const auto expect_sum = [&](const Graph& graph, std::vector<Tensor> inputs, const Shape& result) {
+      Tensor ones(range.dtype, result);
+      for (int64_t i = 0; i < ones.count(); ++i) ones.set_double(i, 1);
+      inputs.push_back(ones);
+      const Tensor found = interpret(*joint_of(graph), inputs, false)[1];
+      EXPECT_TRUE(close(found.as_double(0), kMany, range, 4, 0)) << print(graph) << found.as_double(0);
+    };
+    for (const auto& [shape, call] : readers) {
+      const std::string indices = "%i: i64[" + many + (shape.size() == 2 ? ", 1]" : "]");
+      const auto graph =
+          parse("graph @g(%x: " + dtype + "[2, 1], " + indices + ") -> (%y: " + dtype + "[*]) { %y: " + dtype + "[*] = " + call + " }");
+      expect_sum(*graph, {Tensor(range.dtype, {2, 1}), Tensor(DType::i64, shape)}, {kMany, 1});
+    }
+    // The running maximum is the first element throughout.
+    const auto running = parse("graph @g(%x: " + dtype + "[" + many + "]) -> (%y: " + dtype + "[*]) { %y: " + dtype +
+                               "[*] = cumulative(%x) {axis=0, op=\"max\", reverse=false, exclusive=false} }");
+    Tensor falling(range.dtype, {kMany});
+    falling.set_double(0, 1);
+    expect_sum(*running, {falling}, {kMany});
+    // A table that is the output layer's, too: what the layer gives, and what is added to it.
+    const auto tied =
+        parse("graph @g(%x: " + dtype + "[2, 1], %i: i64[" + many + "]) -> (%y: " + dtype + "[*]) { %a: " + dtype +
+              "[*] = gather(%x, %i) {axis=0}  %b: " + dtype + "[*] = mul(%x, %x)  %y: " + dtype + "[*] = concat(%a, %b) {axis=0} }");
+    expect_sum(*tied, {Tensor(range.dtype, {2, 1}), Tensor(DType::i64, {kMany})}, {kMany + 2, 1});
+  }
+}
+
 }  // namespace
 }  // namespace tcc

@@ -94,9 +94,10 @@ void NvptxEmitter::emit_tile_loop(const loop::Loop& loop) {
     } else {
       emit_rolled(loop, iterations, [&, base = base, multiples = multiples](llvm::Value* iteration) mutable {
         const auto axis = static_cast<size_t>(slowest->axis);
-        llvm::Value* stride = llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(slowest->stride));
-        base[axis] = builder_.CreateNUWAdd(base[axis], builder_.CreateNUWMul(iteration, stride));
-        multiples[axis] = std::gcd(multiples[axis], slowest->stride);
+        const int64_t stride = slowest->stride * (slowest->extent / iterations);
+        llvm::Value* step = llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(stride));
+        base[axis] = builder_.CreateNUWAdd(base[axis], builder_.CreateNUWMul(iteration, step));
+        multiples[axis] = std::gcd(multiples[axis], stride);
         emit_registers(base, multiples);
       });
     }
