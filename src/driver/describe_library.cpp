@@ -22,15 +22,18 @@ class WeightNumbers {
   explicit WeightNumbers(link::LinkInput* input) : input_(input) {}
   uint32_t number(const Weight& weight) {
     const auto [at, is_new] = numbers_.try_emplace(&weight, static_cast<uint32_t>(input_->weights.size()));
-    if (!is_new) return at->second;
+    return is_new ? at->second = number(weight.name, weight.tensor) : at->second;
+  }
+  uint32_t number(const std::string& name, const Tensor& tensor) {
     // Functions of one file share weights by name; what a pass made of one of them may have the name and other bytes.
-    for (auto [same, last] = named_.equal_range(weight.name); same != last; ++same) {
-      if (input_->weights[same->second].same_bytes(weight.tensor)) return at->second = same->second;
+    for (auto [same, last] = named_.equal_range(name); same != last; ++same) {
+      if (input_->weights[same->second].same_bytes(tensor)) return same->second;
     }
-    named_.emplace(weight.name, at->second);
-    input_->program.weights.push_back({weight.name, weight.tensor.dtype(), weight.tensor.shape()});
-    input_->weights.push_back(weight.tensor);
-    return at->second;
+    const auto number = static_cast<uint32_t>(input_->weights.size());
+    named_.emplace(name, number);
+    input_->program.weights.push_back({name, tensor.dtype(), tensor.shape()});
+    input_->weights.push_back(tensor);
+    return number;
   }
 
  private:
@@ -39,13 +42,28 @@ class WeightNumbers {
   std::unordered_multimap<std::string, uint32_t> named_;
 };
 
+/// Of each buffer, whether some launch uses it, itself or through an alias. The weights that constants were made of are not among them.
+std::vector<bool> used_buffers(const plan::Plan& plan) {
+  std::vector<bool> used(plan.buffers.size());
+  for (const plan::Launch& launch : plan.launches) {
+    for (int buffer : launch.arguments) {
+      used[static_cast<size_t>(buffer)] = true;
+      for (; plan.buffers[static_cast<size_t>(buffer)].kind == Buffer::Kind::alias; used[static_cast<size_t>(buffer)] = true)
+        buffer = plan.buffers[static_cast<size_t>(buffer)].index;
+    }
+  }
+  return used;
+}
+
 /// In the program an alias lies in a buffer that comes earlier and is no alias itself; a plan allows chains in any order.
 class BufferTable {
  public:
   BufferTable(const plan::Plan& plan, WeightNumbers& weights) : plan_(plan), numbers_(plan.buffers.size()) {
+    const std::vector<bool> used = used_buffers(plan);
     for (const bool aliases : {false, true}) {
       for (size_t i = 0; i < plan.buffers.size(); ++i) {
         if ((plan.buffers[i].kind == Buffer::Kind::alias) != aliases) continue;
+        if (plan.buffers[i].kind == Buffer::Kind::weight && !used[i]) continue;
         numbers_[i] = static_cast<uint32_t>(rows.size());
         rows.push_back(aliases ? alias(plan.buffers[i]) : row(plan.buffers[i], weights));
       }
@@ -70,14 +88,17 @@ class BufferTable {
     switch (buffer.kind) {
       case Buffer::Kind::input: desc.kind = link::BufferKind::input; break;
       case Buffer::Kind::output: desc.kind = link::BufferKind::output; break;
-      case Buffer::Kind::weight: desc.kind = link::BufferKind::weight; break;
+      case Buffer::Kind::weight:
+      case Buffer::Kind::constant: desc.kind = link::BufferKind::weight; break;
       case Buffer::Kind::arena: desc.kind = link::BufferKind::arena; break;
       case Buffer::Kind::state: desc.kind = link::BufferKind::state; break;
       case Buffer::Kind::scalar: desc.kind = link::BufferKind::scalar; break;
       case Buffer::Kind::alias: internal_error("an alias among the buffers that hold bytes");
     }
-    if (buffer.kind != Buffer::Kind::weight && buffer.kind != Buffer::Kind::scalar) desc.offset = static_cast<uint64_t>(buffer.offset);
-    if (buffer.kind == Buffer::Kind::weight) desc.index = weights.number(*plan_.weights.at(static_cast<size_t>(buffer.index)));
+    if (desc.kind != link::BufferKind::weight && buffer.kind != Buffer::Kind::scalar) desc.offset = static_cast<uint64_t>(buffer.offset);
+    const auto index = static_cast<size_t>(buffer.index);
+    if (buffer.kind == Buffer::Kind::weight) desc.index = weights.number(*plan_.weights.at(index));
+    else if (buffer.kind == Buffer::Kind::constant) desc.index = weights.number(buffer.name, plan_.constant_values.at(index));
     else if (buffer.kind != Buffer::Kind::arena) desc.index = static_cast<uint32_t>(buffer.index);
     return desc;
   }
@@ -164,7 +185,7 @@ link::TargetDesc describe(const PlacedBuild& placed, const PlacedBuild* base, We
   const bool cpu = build.choice.target.is_cpu();
   desc.kind = cpu ? link::TargetKind::cpu : link::TargetKind::cuda;
   const std::vector<loop::Kernel>& kernels = build.plans.front().kernels;
-  for (size_t k = 0; k < kernels.size(); ++k) {
+  for (size_t k = 0; k < static_cast<size_t>(plan::num_launched_kernels(build.plans.front())); ++k) {
     const loop::Kernel& kernel = kernels[k];
     link::KernelDesc row;
     row.name = kernel_name(k);

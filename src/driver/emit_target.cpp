@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "driver/evaluate_constants.h"
 #include "driver/generate_code.h"
 #include "driver/stage_results.h"
 #include "tcc/codegen/codegen.h"
@@ -100,8 +101,10 @@ void emit_target(Session& session, const TargetBuild& build, ProductWriter& writ
   });
 }
 
-void emit_interface(const LibraryInterface& interface, std::vector<TargetBuild>& builds, const Options& options, ProductWriter& writer) {
+void emit_interface(Session& session, const LibraryInterface& interface, std::vector<TargetBuild>& builds, ProductWriter& writer) {
   if (!writer.wants("header") && !writer.wants("manifest")) return;
+  const Options& options = session.options;
+  evaluate_constants(session, builds);
   const link::LinkInput input = make_link_input(interface, builds, options);
   if (writer.wants("header")) writer.write("header", link::write_header(input.program, options.symbol_prefix));
   if (writer.wants("manifest")) writer.write("manifest", link::write_manifest(input));

@@ -10,6 +10,6 @@ namespace tcc::driver {
 /// Everything that plans print, and the code of all their kernels together.
 void emit_target(Session& session, const TargetBuild& build, ProductWriter& writer);
 /// The header and the manifest.
-void emit_interface(const LibraryInterface& interface, std::vector<TargetBuild>& builds, const Options& options, ProductWriter& writer);
+void emit_interface(Session& session, const LibraryInterface& interface, std::vector<TargetBuild>& builds, ProductWriter& writer);
 
 }  // namespace tcc::driver

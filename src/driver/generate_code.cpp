@@ -29,7 +29,8 @@ std::vector<size_t> largest_first(const std::vector<int64_t>& sizes) {
 
 std::vector<int64_t> code_sizes(const plan::Plan& plan) {
   std::vector<int64_t> sizes;
-  for (const loop::Kernel& kernel : plan.kernels) sizes.push_back(codegen::estimate_code_size(kernel));
+  for (int k = 0; k < plan::num_launched_kernels(plan); ++k)
+    sizes.push_back(codegen::estimate_code_size(plan.kernels[static_cast<size_t>(k)]));
   return sizes;
 }
 
@@ -71,7 +72,7 @@ std::vector<std::vector<size_t>> kernels_of_images(const plan::Plan& plan, const
 void generate_cpu(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times,
                   GeneratedCode* code) {
   const Timed timed(times, "generate-cpu-code");
-  const size_t count = plan.kernels.size();
+  const auto count = static_cast<size_t>(plan::num_launched_kernels(plan));
   progress.step("generating code for the CPU", static_cast<int64_t>(count * choice.levels.size()));
   code->objects.resize(count * choice.levels.size());
   const std::vector<size_t> order = largest_first(code_sizes(plan));
@@ -153,7 +154,8 @@ GeneratedCode generate_kernels(const plan::Plan& plan, const TargetChoice& choic
 codegen::CompiledModule emit_all_kernels(const plan::Plan& plan, const TargetChoice& choice, const std::string& level, int optimization,
                                          bool want_llvm, bool want_asm) {
   std::vector<codegen::NamedKernel> kernels;
-  for (size_t k = 0; k < plan.kernels.size(); ++k) kernels.push_back({symbol(choice, level, k), &plan.kernels[k]});
+  for (size_t k = 0; k < static_cast<size_t>(plan::num_launched_kernels(plan)); ++k)
+    kernels.push_back({symbol(choice, level, k), &plan.kernels[k]});
   const codegen::Options options{.optimization = optimization, .want_llvm = want_llvm, .want_asm = want_asm, .target = level};
   return choice.target.is_cpu() ? codegen::emit_x86(kernels, options) : codegen::emit_nvptx(kernels, options);
 }

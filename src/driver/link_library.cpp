@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "driver/evaluate_constants.h"
 #include "driver/generate_code.h"
 #include "tcc/link/link.h"
 
@@ -16,6 +17,7 @@ void link_library(Session& session, const LibraryInterface& interface, std::vect
                                     session.progress, session.times);
     });
   }
+  evaluate_constants(session, builds);
   session.progress.step("linking");
   const Timed timed(session.times, "link");
   link::LinkInput input = make_link_input(interface, builds, session.options);

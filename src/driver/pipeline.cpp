@@ -33,7 +33,7 @@ void write_dependencies(Session& session, ProductWriter& writer) {
 void finish(Session& session, const LibraryInterface* interface, std::vector<TargetBuild>& builds, ProductWriter& writer) {
   const Options& options = session.options;
   for (const TargetBuild& build : builds) emit_target(session, build, writer);
-  if (interface != nullptr) emit_interface(*interface, builds, options, writer);
+  if (interface != nullptr) emit_interface(session, *interface, builds, writer);
   if (options.output.empty()) return;
   if (interface == nullptr) {
     throw Error(ExitCode::usage, "invalid-argument", options.model, "a library is made of one unit or kernel, the text has several",

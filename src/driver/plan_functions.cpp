@@ -212,8 +212,11 @@ Library plan_functions(Session& session, Functions functions, const std::vector<
   const int64_t fixed = has_backward ? fixed_bytes(functions) : 0;
   UnitCaches caches;
   std::vector<LoweredGraph> lowered(functions.list.size());
+  // Another target or function would read the same weights in another layout, and the library would hold both.
+  const bool owns_weights = functions.list.size() == 1 && choices.size() == 1 && choices.front().target.is_cpu();
   for (size_t i = 0; i < lowered.size(); ++i) {
-    if (!functions.list[i].has_backward) lowered[i] = to_loops(session, *functions.list[i].prims, caches.lowered);
+    if (functions.list[i].has_backward) continue;
+    lowered[i] = to_loops(session, *functions.list[i].prims, caches.lowered, owns_weights ? &functions.state : nullptr);
   }
   for (const TargetChoice& choice : choices) {
     session.progress.step("planning for " + choice.name);

@@ -135,10 +135,12 @@ void require_same_parameters(const loop::Kernel& given, const loop::Kernel& old,
 void put_in(const loop::Kernel& kernel, size_t number, TargetBuild& build) {
   for (plan::Plan& plan : build.plans) {
     plan.kernels[number] = kernel;
-    for (plan::Launch& launch : plan.launches) {
-      if (launch.kind != plan::Launch::Kind::kernel || launch.kernel != static_cast<int>(number)) continue;
-      launch.grid = kernel.grid;
-      launch.cost_ns = schedule::estimate_ns(kernel, build.choice.target);
+    for (std::vector<plan::Launch>* launches : {&plan.launches, &plan.constants}) {
+      for (plan::Launch& launch : *launches) {
+        if (launch.kind != plan::Launch::Kind::kernel || launch.kernel != static_cast<int>(number)) continue;
+        launch.grid = kernel.grid;
+        launch.cost_ns = schedule::estimate_ns(kernel, build.choice.target);
+      }
     }
   }
 }

@@ -17,14 +17,14 @@ using loop::Index;
 using loop::VarRef;
 
 Inliner::Inliner(const Unit& unit) : unit_of_(unit) {
-  int number = 0;
-  for (const Value* value : unit.inputs) {
-    auto buffer = loop::make_buffer("a" + std::to_string(number++), value->type.dtype, value->type.shape(), loop::Space::global);
+  for (size_t i = 0; i < unit.inputs.size(); ++i) {
+    const Value* value = unit.inputs[i];
+    auto buffer = loop::make_buffer("a" + std::to_string(i), value->type.dtype, value->type.shape(), loop::Space::global);
     buffers_[value] = buffer;
     inputs_.insert(value);
-    params_.push_back({buffer, false});
+    params_.push_back({buffer, false, !unit.constant.empty() && unit.constant[i]});
   }
-  number = 0;
+  int number = 0;
   for (const Value* value : unit.outputs) {
     auto buffer = loop::make_buffer("r" + std::to_string(number++), value->type.dtype, value->type.shape(), loop::Space::global);
     buffers_[value] = buffer;

@@ -81,9 +81,10 @@ std::optional<std::string> structure_of(const Unit& unit) {
   };
   writer.number(static_cast<int64_t>(unit.kind));
   writer.size(unit.inputs.size());
-  for (const Value* input : unit.inputs) {
-    value(input);
-    writer.type(input->type);
+  for (size_t i = 0; i < unit.inputs.size(); ++i) {
+    value(unit.inputs[i]);
+    writer.type(unit.inputs[i]->type);
+    writer.number(!unit.constant.empty() && unit.constant[i]);
   }
   writer.size(unit.nodes.size());
   for (const Node* node : unit.nodes) {

@@ -139,7 +139,8 @@ class Parser : ExprParser {
         if (!first) lexer_.expect(",");
         first = false;
         const bool written = lexer_.accept("written") || results;
-        result.push_back({declaration(), written});
+        const bool constant = !written && lexer_.accept("constant");
+        result.push_back({declaration(), written, constant});
       }
     };
     group(false);

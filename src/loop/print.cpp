@@ -189,7 +189,8 @@ std::string Printer::params(const std::vector<Param>& params) {
   for (size_t i = 0; i < params.size(); ++i) {
     if (i == results) text += ") -> (";
     else if (i > 0) text += ", ";
-    text += (params[i].written && i < results ? "written " : "") + declaration(params[i].buffer);
+    text += params[i].written && i < results ? "written " : params[i].constant ? "constant " : "";
+    text += declaration(params[i].buffer);
   }
   return text + (results == params.size() ? ") -> ()" : ")");
 }

@@ -1,6 +1,7 @@
 // Runs a plan on one block of memory as the launcher would, each kernel through the interpreter of kernels: what the order of launches or the reuse of
 // buffers gets wrong shows in the results.
 
+#include <algorithm>
 #include <cstring>
 
 #include "tcc/graph/state.h"
@@ -25,7 +26,17 @@ class Runner {
     }
   }
 
+  /// Once.
+  std::vector<Tensor> run_constants() {
+    constants_.assign(plan_.constant_values.size(), {});
+    for (const Launch& constant : plan_.constants) run_kernel(constant);
+    return std::move(constants_);
+  }
+
   std::vector<Tensor> run() {
+    constants_ = plan_.constant_values;
+    if (std::any_of(constants_.begin(), constants_.end(), [](const Tensor& tensor) { return !tensor.defined(); }))
+      constants_ = interpret_constants(plan_);
     for (const Launch& launch : plan_.launches) {
       if (launch.kind == Launch::Kind::copy) {
         std::memcpy(bytes_of(launch.arguments[1]), read_from(launch.arguments[0]),
@@ -49,6 +60,7 @@ class Runner {
       case Buffer::Kind::input: return inputs_.at(static_cast<size_t>(b.index)).bytes() + b.offset;
       case Buffer::Kind::scalar: return state().scalars.at(static_cast<size_t>(b.index)).bytes();
       case Buffer::Kind::weight: return plan_.weights.at(static_cast<size_t>(b.index))->tensor.bytes();
+      case Buffer::Kind::constant: return constants_.at(static_cast<size_t>(b.index)).bytes();
       case Buffer::Kind::alias: return read_from(b.index) + b.offset;
       default: return bytes_of(number);
     }
@@ -61,8 +73,15 @@ class Runner {
       case Buffer::Kind::state: return state_bytes(b);
       case Buffer::Kind::arena: return arena_.data() + b.offset;
       case Buffer::Kind::alias: return bytes_of(b.index) + b.offset;
+      case Buffer::Kind::constant: return constant_bytes(b);
       default: internal_error("a launch writes to `" + b.name + "`");
     }
+  }
+
+  std::byte* constant_bytes(const Buffer& b) {
+    Tensor& tensor = constants_.at(static_cast<size_t>(b.index));
+    if (!tensor.defined()) tensor = Tensor(b.dtype, b.shape);
+    return tensor.mutable_bytes();
   }
 
   StateMemory& state() {
@@ -82,7 +101,8 @@ class Runner {
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
       const Buffer& b = buffer(launch.arguments[i]);
       Tensor tensor(b.dtype, b.shape);  // a copy: what a kernel is given may not change while it runs
-      std::memcpy(tensor.mutable_bytes(), read_from(launch.arguments[i]), static_cast<size_t>(tensor.size_bytes()));
+      const std::byte* bytes = kernel.params[i].written ? bytes_of(launch.arguments[i]) : read_from(launch.arguments[i]);
+      std::memcpy(tensor.mutable_bytes(), bytes, static_cast<size_t>(tensor.size_bytes()));
       tensors.push_back(std::move(tensor));
     }
     std::vector<int64_t> bad;
@@ -102,7 +122,7 @@ class Runner {
   StateMemory* state_;
   std::vector<int64_t>* bad_indices_;
   std::vector<std::byte> arena_;
-  std::vector<Tensor> outputs_;
+  std::vector<Tensor> constants_, outputs_;
 };
 
 }  // namespace
@@ -134,6 +154,8 @@ Tensor read_state(const StateMemory& memory, const StateLayout& layout, std::str
   std::memcpy(tensor.mutable_bytes(), memory.blocks[found->block()].data() + found->offset, static_cast<size_t>(found->size_bytes()));
   return tensor;
 }
+
+std::vector<Tensor> interpret_constants(const Plan& plan) { return Runner(plan, {}, nullptr, nullptr).run_constants(); }
 
 std::vector<Tensor> interpret(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state, std::vector<int64_t>* bad_indices) {
   if (bad_indices) bad_indices->assign(plan.checks.size(), 0);

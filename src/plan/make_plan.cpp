@@ -6,12 +6,13 @@
 // An output is written where the caller wants it: its buffer is the caller's. Only an output that is an input, a weight, another output, or a part of
 // something else takes a copy at the end. A state update is written into the state where state_writes.h finds that possible, copied there at the end
 // otherwise. Aliases are rows of their own, so that a launch sees the shape it expects; a value that takes over the bytes of another is an alias that
-// `overwrites`.
+// `overwrites`. A kernel that reads nothing but constants of its unit (Param::constant) and other such results is no launch: it runs when the library is made.
 // A buffer of the arena lives from the launch that writes it first to the one that reads it last; temporaries between kernels of one unit are such buffers too.
 
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -100,8 +101,8 @@ class Planner {
   void number_kernels(Plan& plan) const {
     std::vector<int> numbers(known_kernels_.size(), -1);
     std::unordered_map<std::string, int> number_of_text;
-    for (Launch& launch : plan.launches) {
-      if (launch.kind != Launch::Kind::kernel) continue;
+    const auto give_number = [&](Launch& launch) {
+      if (launch.kind != Launch::Kind::kernel) return;
       int& number = numbers[static_cast<size_t>(launch.kernel)];
       if (number < 0) {
         const loop::Kernel& kernel = *known_kernels_[static_cast<size_t>(launch.kernel)];
@@ -110,7 +111,9 @@ class Planner {
         number = at->second;
       }
       launch.kernel = number;
-    }
+    };
+    for (Launch& launch : plan.launches) give_number(launch);
+    for (Launch& constant : plan.constants) give_number(constant);
   }
 
   [[noreturn]] void refuse(const std::string& message) const { throw Error(ExitCode::model, "too-large", graph_.file, message); }
@@ -273,7 +276,10 @@ class Planner {
       for (const auto* values : {&groups_.units[unit].inputs, &groups_.units[unit].outputs}) {
         for (const Value* value : *values) add(value, unit);
       }
-      for (const loop::BufferRef& temporary : scheduled_[unit]->temporaries) result.own_bytes[unit] += aligned(span_bytes(*temporary));
+      const std::set<std::string> constants = constants_of(static_cast<int>(unit));
+      for (const loop::BufferRef& temporary : scheduled_[unit]->temporaries) {
+        if (!constants.contains(temporary->name)) result.own_bytes[unit] += aligned(span_bytes(*temporary));
+      }
     }
     for (size_t i = 0; i < copies_.size(); ++i) add(copies_[i].source, groups_.units.size() + i);
     for (size_t i = 0; i < paddings_.size(); ++i) add(paddings_[i].front().base, groups_.units.size() + copies_.size() + i);
@@ -284,6 +290,8 @@ class Planner {
   void emit(const std::vector<int>& order) {
     plan_.buffers.clear();
     plan_.launches.clear();
+    plan_.constants.clear();
+    plan_.constant_values.clear();
     plan_.checks.clear();
     plan_.weights.clear();
     buffers_.clear();
@@ -445,6 +453,46 @@ class Planner {
     return result;
   }
 
+  /// The temporaries of a unit that are constants: kernels make them of the unit's constant inputs, and of one another, alone. Each is made by one kernel.
+  std::set<std::string> constants_of(int unit_number) const {
+    std::set<std::string> known, made;
+    if (plan_.target.is_cuda()) return made;  // constants run on the host
+    const schedule::ScheduledUnit& scheduled = *scheduled_[static_cast<size_t>(unit_number)];
+    std::unordered_map<std::string, int> writers;
+    for (const loop::Param& param : scheduled.form.unit->params) {
+      if (param.constant) known.insert(param.buffer->name);
+      if (param.written) writers[param.buffer->name] = 2;  // a result of the unit, which is no temporary
+    }
+    if (known.empty()) return made;
+    for (const loop::Kernel& kernel : scheduled.kernels) {
+      for (const loop::Param& param : kernel.params) writers[param.buffer->name] += param.written;
+    }
+    for (const loop::Kernel& kernel : scheduled.kernels) {
+      const bool constant = loop::num_index_checks(kernel.body) == 0 &&
+                            std::all_of(kernel.params.begin(), kernel.params.end(), [&](const loop::Param& param) {
+                              return param.written ? writers[param.buffer->name] == 1 : known.contains(param.buffer->name);
+                            });
+      for (const loop::Param& param : kernel.params) {
+        if (constant && param.written && known.insert(param.buffer->name).second) made.insert(param.buffer->name);
+      }
+    }
+    return made;
+  }
+
+  /// The row of a temporary that is a constant: `<weight>.packed` for the first one of a weight.
+  int add_constant(const group::Unit& unit, const loop::Buffer& temporary) {
+    const size_t dot = temporary.name.find('.');
+    std::string name = "unit" + std::to_string(unit.id) + "." + temporary.name;
+    for (size_t i = 0; i < unit.inputs.size(); ++i) {
+      if (temporary.name.substr(0, dot) == "a" + std::to_string(i)) name = unit.inputs[i]->name + temporary.name.substr(dot);
+    }
+    const int number =
+        add_buffer(Buffer::Kind::constant, name, temporary.dtype, temporary.extents, static_cast<int>(plan_.constant_values.size()));
+    plan_.buffers.back().size_bytes = span_bytes(temporary);
+    plan_.constant_values.emplace_back();
+    return number;
+  }
+
   void add_launches(int unit_number) {
     const group::Unit& unit = groups_.units[static_cast<size_t>(unit_number)];
     const schedule::ScheduledUnit& scheduled = *scheduled_[static_cast<size_t>(unit_number)];
@@ -453,7 +501,12 @@ class Planner {
       for (const Value* value : *values) arguments.push_back(buffer_of(value));
     }
     int scratch = 0;
+    const std::set<std::string> constants = constants_of(unit_number);
     for (const loop::BufferRef& temporary : scheduled.temporaries) {
+      if (constants.contains(temporary->name)) {
+        arguments.push_back(add_constant(unit, *temporary));
+        continue;
+      }
       const std::string name = "unit" + std::to_string(unit.id) + ".scratch" + std::to_string(scratch++);
       arguments.push_back(add_buffer(Buffer::Kind::arena, name, temporary->dtype, temporary->extents, 0));
       plan_.buffers.back().size_bytes = span_bytes(*temporary);
@@ -470,7 +523,9 @@ class Planner {
       launch.cost_ns = part.cost_ns;
       if (part.checks_indices) launch.first_check = first_check;
       for (const int argument : part.arguments) launch.arguments.push_back(arguments[static_cast<size_t>(argument)]);
-      plan_.launches.push_back(std::move(launch));
+      const bool constant = std::any_of(part.kernel->params.begin(), part.kernel->params.end(),
+                                        [&](const loop::Param& param) { return param.written && constants.contains(param.buffer->name); });
+      (constant ? plan_.constants : plan_.launches).push_back(std::move(launch));
     }
     last_launch_[static_cast<size_t>(unit_number)] = static_cast<int>(plan_.launches.size()) - 1;
   }

@@ -1,11 +1,21 @@
 // One list of kernels for several plans: the functions of a library are generated together, so what two of them launch is generated once.
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 
 #include "tcc/plan/plan.h"
 
 namespace tcc::plan {
+
+int num_launched_kernels(const Plan& plan) {
+  if (plan.constants.empty()) return static_cast<int>(plan.kernels.size());  // those of other functions are among them
+  int number = 0;
+  for (const Launch& launch : plan.launches) {
+    if (launch.kind == Launch::Kind::kernel) number = std::max(number, launch.kernel + 1);
+  }
+  return number;
+}
 
 void merge_kernels(const std::vector<Plan*>& plans) {
   std::vector<loop::Kernel> kernels;
@@ -20,6 +30,7 @@ void merge_kernels(const std::vector<Plan*>& plans) {
     for (Launch& launch : plan->launches) {
       if (launch.kind == Launch::Kind::kernel) launch.kernel = numbers.at(static_cast<size_t>(launch.kernel));
     }
+    for (Launch& constant : plan->constants) constant.kernel = numbers.at(static_cast<size_t>(constant.kernel));
   }
   for (Plan* plan : plans) plan->kernels = kernels;
 }

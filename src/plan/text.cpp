@@ -2,6 +2,7 @@
 //
 //   plan @net target x86-64-v3 peak 4096 total 8192 {
 //     launch k0 "fc1/Gemm + relu/Relu" grid 8 cost_ns 900.0 (%x, @fc1.weight, @fc1.bias, %r)
+//     constant k1 "fc1/Gemm + relu/Relu" grid 4 cost_ns 90.0 (@fc2.weight, @fc2.weight.packed)
 //     copy "y" cost_ns 12.5 (%r, %output1)
 //     buffer %x: f32[32, 784] input 0
 //     buffer @fc1.weight: f32[64, 784] weight 0
@@ -11,6 +12,7 @@
 //     buffer @fc2.weight: f32[10, 64] state 0 offset 4096
 //     buffer %fc2.new: f32[10, 64] alias of @fc2.weight offset 0 overwrites
 //     buffer %lr: f32[] scalar 0
+//     buffer @fc2.weight.packed: f32[4, 64, 16] constant 0
 //     buffer %saved1: f32[32] output 1 packed 256
 //     check "input `ids` has the index" at "gather `embed/Gather`" in -200 to 199
 //   }
@@ -28,7 +30,7 @@ namespace tcc::plan {
 namespace {
 
 std::string name_of(const Buffer& buffer) {
-  const bool global = buffer.kind == Buffer::Kind::weight || buffer.kind == Buffer::Kind::state;
+  const bool global = buffer.kind == Buffer::Kind::weight || buffer.kind == Buffer::Kind::state || buffer.kind == Buffer::Kind::constant;
   return global ? print_global_name(buffer.name) : print_value_name(buffer.name);
 }
 
@@ -52,8 +54,20 @@ std::string print(const Plan& plan, const Buffer& buffer) {
       break;
     case Buffer::Kind::state: text += " state " + std::to_string(buffer.index) + " offset " + std::to_string(buffer.offset); break;
     case Buffer::Kind::scalar: text += " scalar " + std::to_string(buffer.index); break;
+    case Buffer::Kind::constant: text += " constant " + std::to_string(buffer.index); break;
   }
   return text + (buffer.scratch ? " scratch\n" : "\n");
+}
+
+std::string print(const Plan& plan, const Launch& launch, const std::string& word) {
+  std::string text = launch.kind == Launch::Kind::copy ? "  copy " : "  " + word + " k" + std::to_string(launch.kernel) + " ";
+  text += print_quoted(launch.label);
+  if (launch.kind == Launch::Kind::kernel) text += " grid " + std::to_string(launch.grid);
+  text += " cost_ns " + print_float(launch.cost_ns) + " (";
+  for (size_t i = 0; i < launch.arguments.size(); ++i) {
+    text += (i ? ", " : "") + name_of(plan.buffers.at(static_cast<size_t>(launch.arguments[i])));
+  }
+  return text + (launch.first_check < 0 ? ")\n" : ") checks " + std::to_string(launch.first_check) + "\n");
 }
 
 class Parser {
@@ -102,12 +116,20 @@ class Parser {
     return "%" + lexer_.expect_value();
   }
 
-  void parse_launch() {
+  /// A launch and the names of its arguments, whose buffers may come later.
+  struct Named {
     Launch launch;
-    if (lexer_.accept("copy")) {
+    std::vector<std::string> arguments;
+  };
+
+  void parse_launch() {
+    Named named;
+    Launch& launch = named.launch;
+    const bool constant = lexer_.accept("constant");
+    if (!constant && lexer_.accept("copy")) {
       launch.kind = Launch::Kind::copy;
     } else {
-      lexer_.expect("launch");
+      if (!constant) lexer_.expect("launch");
       const std::string kernel = lexer_.expect_identifier();
       if (kernel.size() < 2 || kernel[0] != 'k' || kernel.find_first_not_of("0123456789", 1) != std::string::npos || kernel.size() > 9) {
         lexer_.fail("`" + kernel + "` is not a kernel, expected k0, k1, ...");
@@ -122,14 +144,12 @@ class Parser {
     lexer_.expect("cost_ns");
     launch.cost_ns = lexer_.expect_number();
     lexer_.expect("(");
-    std::vector<std::string> names;
     while (!lexer_.accept(")")) {
-      if (!names.empty()) lexer_.expect(",");
-      names.push_back(parse_name());
+      if (!named.arguments.empty()) lexer_.expect(",");
+      named.arguments.push_back(parse_name());
     }
     if (lexer_.accept("checks")) launch.first_check = static_cast<int>(lexer_.expect_integer());
-    arguments_.push_back(std::move(names));
-    plan_.launches.push_back(std::move(launch));
+    (constant ? constants_ : launches_).push_back(std::move(named));
   }
 
   void parse_check() {
@@ -183,6 +203,7 @@ class Parser {
       else if (kind == "output") buffer.kind = Buffer::Kind::output;
       else if (kind == "weight") buffer.kind = Buffer::Kind::weight;
       else if (kind == "scalar") buffer.kind = Buffer::Kind::scalar;
+      else if (kind == "constant") buffer.kind = Buffer::Kind::constant;
       else lexer_.fail("`" + kind + "` is not a kind of buffer");
       buffer.index = static_cast<int>(lexer_.expect_integer());
       const bool may_be_packed = buffer.kind == Buffer::Kind::input || buffer.kind == Buffer::Kind::output;
@@ -202,9 +223,14 @@ class Parser {
 
   /// Names may come before their buffers.
   void resolve() {
-    for (size_t i = 0; i < plan_.launches.size(); ++i) {
-      for (const std::string& name : arguments_[i]) plan_.launches[i].arguments.push_back(find(name));
-    }
+    const auto resolve_all = [&](std::vector<Named>& all, std::vector<Launch>& launches) {
+      for (Named& named : all) {
+        for (const std::string& name : named.arguments) named.launch.arguments.push_back(find(name));
+        launches.push_back(std::move(named.launch));
+      }
+    };
+    resolve_all(launches_, plan_.launches);
+    resolve_all(constants_, plan_.constants);
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       if (plan_.buffers[i].kind == Buffer::Kind::alias) plan_.buffers[i].index = find(bases_[i]);
     }
@@ -213,8 +239,8 @@ class Parser {
   Lexer lexer_;
   Plan plan_;
   std::unordered_map<std::string, int> numbers_;
-  std::vector<std::vector<std::string>> arguments_;  ///< of each launch
-  std::vector<std::string> bases_;                   ///< of each buffer; empty where it is no alias
+  std::vector<Named> launches_, constants_;
+  std::vector<std::string> bases_;  ///< of each buffer; empty where it is no alias
 };
 
 }  // namespace
@@ -228,15 +254,8 @@ std::string print(const Plan& plan) {
   packed("packed_input", plan.first_packed_input, plan.packed_input_bytes);
   packed("packed_output", plan.first_packed_output, plan.packed_output_bytes);
   text += " {\n";
-  for (const Launch& launch : plan.launches) {
-    if (launch.kind == Launch::Kind::copy) text += "  copy " + print_quoted(launch.label);
-    else text += "  launch k" + std::to_string(launch.kernel) + " " + print_quoted(launch.label) + " grid " + std::to_string(launch.grid);
-    text += " cost_ns " + print_float(launch.cost_ns) + " (";
-    for (size_t i = 0; i < launch.arguments.size(); ++i) {
-      text += (i ? ", " : "") + name_of(plan.buffers.at(static_cast<size_t>(launch.arguments[i])));
-    }
-    text += launch.first_check < 0 ? ")\n" : ") checks " + std::to_string(launch.first_check) + "\n";
-  }
+  for (const Launch& constant : plan.constants) text += print(plan, constant, "constant");
+  for (const Launch& launch : plan.launches) text += print(plan, launch, "launch");
   for (const IndexCheck& check : plan.checks) {
     text += "  check " + print_quoted(check.index) + " at " + print_quoted(check.place) + " in " + std::to_string(check.low) + " to " +
             std::to_string(check.high) + "\n";
@@ -257,16 +276,21 @@ bool equal(const Plan& a, const Plan& b, std::string* why) {
   if (a.first_packed_input != b.first_packed_input || a.first_packed_output != b.first_packed_output ||
       a.packed_input_bytes != b.packed_input_bytes || a.packed_output_bytes != b.packed_output_bytes)
     return differ("the packed tensors differ");
-  if (a.launches.size() != b.launches.size())
-    return differ(std::to_string(a.launches.size()) + " launches and " + std::to_string(b.launches.size()));
+  if (a.launches.size() != b.launches.size() || a.constants.size() != b.constants.size()) {
+    return differ(std::to_string(a.launches.size()) + " launches and " + std::to_string(b.launches.size()) + ", " +
+                  std::to_string(a.constants.size()) + " constants and " + std::to_string(b.constants.size()));
+  }
   if (a.buffers.size() != b.buffers.size())
     return differ(std::to_string(a.buffers.size()) + " buffers and " + std::to_string(b.buffers.size()));
+  const auto same = [](const Launch& x, const Launch& y) {
+    return x.kind == y.kind && x.kernel == y.kernel && x.label == y.label && x.grid == y.grid && x.arguments == y.arguments &&
+           x.first_check == y.first_check && x.cost_ns == y.cost_ns;
+  };
   for (size_t i = 0; i < a.launches.size(); ++i) {
-    const Launch &x = a.launches[i], &y = b.launches[i];
-    if (x.kind != y.kind || x.kernel != y.kernel || x.label != y.label || x.grid != y.grid || x.arguments != y.arguments ||
-        x.first_check != y.first_check || x.cost_ns != y.cost_ns) {
-      return differ("launch " + std::to_string(i) + " differs");
-    }
+    if (!same(a.launches[i], b.launches[i])) return differ("launch " + std::to_string(i) + " differs");
+  }
+  for (size_t i = 0; i < a.constants.size(); ++i) {
+    if (!same(a.constants[i], b.constants[i])) return differ("constant " + std::to_string(i) + " differs");
   }
   if (a.checks != b.checks) return differ("the checks of indices differ");
   for (size_t i = 0; i < a.buffers.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "plan/arena.h"
 #include "tcc/loop/overwrite.h"
@@ -73,6 +74,7 @@ class Verifier {
   std::vector<std::string> run() {
     for (size_t i = 0; i < plan_.buffers.size(); ++i) check_buffer(i);
     if (!faults_.empty()) return std::move(faults_);
+    for (size_t i = 0; i < plan_.constants.size(); ++i) check_constant(plan_.constants[i], "constant " + std::to_string(i));
     for (size_t i = 0; i < plan_.launches.size(); ++i) check_launch(static_cast<int>(i));
     check_overlaps();
     return std::move(faults_);
@@ -152,7 +154,7 @@ class Verifier {
   bool holds(int number, const Range& range) {
     const int holder = holder_of(number);
     const Buffer::Kind kind = buffer(holder).kind;
-    if (kind == Buffer::Kind::input || kind == Buffer::Kind::weight || kind == Buffer::Kind::scalar) return true;
+    if (is_only_read(kind)) return kind != Buffer::Kind::constant || made_.contains(holder);
     const int expected = kind == Buffer::Kind::state ? Contents::kInitial : holder;
     return contents_[range.region].all(range.begin, range.end, [&](int found) { return found == expected; });
   }
@@ -163,15 +165,46 @@ class Verifier {
     last_[static_cast<size_t>(range.buffer)] = launch;
   }
 
+  static bool is_only_read(Buffer::Kind kind) {
+    return kind == Buffer::Kind::input || kind == Buffer::Kind::weight || kind == Buffer::Kind::scalar || kind == Buffer::Kind::constant;
+  }
+
+  /// Whether all arguments are buffers.
+  bool check_arguments(const Launch& launch, const std::string& where) {
+    const bool all = std::all_of(launch.arguments.begin(), launch.arguments.end(),
+                                 [&](int argument) { return argument >= 0 && argument < static_cast<int>(plan_.buffers.size()); });
+    if (!all) faults_.push_back(where + " names a buffer that is not there");
+    return all;
+  }
+
+  /// A constant is made of weights and of constants that are there, once.
+  void check_constant(const Launch& launch, const std::string& number) {
+    const std::string where = number + " \"" + launch.label + "\"";
+    if (!check_arguments(launch, where)) return;
+    if (launch.kind != Launch::Kind::kernel || launch.kernel < 0 || launch.kernel >= static_cast<int>(plan_.kernels.size()) ||
+        plan_.kernels[static_cast<size_t>(launch.kernel)].params.size() != launch.arguments.size()) {
+      faults_.push_back(where + " runs a kernel that is not there");
+      return;
+    }
+    const loop::Kernel& kernel = plan_.kernels[static_cast<size_t>(launch.kernel)];
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
+      const Buffer& argument = buffer(launch.arguments[i]);
+      if (argument.dtype != kernel.params[i].buffer->dtype || argument.shape != kernel.params[i].buffer->extents)
+        faults_.push_back(where + " gives " + quoted(argument) + " for a parameter of another type");
+      if (kernel.params[i].written) {
+        if (argument.kind != Buffer::Kind::constant || !made_.insert(launch.arguments[i]).second)
+          faults_.push_back(where + " writes to " + quoted(argument) + ", which is no constant or was made before");
+      } else if (argument.kind != Buffer::Kind::weight &&
+                 !(argument.kind == Buffer::Kind::constant && made_.contains(launch.arguments[i]))) {
+        faults_.push_back(where + " reads " + quoted(argument) + ", which is not there when the library is made");
+      }
+    }
+  }
+
   void check_launch(int number) {
     const Launch& launch = plan_.launches[static_cast<size_t>(number)];
     const std::string where = "launch " + std::to_string(number) + " \"" + launch.label + "\"";
-    for (int argument : launch.arguments) {
-      if (argument < 0 || argument >= static_cast<int>(plan_.buffers.size())) {
-        faults_.push_back(where + " names a buffer that is not there");
-        return;
-      }
-    }
+    if (!check_arguments(launch, where)) return;
     std::vector<bool> writes(launch.arguments.size()), loads(launch.arguments.size(), true);
     if (launch.kind == Launch::Kind::copy) {
       if (launch.arguments.size() != 2) {
@@ -213,8 +246,7 @@ class Verifier {
       const Buffer& argument = buffer(launch.arguments[i]);
       touch(number, range);
       const Buffer& base = buffer(range.buffer);
-      const bool outside = base.kind == Buffer::Kind::input || base.kind == Buffer::Kind::weight || base.kind == Buffer::Kind::scalar;
-      if (writes[i] && outside) faults_.push_back(where + " writes to " + quoted(base) + ", which is only read");
+      if (writes[i] && is_only_read(base.kind)) faults_.push_back(where + " writes to " + quoted(base) + ", which is only read");
       if (!writes[i] && !holds(launch.arguments[i], range))
         faults_.push_back(where + " reads " + quoted(argument) + ", which is not there");
       if (writes[i] && loads[i]) check_update(where, launch.arguments[i], range);
@@ -277,6 +309,7 @@ class Verifier {
   const Plan& plan_;
   std::vector<std::string> faults_;
   std::map<int, Contents> contents_;  ///< by region
+  std::set<int> made_;                ///< constants
   std::map<int, std::vector<bool>> loaded_;
   std::vector<int> first_, last_;  ///< launches that use a buffer, -1 for none
 };

@@ -185,7 +185,8 @@ constexpr std::array kPrimitives = {
     Row{"stage", "stage(BUFFER, SPACE, at=LOOP, by=axes|loops, as=DTYPE, order=AXES, phases=N, panels=N, join=AXIS, swizzle=BITS, pad=N)",
         [](const Unit& unit, Arguments& a) {
           const std::string buffer = a.name("a buffer");
-          const loop::Space space = parse_space(a, a.name("a space"));
+          const std::string where = a.name("a space");
+          const loop::Space space = where == "global" ? loop::Space::global : parse_space(a, where);
           const std::string at = a.word("at", "");
           if (at.empty()) a.refuse("`at` says inside which loop");
           const std::string by = a.word("by", "axes"), as = a.word("as", "");

@@ -295,9 +295,11 @@ TEST_F(CommandLine, EqualBodiesAreCompiledOnce) {
     for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size()) ++found;
     return found;
   };
-  EXPECT_GE(count(plan, "\n  launch "), 2 * count("\n" + kernels, "\nkernel #") - 4) << plan;
+  // What makes constants has no code in the library.
+  const int num_kernels = count("\n" + kernels, "\nkernel #") - count("\n" + kernels, "\n// constants of ");
+  EXPECT_GE(count(plan, "\n  launch "), 2 * num_kernels - 4) << plan;
   const std::string assembly = good("$MODELS/vit_tiny/dynamo.onnx --target=cpu --emit=asm");
-  EXPECT_EQ(count(assembly, "\t.globl\ttcc_v3_k"), count("\n" + kernels, "\nkernel #"));
+  EXPECT_EQ(count(assembly, "\t.globl\ttcc_v3_k"), num_kernels);
 }
 
 TEST_F(CommandLine, RowsAreOneKernel) {

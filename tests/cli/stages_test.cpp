@@ -134,11 +134,13 @@ TEST_F(Stages, CommentsNameWhatKernelsCompute) {
 }
 
 TEST_F(Replace, AKernelGoesIn) {
-  const std::string cpu = good(model_ + "--target=cpu --emit=kernel"), cuda = good(model_ + "--target=cuda --emit=kernel");
+  const std::string alone = good(model_ + "--target=cpu --emit=kernel");
   // One that computes the same otherwise.
-  folder_.write("k0", replaced(cut(cpu, "k0"), "bind(serial)", "bind(unroll)"));
+  folder_.write("k0", replaced(cut(alone, "k0"), "bind(serial)", "bind(unroll)"));
   good("verify " + model_ + "--device cpu --target=cpu --kernel=k0=k0");
-  // One that stores what no layer does.
+  // One that stores what no layer does. Where CUDA reads the weights, too, they are as the model has them.
+  good(model_ + "--target=cpu,cuda --emit=kernel=before");
+  const std::string cpu = folder_.read("before.cpu"), cuda = folder_.read("before.cuda");
   const auto stores_seven = [&](const std::string& text) {
     const size_t result = text.find(", %r0["), store = text.rfind("store ", result);
     return result == std::string::npos ? text : text.substr(0, store) + "store 7.5" + text.substr(result);
@@ -171,7 +173,7 @@ TEST_F(Replace, WhatDoesNotFitIsRefused) {
     refused(cpu + "--schedule=s", 2, message);
   };
   schedule("k9: bind(i, parallel)\n",
-           "s:1: error: there is no kernel `k9` for cpu [invalid-argument]\ns:1: help: --emit=kernel prints them: k0 to k1");
+           "s:1: error: there is no kernel `k9` for cpu [invalid-argument]\ns:1: help: --emit=kernel prints them: k0 to k2");
   schedule("\nbind(i, parallel)\n", "s:2: error: a kernel and its schedule were expected, found `bind(i, parallel)` [invalid-argument]");
   schedule("k1: split(i 4)\n", "s:1: error: ");
   schedule("k1: split(zz, 4)\n", "s:1: error: `split(zz, 4)` does not fit: there is no loop `zz` [invalid-schedule]");
@@ -187,12 +189,13 @@ TEST_F(Replace, WhatDoesNotFitIsRefused) {
   folder_.write("k0", cut(kernels, "k0"));
   refused(cpu + "--kernel=k0", 2,
           "error: --kernel=k0: a kernel and a file were expected [invalid-argument]\ntcc: help: it is written --kernel=k3=FILE");
-  refused(cpu + "--kernel=k2=k0", 2, "error: there is no kernel `k2` for cpu [invalid-argument]");
+  refused(cpu + "--kernel=k3=k0", 2, "error: there is no kernel `k3` for cpu [invalid-argument]");
   refused(cpu + "--kernel=k1=k0", 2, "k0: error: parameter 0 is `%a0: f32[8, 784]`, `k1` has `%a0: f32[8, 64]` [invalid-argument]");
+  refused(cpu + "--kernel=k2=k0", 2, "k0: error: the kernel has 4 parameters, `k2` has 2 [invalid-argument]");
   refused(model_ + "--target=cuda --emit=kernel --kernel=k0=k0", 2,
           "k0: error: the kernel is for `x86-64-v3`, the code is for `sm_90a` and `sm_80` [invalid-argument]");
   folder_.write("two", kernels);
-  refused(cpu + "--kernel=k0=two", 2, "two: error: the text has 2 kernels, one was expected [invalid-argument]");
+  refused(cpu + "--kernel=k0=two", 2, "two: error: the text has 3 kernels, one was expected [invalid-argument]");
   folder_.write("bad", replaced(cut(kernels, "k0"), "bind(parallel)", "bind(lane)"));
   refused(cpu + "--kernel=k0=bad", 1, "bad: error: not well-formed kernel: ");
   refused(cpu + "--kernel=k0=none", 5, "none: error: file can't be read");

@@ -51,12 +51,13 @@ std::string random_contraction(Random& random) {
     for (const char name : dims) text += (text.empty() ? "%" : ", %") + std::string(1, name) + " in " + std::to_string(extents.at(name));
     return text;
   };
-  const bool bias = random() % 2 == 0, added = random() % 3 == 0;
-  return "unit (%x: " + dtype + "[" + a.shape + "], %w: " + dtype + "[" + b.shape + "], %c: f32[" + std::to_string(n) + "], %d: f32[" +
-         c.shape + "]) -> (%y: f32[" + c.shape + "]) {\n  map " + sizes("brij") + " {\n    %s: f32 = reduce sum %k in " +
-         std::to_string(k) + " {\n      %p: f32 = " + load("x", a.index) + "\n      %q: f32 = " + load("w", b.index) +
-         "\n      yield mul(%p, %q)\n    }\n    %t: f32 = load %c[%j]\n    %u: f32 = load %d[" + c.index + "]\n    store max(" +
-         (added ? "add(%u, " : "") + (bias ? "add(%s, %t)" : "%s") + (added ? ")" : "") + ", -100.0), %y[" + c.index + "]\n  }\n}\n";
+  const bool bias = random() % 2 == 0, added = random() % 3 == 0, constant = random() % 3 == 0;
+  return "unit (%x: " + dtype + "[" + a.shape + "], " + (constant ? "constant " : "") + "%w: " + dtype + "[" + b.shape + "], %c: f32[" +
+         std::to_string(n) + "], %d: f32[" + c.shape + "]) -> (%y: f32[" + c.shape + "]) {\n  map " + sizes("brij") +
+         " {\n    %s: f32 = reduce sum %k in " + std::to_string(k) + " {\n      %p: f32 = " + load("x", a.index) +
+         "\n      %q: f32 = " + load("w", b.index) + "\n      yield mul(%p, %q)\n    }\n    %t: f32 = load %c[%j]\n    %u: f32 = load %d[" +
+         c.index + "]\n    store max(" + (added ? "add(%u, " : "") + (bias ? "add(%s, %t)" : "%s") + (added ? ")" : "") + ", -100.0), %y[" +
+         c.index + "]\n  }\n}\n";
 }
 
 /// Images [b, k, p, q] and weights of one pixel: dims that become one dim of columns.

@@ -37,23 +37,9 @@ int count = 150;
 char current[4096];  // what a signal ends
 
 /// Units of a few thousand iterations: kernels of hundreds of threads are interpreted thread by thread.
-const char* const kUnits[] = {"softmax",
-                              "softmax_of_a_slice",
-                              "layernorm_gelu",
-                              "argmax",
-                              "column_sum_odd",
-                              "concat_pad",
-                              "cumsum",
-                              "embedding",
-                              "maxpool",
-                              "gemv",
-                              "matmul_bias_relu",
-                              "pointwise_chain",
-                              "reduce_all",
-                              "scatter",
-                              "topk",
-                              "transpose_add",
-                              "conv_odd"};
+const char* const kUnits[] = {"softmax",         "softmax_of_a_slice", "layernorm_gelu", "argmax", "column_sum_odd",   "concat_pad",
+                              "cumsum",          "embedding",          "maxpool",        "gemv",   "matmul_bias_relu", "matmul_constant",
+                              "pointwise_chain", "reduce_all",         "scatter",        "topk",   "transpose_add",    "conv_odd"};
 
 struct Given {
   std::string name;
@@ -95,9 +81,8 @@ class Mutator {
 
   std::variant<std::string, int64_t> value() {
     static const std::vector<int64_t> numbers{0, 1, 2, 3, 4, 5, 7, 8, 16, 31, 32, 33, 64, 100, 1024, 4096, 1 << 20, int64_t{1} << 40, -1};
-    static const std::vector<std::string> words{"serial",   "unroll", "vector",    "block",   "parallel", "thread",
-                                                "warp",     "lane",   "registers", "scratch", "shared",   "top",
-                                                "m16n8k16", "mask",   "peel",      "pad",     "nothing"};
+    static const std::vector<std::string> words{"serial",  "unroll", "vector", "block",  "parallel", "thread", "warp", "lane", "registers",
+                                                "scratch", "shared", "top",    "global", "m16n8k16", "mask",   "peel", "pad",  "nothing"};
     switch (pick(0, 5)) {
       case 0:
       case 1: return one_of(numbers);

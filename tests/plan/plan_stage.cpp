@@ -109,11 +109,14 @@ std::string plan(const Arguments& arguments) {
   const double tolerance = std::stod(arguments.flag("tolerance", "0"));
   std::string text;
   for (const auto& target : {schedule::Target::cuda_sm80(), schedule::Target::cpu_v3()}) {
-    const group::Groups groups = group::form_groups(*graph);
+    group::Groups groups = group::form_groups(*graph);
+    if (arguments.flag("constants") == "true") group::mark_constants(groups, &layout);
     require_none(verify(groups), print(groups));
     plan::Plan plan = plan::plan_groups(groups, target, options);
     change(plan, arguments.flag("order"), arguments.flag("arena"));
-    for (plan::Launch& launch : plan.launches) launch.cost_ns = 0;  // estimates are no matter of this stage
+    for (std::vector<plan::Launch>* launches : {&plan.launches, &plan.constants}) {
+      for (plan::Launch& launch : *launches) launch.cost_ns = 0;  // estimates are no matter of this stage
+    }
     text = print(plan);
     require_none(verify(plan), arguments.flag("order").empty() && arguments.flag("arena").empty() ? text : "");
     std::string why;

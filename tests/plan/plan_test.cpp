@@ -10,6 +10,7 @@
 #include "group/run_units.h"
 #include "plan/arena.h"
 #include "plan/plan_graph.h"
+#include "plan/random_products.h"
 #include "tcc/rules/builder.h"
 #include "tcc/rules/interpret.h"
 
@@ -202,6 +203,28 @@ TEST_P(RandomPlans, RunLikeTheirGraphs) {
                                                                    << print(*graph) << print(plan);
     }
   }
+}
+
+TEST(Plan, ConstantsOfRandomProductsAreAsTheWeightsSay) {
+  size_t num_constants = 0, num_products = 0;
+  for (uint32_t seed = 1; seed <= 100; ++seed) {
+    std::mt19937 random(seed);
+    const auto graph = random_products(random);
+    group::Groups groups = group::form_groups(*graph);
+    group::mark_constants(groups, nullptr);
+    const Plan plan = plan_groups(groups, schedule::Target::cpu_v3());
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + print(*graph) + print(plan));
+    ASSERT_EQ(faults_of(verify(plan)), "");
+    std::string why;
+    ASSERT_TRUE(equal(parse_plan(print(plan), "plan"), plan, &why)) << why;
+    const std::vector<Tensor> inputs = {random_input(*graph, random)}, expected = interpret(*graph, inputs, false),
+                              found = interpret(plan, inputs);
+    for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(group::differences(found[i], expected[i], {}), "") << "output " << i;
+    num_constants += plan.constants.size();
+    num_products += expected.size();
+    for (const Launch& constant : plan.constants) EXPECT_GE(constant.kernel, num_launched_kernels(plan)) << "has code in the library";
+  }
+  EXPECT_GE(num_constants, num_products / 5) << "too few to be a test of them";
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, RandomPlans, testing::Bool(), [](const auto& info) { return info.param ? "cuda" : "cpu"; });

@@ -9,6 +9,10 @@
 #include "tcc/graph/graph.h"
 #include "tcc/loop/loop.h"
 
+namespace tcc {
+struct StateLayout;
+}
+
 namespace tcc::group {
 
 /// What shapes a unit's loops. map: pointwise over its results. rows: pointwise and reductions over the same rows. contract: dot or conv with its
@@ -23,6 +27,7 @@ struct Unit {
   std::vector<Value*> inputs;   ///< values it reads that are materialised elsewhere (inputs, weights, results of other units)
   std::vector<Value*> outputs;  ///< values it materialises
   Node* anchor = nullptr;       ///< contract, window, scan, scatter, sort
+  std::vector<bool> constant;   ///< of each input, see mark_constants; empty: none is
 };
 
 /// An index that is checked where it is read: the operand `index` of `node` has to be in [low, high], negative ones counting from the end.
@@ -66,6 +71,10 @@ std::string print(const Groups& groups);  ///< after the graph's text; node resu
 Groups parse_groups(std::string_view text, const std::string& file, const Graph& graph);
 bool equal(const Groups& a, const Groups& b, std::string* why = nullptr);
 std::vector<std::string> verify(const Groups& groups);  ///< every needed value materialised once, acyclic, kinds hold
+
+/// Marks the inputs that are weights, are in no state (null: there is none), and are read by this one unit alone: no program can tell what becomes of their
+/// bytes. Such a weight may be stored in another layout.
+void mark_constants(Groups& groups, const StateLayout* state);
 
 /// First-form loops of one unit. Parameters: unit.inputs, then unit.outputs, in order.
 /// `checks` (null: not asked for): what the check_index of each number is about.

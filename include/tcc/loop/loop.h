@@ -297,8 +297,9 @@ struct Stmt {
 // -------------------------------------------------------------------------------------------------------------- units
 
 struct Param {
-  BufferRef buffer;      ///< space global
-  bool written = false;  ///< result; otherwise only read
+  BufferRef buffer;       ///< space global
+  bool written = false;   ///< result; otherwise only read
+  bool constant = false;  ///< of a unit: a weight that nothing changes and no other unit reads
 };
 
 /// One unit. Parameters: what is read, then what is written; names are canonical (%a0, %a1, ... %r0, ...), loops %i, %j, ..., so that units that compute

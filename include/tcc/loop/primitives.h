@@ -40,6 +40,7 @@ Unit fuse_online_reduction(const Unit& unit, const std::string& first, const std
 /// Copies what the code inside the dim `at` reads of `buffer` into a scratch or shared buffer first. `order`: its axes, slowest first; empty: as they are.
 /// `phases` p: along the last axis of the copy, elements p apart become neighbours (what a strided convolution reads).
 /// `panels` p: pieces of p elements of the last axis are stored one after the other, each with all of the other axes.
+/// In global memory, `at` is `top`: the copy is of all that the unit reads, before its first nest.
 /// `joined`, unless -1: this axis and the one after it are read as one, at %x / n and %x mod n.
 Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order,
            int64_t phases = 1, int64_t panels = 0, int64_t joined = -1);

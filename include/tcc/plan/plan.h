@@ -25,14 +25,15 @@ struct StateLayout;
 namespace tcc::plan {
 
 /// state: of the instance; block 0: parameters, optimizer, statistics, block 1: gradients. scalar: set through the API, read as an input of rank 0.
+/// constant: a result of one of Plan::constants, which the library has among its weights.
 struct Buffer {
-  enum class Kind : uint8_t { input, output, weight, arena, alias, state, scalar };
+  enum class Kind : uint8_t { input, output, weight, arena, alias, state, scalar, constant };
   Kind kind = Kind::arena;
   std::string name;  ///< of the value (scratch: "<unit>.scratch0")
   DType dtype = DType::f32;
   Shape shape;
   int64_t size_bytes = 0;
-  int index = 0;  ///< input, output, weight, scalar: which; alias: the base buffer's number; state: the block
+  int index = 0;  ///< input, output, weight, scalar, constant: which; alias: the base buffer's number; state: the block
   int64_t offset =
       0;  ///< arena, state: byte offset (256-byte aligned); alias: byte offset in the base; input, output: where in the packed tensor
   bool scratch = false;
@@ -70,6 +71,8 @@ struct Plan {
   schedule::Target target;
   std::vector<Buffer> buffers;
   std::vector<Launch> launches;
+  std::vector<Launch> constants;                          ///< run once, when the library is made: they read weights and constants
+  std::vector<Tensor> constant_values;                    ///< by Buffer::index; undefined until they have run
   std::vector<IndexCheck> checks;                         ///< of all units that have some, one after the other
   std::vector<loop::Kernel> kernels;                      ///< each body once: equal bodies share one
   std::vector<Weight*> weights;                           ///< by Buffer::index
@@ -95,6 +98,9 @@ Plan make_plan(const group::Groups& groups, const group::LoweredUnits& lowered, 
 /// Units that no graph stands behind. One of them is a program whose inputs and outputs are its parameters; what passes between several is not known: their
 /// plan holds the kernels, to be looked at.
 Plan plan_units(const schedule::ScheduledUnits& scheduled, std::string name);
+
+/// The kernels that a library has code for: the first ones of the list, without those behind them that constants alone need.
+int num_launched_kernels(const Plan& plan);
 
 /// Makes one list of kernels for all plans of one target, each body once, numbered in the order of the plans.
 void merge_kernels(const std::vector<Plan*>& plans);
@@ -122,7 +128,9 @@ struct StateMemory {
 };
 StateMemory initial_state(const StateLayout& layout, std::vector<Tensor> scalars);
 Tensor read_state(const StateMemory& memory, const StateLayout& layout, std::string_view name);
-/// Runs the plan with the kernel interpreter: the oracle of launch order and buffer reuse. `inputs`: the caller's, packed ones as one tensor; state is
+/// What the plan's constants are, by the kernel interpreter.
+std::vector<Tensor> interpret_constants(const Plan& plan);
+/// Runs the plan with the kernel interpreter (constants included, unless their values are there): the oracle of launch order and buffer reuse. `inputs`: the caller's, packed ones as one tensor; state is
 /// read from and written to `state`, which may be null for a plan that has none. `bad_indices` (null: not asked for): of each check, or 0.
 std::vector<Tensor> interpret(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state = nullptr,
                               std::vector<int64_t>* bad_indices = nullptr);

@@ -14,6 +14,9 @@
 // [pieces, other axes, 16]. In shared memory the box belongs to the block, so dims bound to threads count as inside
 // wherever they stand; the copy is a Copy statement when the order is kept, and barriers stand around it.
 //
+// `stage(a, global, at=top)` copies what the whole unit reads of a parameter, in a nest of its own in front of all others: a kernel, which of a constant runs
+// when the library is made.
+//
 // `join=c` takes the axes c and d for one, as a loop over both that was fused reads them: %a[%x / n, %x mod n], n the extent of the second, is a box of %x.
 // The copy has an axis of one element for the second.
 #include "loop/primitives/stage.h"
@@ -70,8 +73,14 @@ class Stager {
     }
   }
 
-  bool edit(Block& block) {
-    return edit_inside(block, at_, [&](Block& body, const std::set<const Var*>& threads) { stage(body, threads); });
+  bool edit(Block& block, const std::vector<Param>& params) {
+    if (space_ != Space::global)
+      return edit_inside(block, at_, [&](Block& body, const std::set<const Var*>& threads) { stage(body, threads); });
+    if (at_ != "top") unfit("a copy in global memory is made at the top of its unit (`top`), not at `" + at_ + "`");
+    if (std::none_of(params.begin(), params.end(), [&](const Param& param) { return param.buffer == buffer_; }))
+      unfit("`" + buffer_->name + "` is not a parameter");
+    stage(block, {});
+    return true;
   }
 
  private:
@@ -96,9 +105,10 @@ class Stager {
     for (size_t axis = 0; axis < region.corner.size(); axis++) region.corner[axis] = region.corner[axis] + Index(region.low[axis]);
 
     Buffer prototype;
-    prototype.name = names_.fresh(buffer_->name + ".staged");
+    const bool top = space_ == Space::global;
+    prototype.name = names_.fresh(buffer_->name + (top ? ".packed" : ".staged"));
     prototype.dtype = buffer_->dtype;
-    prototype.space = space_;
+    prototype.space = top ? Space::local : space_;  // between the nests of a unit, as others that primitives make
     for (const int64_t axis : axes_of(region)) prototype.extents.push_back(region.high[axis] - region.low[axis] + 1);
     if (phases_ > 1) {
       const int64_t length = prototype.extents.back();
@@ -340,7 +350,7 @@ Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::
            int64_t phases, int64_t panels, int64_t joined) {
   Unit result = unit;
   Stager stager(unit, buffer, space, at, order, phases, panels, joined);
-  if (!stager.edit(result.body)) no_such_loop(unit, at);
+  if (!stager.edit(result.body, result.params)) no_such_loop(unit, at);
   return result;
 }
 

@@ -91,6 +91,7 @@ class CpuNest {
     const loop::Dim* rows = nullptr;
     size_t axis = 0;                         ///< of the packed buffer: that of the columns
     bool joined = false;                     ///< the columns are this axis and the next one
+    bool constant = false;                   ///< the packed operand is one
     std::vector<std::string> outer, inside;  ///< other dims: those that the panel depends on; those that only the other operand does
     int64_t depth = 1;                       ///< terms of the sum
   };
@@ -119,6 +120,8 @@ class CpuNest {
   void stage_image(const Access& moving, int64_t stride, const std::string& at);
   /// Where items are too few, several make the same copy, each for a part of the tiles of rows: how many tiles, so that the copies pay still.
   int64_t tiles_of_part(int64_t tiles, int64_t parts, const Packing& packing) const;
+  /// The copy: before each use of the panels inside the dim, or once before the nest.
+  void stage_panels(const Panels& panels, int64_t width, const std::string& at);
   Shares share_panels(const Panels& panels, const TileSize& tile, const Packing& packing);
 
   static bool is_power(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }

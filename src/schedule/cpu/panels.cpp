@@ -6,9 +6,13 @@
 //     for each 6 rows of a, for each panel { 12 vectors of sums: for k in K { 2 loads of the panel, 6 broadcasts of a, 12 multiply-adds };  store }
 //   }
 //
+// Panels of a constant are made by a nest of its own, in front, which runs when the library is made: they are the weight, as the library has it. There is no
+// copy then to be paid for by uses, or to be made again by another item.
+//
 // The sum is not cut. A block stays in the second-level cache, out of which its vectors come as fast as they are used; the rows of a tile stay in the first
 // while the panels of a block pass.
 #include <algorithm>
+#include <limits>
 
 #include "schedule/cost.h"
 #include "schedule/cpu/nest.h"
@@ -23,6 +27,8 @@ namespace {
 
 /// Beside the products, in half cycles: a vector of columns that comes from the second-level cache.
 constexpr double kExposedLoad = 0.6;
+/// The zeros that fill the last panel of a constant are in the library: it may take that much more than the weight.
+constexpr double kLargestPadding = 1.25;
 
 }  // namespace
 
@@ -41,6 +47,7 @@ WhyNot CpuNest::find_panels(Panels& panels) const {
   for (const Access& access : accesses_of(nest().body)) uses += access.buffer == panels.packed.buffer;
   if (uses != 1) return "the operand is read elsewhere, too";
   if (WhyNot why_not = find_axis(panels)) return why_not;
+  for (const Param& param : c_.unit().params) panels.constant |= param.constant && param.buffer == panels.packed.buffer;
   panels.rows = rows_dim(map_, panels.packed, other, columns);
   if (!panels.rows) return "the operand is read for one row of results";
   for (const loop::Dim& dim : map_) {
@@ -106,9 +113,30 @@ CpuNest::Shares CpuNest::share_panels(const Panels& panels, const TileSize& tile
   const int64_t panel_bytes = panels.depth * width * static_cast<int64_t>(packing.bytes);
   const int64_t fit = std::max<int64_t>(1, c_.target().l2_bytes / 4 / panel_bytes);
   shares.panels = std::min(nice_chunk(count, ceil_div(wanted, items)), fit);
+  // Whole blocks where that costs little of their size: a part of one is masked, and the last panels of a constant would be zeros.
+  for (int64_t size = shares.panels; 2 * size > shares.panels; size--) {
+    if (count % size != 0) continue;
+    shares.panels = size;
+    break;
+  }
   items *= ceil_div(count, shares.panels);
   shares.tiles = tiles_of_part(tiles, wanted / items, packing);
   return shares;
+}
+
+void CpuNest::stage_panels(const Panels& panels, int64_t width, const std::string& at) {
+  const std::string buffer = panels.packed.buffer->name, axis(1, static_cast<char>('a' + panels.axis));
+  std::string axes;
+  for (size_t i = 0; i < panels.packed.indices.size(); i++) {
+    if (i != panels.axis) axes += static_cast<char>('a' + i);
+  }
+  std::vector<Argument> arguments{Chooser::arg(buffer), Chooser::arg(std::string(panels.constant ? "global" : "scratch")),
+                                  Chooser::key("at", panels.constant ? "top" : at), Chooser::key("order", axes + axis),
+                                  Argument{"panels", width}};
+  if (panels.joined) arguments.push_back(Chooser::key("join", axis));
+  c_.add("stage", std::move(arguments));
+  if (panels.constant) c_.bind(buffer + "_" + axis + "_panel", "parallel");
+  c_.vectorize(split_columns(buffer + "_" + axis, width).back());
 }
 
 WhyNot CpuNest::packed_panels() {
@@ -118,14 +146,15 @@ WhyNot CpuNest::packed_panels() {
   int64_t reuses = rows;
   for (const std::string& name : panels.inside) reuses *= c_.extent(name);
   const bool in_rows = stride_of(panels.packed, panels.columns->var.get()) == 1;
-  if (panels.depth * columns * size <= c_.target().l1_bytes / 2) return "the operand stays in the first-level cache";
-  const Packing packing{.bytes = static_cast<double>(size),
-                        .bytes_per_ns = in_rows ? c_.target().vector_load_bytes_per_ns : c_.target().mixed_load_bytes_per_ns,
-                        .products = static_cast<double>(reuses)};
-  if (!pays(packing, c_.target())) return "an element is used for " + std::to_string(reuses) + " results";
-
   const TileSize tile = best_tile(panels.rows, columns, Rest::peeled, kExposedLoad);
   const int64_t width = tile.vectors * lanes_;
+  panels.constant = panels.constant && static_cast<double>(align_up(columns, width)) <= kLargestPadding * static_cast<double>(columns);
+  if (!panels.constant && panels.depth * columns * size <= c_.target().l1_bytes / 2) return "the operand stays in the first-level cache";
+  const Packing packing{.bytes = static_cast<double>(size),
+                        .bytes_per_ns = in_rows ? c_.target().vector_load_bytes_per_ns : c_.target().mixed_load_bytes_per_ns,
+                        .products = panels.constant ? std::numeric_limits<double>::infinity() : static_cast<double>(reuses)};
+  if (!pays(packing, c_.target())) return "an element is used for " + std::to_string(reuses) + " results";
+
   if (panels.depth * width * size > c_.target().l2_bytes / 2) return "a panel is larger than half of the second-level cache";
 
   const std::string v = panels.columns->var->name, u = panels.rows->var->name;
@@ -154,17 +183,7 @@ WhyNot CpuNest::packed_panels() {
   tile_registers(sum_, u + "_1", registers, two_level_sum(reduced_));
   if (columns % width != 0) c_.peel(v + "_1");  // of the map that stores the tile: the sums of all columns are computed
 
-  std::string axes;
-  for (size_t axis = 0; axis < panels.packed.indices.size(); axis++) {
-    if (axis != panels.axis) axes += static_cast<char>('a' + axis);
-  }
-  axes += static_cast<char>('a' + panels.axis);
-  const std::string copied = panels.packed.buffer->name + "_" + static_cast<char>('a' + panels.axis);
-  std::vector<Argument> arguments{Chooser::arg(panels.packed.buffer->name), Chooser::arg(std::string("scratch")), Chooser::key("at", at),
-                                  Chooser::key("order", axes), Argument{"panels", width}};
-  if (panels.joined) arguments.push_back(Chooser::key("join", std::string(1, static_cast<char>('a' + panels.axis))));
-  c_.add("stage", std::move(arguments));
-  c_.vectorize(split_columns(copied, width).back());
+  stage_panels(panels, width, at);
   return std::nullopt;
 }
 
