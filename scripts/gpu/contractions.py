@@ -1,4 +1,4 @@
-"""Products of matrices as models have them: against PyTorch in f64, then timed beside cuBLAS in one process.
+"""Products of matrices as models have them, in 16 bits and of f32 by tf32: against PyTorch in f64, then timed beside cuBLAS in one process.
 
 Sizes are m, n, k, as an operand is stored transposed or not. `ratio` is the time of PyTorch over that of tcc.
 """
@@ -11,6 +11,7 @@ from gpu.library import Library, compile_library
 from gpu.measure import poison, time_together
 
 NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+TURNS = ((False, True), (False, False), (True, False), (True, True))
 
 
 def linear_sizes():
@@ -64,17 +65,23 @@ def product(turned_a, turned_b, epilogue):
 
 def cases(quick):
     bf16 = torch.bfloat16
-    for turned_a, turned_b in ((False, True), (False, False), (True, False), (True, True)):
+    for turned_a, turned_b in TURNS:
         for size in [(200, 136, 328), (4096, 4096, 4096)] + ([] if quick else [(8192, 8192, 8192), (1000, 1000, 1000)]):
             yield size, bf16, turned_a, turned_b, False
     yield (136, 200, 72), torch.float16, False, True, False
     yield (8192, 16384, 4096), bf16, False, True, True
     for size in linear_sizes() + few_rows():
         yield size, bf16, False, True, False
+    # of f32, whose factors lose bits
+    for turned_a, turned_b in TURNS:
+        for size in [(200, 136, 328), (4096, 4096, 4096)] + ([] if quick else [(1000, 1000, 1000)]):
+            yield size, torch.float32, turned_a, turned_b, False
+    for size in [(136, 75, 203), (4096, 3072, 768), (512, 4096, 4096), (8192, 8192, 8192)]:
+        yield size, torch.float32, False, True, False
 
 
 def check_contractions(options, folder):
-    rows, ratios = [], []
+    rows, ratios = [], {dtype: [] for dtype in NAMES}
     for number, (size, dtype, turned_a, turned_b, epilogue) in enumerate(cases(options.only == "quick")):
         m, n, k = size
         name = f"{m}x{n}x{k} {NAMES[dtype]} {'t' if turned_a else 'n'}{'t' if turned_b else 'n'}{' bias gelu' if epilogue else ''}"
@@ -84,7 +91,8 @@ def check_contractions(options, folder):
             text, output = os.path.join(folder, f"product{number}.graph"), os.path.join(folder, f"product{number}.so")
             with open(text, "w") as file:
                 file.write(graph_text(m, n, k, dtype, turned_a, turned_b, epilogue))
-            compile_library(options.tcc, ["--from=graph", text, "--target=cuda", *options.flags.split()], output)
+            precision = ["--matmul-precision=high"] if dtype == torch.float32 else []
+            compile_library(options.tcc, ["--from=graph", text, "--target=cuda", *precision, *options.flags.split()], output)
             inputs = operands(m, n, k, dtype, turned_a, turned_b, epilogue)
             library = Library(output)
             outputs, run = library.bind(inputs)
@@ -93,16 +101,18 @@ def check_contractions(options, folder):
             torch.cuda.synchronize()
             function = product(turned_a, turned_b, epilogue)
             with torch.no_grad():
-                exact = function(*[t.double() for t in inputs]) if m * n * k < 2**37 else function(*[t.float() for t in inputs]).double()
+                exact = function(*[t.double() for t in inputs]) if m * n * k < 2**37 or dtype == torch.float32 else function(*[t.float() for t in inputs]).double()
+                torch.backends.cuda.matmul.allow_tf32 = True
                 theirs = function(*inputs)
                 norm = exact.norm()
                 error, their_error = ((outputs[0].double() - exact).norm() / norm).item(), ((theirs.double() - exact).norm() / norm).item()
                 del exact, theirs
                 times = time_together([run, lambda: function(*inputs)])
+                torch.backends.cuda.matmul.allow_tf32 = False
             right = error <= 2 * their_error + 1e-6
             ratio = times[1] / times[0]
             if not epilogue:
-                ratios.append(ratio)
+                ratios[dtype].append(ratio)
             rows.append((right, f"{name:36s} {'ok' if right else 'WRONG':6s} error {error:8.2e} ({their_error:8.2e})  tcc {times[0]:8.4f} ms  "
                                 f"torch {times[1]:8.4f} ms  ratio {ratio:5.2f}  {2 * m * n * k / times[0] / 1e9:7.1f} TFLOP/s  {library.info.num_launches} launches"))
             library.close()
@@ -112,8 +122,9 @@ def check_contractions(options, folder):
             rows.append((False, f"{name:36s} FAILED {str(error)[:600]}"))
         print(rows[-1][1], flush=True)
         torch.cuda.empty_cache()
-    if ratios:
-        mean = torch.tensor(ratios).log().mean().exp().item()
-        rows.append((True, f"products: geometric mean of the ratio {mean:.3f}, least {min(ratios):.3f}"))
-        print(rows[-1][1], flush=True)
+    for dtype, of_dtype in ratios.items():
+        if of_dtype:
+            mean = torch.tensor(of_dtype).log().mean().exp().item()
+            rows.append((True, f"products of {NAMES[dtype]}: geometric mean of the ratio {mean:.3f}, least {min(of_dtype):.3f}"))
+            print(rows[-1][1], flush=True)
     return rows

@@ -117,7 +117,10 @@ void CompileFlags::add_code_flags(CLI::App& app) {
             ->type_name("[TARGET=]FILE"),
         "Code");
   group(add_list(app, "--kernel", o.kernels, "replaces a kernel by a text as --emit=kernel prints it")->type_name("kN=FILE"), "Code");
-  group(app.add_option("--matmul-precision", matmul_precision, "of f32 products: highest, the only choice so far")->type_name("P"), "Code");
+  group(app.add_option("--matmul-precision", matmul_precision,
+                       "of f32 products and convolutions: highest (f32); high, medium: tf32 on CUDA, 10 bits of each factor (highest)")
+            ->type_name("P"),
+        "Code");
   group(app.add_option("--precision", precision, "of everything else: keep, the only choice so far")->type_name("P"), "Code");
 }
 
@@ -232,8 +235,7 @@ void CompileFlags::apply() {
   o.mode = mode == "grad" ? driver::Mode::grad : mode == "train" ? driver::Mode::train : driver::Mode::infer;
   apply_training();
   require_one_of("--matmul-precision", matmul_precision, {"highest", "high", "medium"});
-  if (matmul_precision != "highest")
-    not_supported(o.model, "--matmul-precision=" + matmul_precision, "leave it out: f32 products are exact to f32");
+  o.allow_tf32 = matmul_precision != "highest";
   require_one_of("--precision", precision, {"keep", "bf16", "f16"});
   if (precision != "keep") not_supported(o.model, "--precision=" + precision, "export the model in the precision wanted");
   if (o.optimization < 0 || o.optimization > 3) usage("-O" + std::to_string(o.optimization) + ": levels are 0 to 3");

@@ -13,6 +13,8 @@ namespace {
 /// Of the body for all registers of a thread. An exponential in an epilogue is about this long; LLVM and ptxas take more than proportionally longer for such
 /// blocks, and they fill the instruction cache.
 constexpr int64_t kLongTileLoop = 3000;
+/// The same of one iteration of a rolled tile loop, for several registers. Half of it costs training steps up to 2 %, a few registers at a time 4 %.
+constexpr int64_t kLongIteration = 2000;
 constexpr int64_t kMma = 64;  // the instructions of a warp, and the loads before them
 
 constexpr int64_t kDivision = 8;  ///< of an index: it stays in a register for each element that shares it
@@ -87,7 +89,6 @@ int64_t rolled_iterations(const loop::Loop& loop) {
   loop::walk(loop.body, [&](const loop::Stmt& stmt) { loop::fields_of(stmt, finds); });
   if (finds.found) return 1;
   // As few as are short: one iteration's loads are under way together, and each moves what is left of the tile.
-  static const int64_t kLongIteration = getenv("TCC_ROLL") ? atoi(getenv("TCC_ROLL")) : 0;
   int64_t iterations = slowest->extent;
   while (iterations % 2 == 0 && registers / (iterations / 2) * size <= kLongIteration) iterations /= 2;
   return iterations;

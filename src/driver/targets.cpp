@@ -21,17 +21,18 @@ TargetChoice choose_cpu(const Options& options) {
   return choice;
 }
 
-TargetChoice cuda_choice(const Target& target) {
+TargetChoice cuda_choice(const Target& target, const Options& options) {
   TargetChoice choice;
   choice.name = target.base.empty() ? "cuda" : "cuda-" + target.name;
   choice.target = target;
+  choice.target.allow_tf32 = options.allow_tf32;
   choice.ptx_arch = target.name;
   return choice;
 }
 
 /// Code with instructions of one chip alone, where that chip is asked for or nothing is; code for every chip from the base on, where others are.
 std::vector<TargetChoice> choose_cuda(const Options& options) {
-  TargetChoice portable = cuda_choice(Target::cuda_sm80()), specific = cuda_choice(Target::cuda_sm90a());
+  TargetChoice portable = cuda_choice(Target::cuda_sm80(), options), specific = cuda_choice(Target::cuda_sm90a(), options);
   const bool have_ptxas = !codegen::find_ptxas().empty();
   if (options.march.empty()) {
     for (TargetChoice* choice : {&portable, &specific}) {

@@ -205,11 +205,10 @@ std::vector<std::string> faults_of(const Mma& mma, const Target& target, int thr
     if (faults.empty()) check_warpgroup(mma, *core, threads, faults);
     return faults;
   }
-  const bool tf32 = mma.shape == "m16n8k8";
-  if (mma.m % 16 != 0 || mma.n % 8 != 0 || mma.k % (tf32 ? 8 : 16) != 0)
+  if (mma.m % core->m != 0 || mma.n % core->n != 0 || mma.k % core->k != 0)
     fault("an mma of " + std::to_string(mma.m) + " x " + std::to_string(mma.n) + " x " + std::to_string(mma.k) + " by " + mma.shape);
   else if (!is_accumulator(*d.tile, mma.m, mma.n)) fault("%" + d.name + " is not laid out as the accumulator of an mma");
-  if (tf32 && (mma.transpose_a || mma.transpose_b)) fault("a tf32 mma takes no transposed operand");
+  if (!core->transposed && (mma.transpose_a || mma.transpose_b)) fault(mma.shape + " takes no transposed operand");
   for (const auto& [operand, from] : {std::pair{mma.a, mma.a_from}, {mma.b, mma.b_from}}) {
     if (operand->panel != 0) fault("%" + operand->name + " lies in panels, which ldmatrix does not read");
     if (from.size() == operand->extents.size() && from.size() >= 2 && !is_multiple(*operand, from, 2, 16 / size_bytes(operand->dtype)))

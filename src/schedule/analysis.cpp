@@ -63,6 +63,16 @@ std::optional<int64_t> stride_of(const Access& access, const Var* var) {
   return stride;
 }
 
+bool guard_varies(const Access& access, const Var* var) {
+  for (size_t axis = 0; axis < access.indices.size(); ++axis) {
+    const Index& index = access.indices[axis];
+    const std::optional<int64_t> low = index.min(), high = index.max();
+    const bool inside = low && high && *low >= 0 && *high < access.buffer->extents[axis];
+    if (!inside && index.uses(var)) return true;
+  }
+  return false;
+}
+
 bool fuses(const Stmt& stmt, const loop::Dim& outer, const loop::Dim& inner) {
   if (outer.var->extent == 1 || inner.var->extent == 1) return true;  // one of them is no variable at all
   const Block block{stmt};

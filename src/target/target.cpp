@@ -46,7 +46,7 @@ Target cuda(const char* name, int64_t multiprocessor_shared_bytes) {
   target.thread_registers = 255;
   target.vector_bytes = 16;
   target.tensor_cores = {{"m16n8k16", 16, 8, 16, 8, false, {DType::f16, DType::bf16}, true, 300000},
-                         {"m16n8k8", 16, 8, 8, 8, false, {DType::f32}, false, 150000}};
+                         {"m16n8k8", 16, 8, 8, 8, false, {DType::f32}, true, 150000}};
   target.cores = 132;
   target.multiprocessor_threads = 2048;
   target.multiprocessor_blocks = 32;

@@ -97,9 +97,9 @@ TEST_F(Errors, Inputs) {
 }
 
 TEST_F(Errors, NotSupportedYet) {
-  expect("net.onnx -o n.so --matmul-precision=high", 1,
-         "net.onnx: error: not supported yet: --matmul-precision=high [unsupported-option]\nnet.onnx: help: leave it out: f32 products are "
-         "exact to f32");
+  expect("net.onnx -o n.so --precision=bf16", 1,
+         "net.onnx: error: not supported yet: --precision=bf16 [unsupported-option]\nnet.onnx: help: export the model in the precision "
+         "wanted");
 }
 
 TEST_F(Errors, FilesThatCantBeReadOrWritten) {

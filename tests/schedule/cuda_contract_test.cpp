@@ -116,6 +116,18 @@ TEST(CudaContract, Tf32OnlyWhereAllowed) {
   Target target = Target::cuda_sm80();
   target.allow_tf32 = true;
   EXPECT_TRUE(has(check(text, target), "tensorize(v0, m16n8k8"));
+  Target hopper = Target::cuda_sm90a();
+  EXPECT_FALSE(has(check(text, hopper), "tensorize"));
+  hopper.allow_tf32 = true;
+  EXPECT_TRUE(has(check(examples::matmul("f32", 72, 72, 104, false, true), hopper), "tensorize(v0, m64nNk8"));
+  for (const bool turned_a : {false, true}) {  // whichever side the sum is on
+    for (const bool turned_b : {false, true}) {
+      if (!turned_a && turned_b) continue;
+      const std::string turned = examples::matmul("f32", 76, 88, 40, turned_a, turned_b);
+      EXPECT_TRUE(has(check(turned, target), "tensorize(v0, m16n8k8")) << turned;
+      EXPECT_TRUE(has(check(turned, hopper), "tensorize(v0, m16n8k8")) << turned;
+    }
+  }
 }
 
 TEST(CudaContract, ThreadsHoldTilesOfExactProducts) {

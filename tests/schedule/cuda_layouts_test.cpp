@@ -57,6 +57,22 @@ Scheduled random_schedule(uint32_t seed) {
   return {made, schedule};
 }
 
+std::string replaced(std::string text, std::initializer_list<std::pair<std::string, std::string>> changes) {
+  for (const auto& [from, to] : changes) {
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+/// A contraction of bf16 with operands of f32.
+std::string of_f32(const std::string& text) {
+  return replaced(text, {{": bf16", ": f32"}, {"else bf16(0.0)", "else 0.0"}, {"cast<f32>(%v1)", "%v1"}, {"cast<f32>(%v2)", "%v2"}});
+}
+Target with_tf32(Target target) {
+  target.allow_tf32 = true;
+  return target;
+}
+
 /// On the device, as PTX for the chip.
 void run_on_device(const loop::Kernel& kernel, std::vector<Tensor>& arguments) {
   codegen::Options options;
@@ -81,6 +97,19 @@ TEST(CudaLayouts, RandomContractionsAreChosenForTensorCores) {
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + made.text);
     const std::string schedule = check(made.text, Target::cuda_sm80());
     EXPECT_EQ(has(schedule, "tensorize"), made.length >= 16) << schedule;
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+TEST(CudaLayouts, RandomContractionsOfF32) {
+  for (uint32_t seed = 201; seed <= 230; seed++) {
+    ContractionGenerator generator(seed);
+    const RandomContraction made = generator.draw(generator.chance(2), false);
+    const std::string text = of_f32(made.text);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
+    const std::string schedule = check(text, with_tf32(Target::cuda_sm80()));
+    EXPECT_EQ(has(schedule, "tensorize"), made.length >= 16) << schedule;
+    check(text, with_tf32(Target::cuda_sm90a()));
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }
@@ -114,18 +143,14 @@ TEST(CudaLayouts, WarpgroupsReadTilesOfAnyAxes) {
 }
 
 /// The text with 16-bit tensors in place of those of f32.
-std::string halved(std::string text) {
-  const std::pair<std::string, std::string> changes[] = {{"f32[", "bf16["},
-                                                         {"%v1: f32", "%v1: bf16"},
-                                                         {"%v2: f32", "%v2: bf16"},
-                                                         {"else 0.0", "else bf16(0.0)"},
-                                                         {" %v1, 0.0", " cast<f32>(%v1), 0.0"},
-                                                         {"), %v2)", "), cast<f32>(%v2))"},
-                                                         {"store %v0", "store cast<bf16>(%v0)"}};
-  for (const auto& [from, to] : changes) {
-    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
-  }
-  return text;
+std::string halved(const std::string& text) {
+  return replaced(text, {{"f32[", "bf16["},
+                         {"%v1: f32", "%v1: bf16"},
+                         {"%v2: f32", "%v2: bf16"},
+                         {"else 0.0", "else bf16(0.0)"},
+                         {" %v1, 0.0", " cast<f32>(%v1), 0.0"},
+                         {"), %v2)", "), cast<f32>(%v2))"},
+                         {"store %v0", "store cast<bf16>(%v0)"}});
 }
 
 TEST(CudaLayouts, Convolutions) {
@@ -164,6 +189,17 @@ TEST(CudaLayoutsOnDevice, RandomContractions) {
   }
 }
 
+TEST(CudaLayoutsOnDevice, RandomContractionsOfF32) {
+  if (!codegen::DeviceKernels::available()) GTEST_SKIP() << "no CUDA device";
+  for (uint32_t seed = 301; seed <= 400; seed++) {
+    ContractionGenerator generator(seed);
+    const std::string text = of_f32(generator.draw(generator.chance(2), false).text);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
+    check(text, with_tf32(Target::cuda_sm80()), nullptr, 0, run_on_device);
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
 TEST(CudaLayoutsOnDevice, ConvolutionsAndLayers) {
   if (!codegen::DeviceKernels::available()) GTEST_SKIP() << "no CUDA device";
   const examples::ConvShape shapes[] = {
@@ -175,6 +211,8 @@ TEST(CudaLayoutsOnDevice, ConvolutionsAndLayers) {
       {.images = 8, .inputs = 512, .outputs = 64, .height = 7, .width = 7, .window = 1},
   };
   for (examples::ConvShape shape : shapes) {
+    shape.dtype = "f32";
+    check(examples::convolution(shape), with_tf32(Target::cuda_sm80()), nullptr, 0, run_on_device);
     shape.dtype = "bf16";
     check(examples::convolution(shape), Target::cuda_sm80(), nullptr, 0, run_on_device);
   }

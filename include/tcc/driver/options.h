@@ -32,6 +32,7 @@ struct Options {
   int optimization = 2;                                 ///< -O0 .. -O3
   bool cpu = true, cuda = true;                         ///< --target
   std::vector<std::string> cpu_levels = {"x86-64-v3"};  ///< --cpu
+  bool allow_tf32 = false;         ///< --matmul-precision below highest: products of f32 on CUDA may be of tf32 factors
   std::vector<std::string> march;  ///< -march: chips that get a cubin, and the word `ptx`; empty: PTX, and a cubin when ptxas is found
 
   std::vector<std::string> shapes;  ///< --shapes, as written

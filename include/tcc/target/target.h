@@ -22,7 +22,7 @@ struct TensorCore {
   int64_t most_n;             ///< n is a multiple of `n` up to this
   bool warpgroup;             ///< by four warps together, asynchronously, from shared memory that tensor maps filled
   std::vector<DType> dtypes;  ///< of A and B, which have the same one
-  bool transposed = false;    ///< operands may lie in shared memory with k outside: ldmatrix turns 16-bit elements
+  bool transposed = false;    ///< operands may lie in shared memory with k outside
   double flops_per_ns;        ///< multiplications and additions that kernels of tcc reach on the whole chip; measured
   bool operator==(const TensorCore&) const = default;
 };

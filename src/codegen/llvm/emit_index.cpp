@@ -202,6 +202,10 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
     auto* vector = llvm::FixedVectorType::get(element, lanes_);
     const llvm::Align align = alignment_at(buffer, address);
     if (!mask) return from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, address.base), align), buffer.dtype);
+    if (!varies(mask) && buffer.count() >= lanes_) {  // all lanes or none: then the first elements, which are there
+      llvm::Value* base = builder_.CreateSelect(mask, address.base, zero_of(address.base));
+      return with_passthrough(from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, base), align), buffer.dtype));
+    }
     if (has_masked_memory() && element_size >= 4) {
       llvm::Value* wide_mask = varies(mask) ? mask : splat(mask, vector->getElementCount());
       llvm::Value* value =

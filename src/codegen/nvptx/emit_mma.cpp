@@ -154,7 +154,6 @@ NvptxEmitter::MmaTile NvptxEmitter::mma_tile(const loop::Mma& mma) const {
   const DType dtype = mma.a->dtype;
   if (tile.tf32 != (dtype == DType::f32) || (!tile.tf32 && mma.shape != "m16n8k16") || mma.k % tile.step() != 0)
     fail("mma " + mma.shape + " on " + std::string(name_of(dtype)));
-  if (tile.tf32 && (mma.transpose_a || mma.transpose_b)) fail("a transposed operand of a tf32 mma");
   const loop::Buffer& accumulator = *mma.accumulator;
   int64_t radix = 1;
   for (size_t i = accumulator.tile->digits.size(); i-- > 0;) {
@@ -187,10 +186,30 @@ std::vector<llvm::Value*> NvptxEmitter::load_matrices(const loop::Buffer& buffer
   std::vector<llvm::Value*> words;
   for (unsigned i = 0; i < 4; ++i) {
     llvm::Value* value = builder_.CreateExtractValue(four, i);
-    if (buffer.dtype == DType::f32)
-      value = builder_.CreateIntrinsic(builder_.getInt32Ty(), llvm::Intrinsic::nvvm_f2tf32_rna,
-                                       {builder_.CreateBitCast(value, builder_.getFloatTy())});
-    words.push_back(value);
+    words.push_back(buffer.dtype == DType::f32 ? round_to_tf32(builder_.CreateBitCast(value, builder_.getFloatTy())) : value);
+  }
+  return words;
+}
+
+llvm::Value* NvptxEmitter::round_to_tf32(llvm::Value* value) {
+  return builder_.CreateIntrinsic(builder_.getInt32Ty(), llvm::Intrinsic::nvvm_f2tf32_rna, {value});
+}
+
+// Four words of 32 bits from [k, other]: of k and k + 4, of other and other + 8, k the slower or the faster. ldmatrix turns only elements of 16 bits.
+std::vector<llvm::Value*> NvptxEmitter::load_turned_words(const loop::Buffer& buffer, const std::vector<loop::Index>& origin,
+                                                          llvm::Value* k, llvm::Value* other, bool k_faster) {
+  auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
+  const std::vector<int64_t> strides = buffer.element_strides();
+  const size_t rank = strides.size();
+  llvm::Value* first = emit_index(flat_index(buffer, origin));
+  first = builder_.CreateAdd(first, builder_.CreateMul(k, constant(strides[rank - 2])));
+  first = builder_.CreateAdd(first, builder_.CreateMul(other, constant(strides[rank - 1])));
+  const int64_t next_k = 4 * strides[rank - 2], next_other = 8 * strides[rank - 1];
+  std::vector<llvm::Value*> words;
+  for (int64_t i = 0; i < 4; ++i) {
+    const int64_t offset = (k_faster ? i % 2 : i / 2) * next_k + (k_faster ? i / 2 : i % 2) * next_other;
+    llvm::Value* pointer = shared_pointer(buffer, builder_.CreateAdd(first, constant(offset)), false);
+    words.push_back(round_to_tf32(builder_.CreateAlignedLoad(builder_.getFloatTy(), pointer, llvm::Align(4))));
   }
   return words;
 }
@@ -233,6 +252,8 @@ void NvptxEmitter::emit(const loop::Mma& mma) {
   llvm::Value* upper = builder_.CreateLShr(this_lane, constant(4));
   llvm::Value* low8 = builder_.CreateAnd(this_lane, constant(7));
   llvm::Value* octet = builder_.CreateLShr(this_lane, constant(3));
+  llvm::Value* quarter = builder_.CreateAnd(this_lane, constant(3));  // of a fragment: the element of k, and of the other side
+  llvm::Value* fourth = builder_.CreateLShr(this_lane, constant(2));
   const int64_t chunk = tile.tf32 ? 4 : 8;  // elements in the 16 bytes that one lane names
   for (int64_t k = 0; k < mma.k; k += tile.step()) {
     std::vector<std::vector<llvm::Value*>> a, b;
@@ -241,6 +262,8 @@ void NvptxEmitter::emit(const loop::Mma& mma) {
       if (!mma.transpose_a) {  // lanes 0-15: rows at the first half of k; 16-31: at the second
         a.push_back(
             load_matrices(*mma.a, mma.a_from, builder_.CreateAdd(m, low16), plus(builder_.CreateMul(upper, constant(chunk)), k), false));
+      } else if (tile.tf32) {
+        a.push_back(load_turned_words(*mma.a, mma.a_from, plus(quarter, k), builder_.CreateAdd(m, fourth), false));
       } else {  // stored [k, m]: octets of lanes name (k low, m low), (k low, m high), (k high, m low), (k high, m high)
         llvm::Value* kk = plus(builder_.CreateAdd(low8, builder_.CreateShl(builder_.CreateLShr(octet, constant(1)), constant(3))), k);
         llvm::Value* mm = builder_.CreateAdd(m, builder_.CreateShl(builder_.CreateAnd(octet, constant(1)), constant(3)));
@@ -254,6 +277,10 @@ void NvptxEmitter::emit(const loop::Mma& mma) {
             load_matrices(*mma.b, mma.b_from, builder_.CreateAdd(n, low16), plus(builder_.CreateMul(upper, constant(chunk)), k), false);
         b.push_back({w[0], w[2]});
         b.push_back({w[1], w[3]});
+      } else if (tile.tf32) {
+        std::vector<llvm::Value*> w = load_turned_words(*mma.b, mma.b_from, plus(quarter, k), builder_.CreateAdd(n, fourth), true);
+        b.push_back({w[0], w[1]});
+        b.push_back({w[2], w[3]});
       } else {  // stored [k, n]: words k low n low, k high n low, k low n high, k high n high
         std::vector<llvm::Value*> w =
             load_matrices(*mma.b, mma.b_from, plus(low16, k), builder_.CreateAdd(n, builder_.CreateShl(upper, constant(3))), true);

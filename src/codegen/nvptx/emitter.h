@@ -89,6 +89,9 @@ class NvptxEmitter final : public Emitter {
   MmaTile mma_tile(const loop::Mma& mma) const;
   std::vector<llvm::Value*> load_matrices(const loop::Buffer& buffer, const std::vector<loop::Index>& origin, llvm::Value* row,
                                           llvm::Value* column, bool transposed);
+  llvm::Value* round_to_tf32(llvm::Value* value);
+  std::vector<llvm::Value*> load_turned_words(const loop::Buffer& buffer, const std::vector<loop::Index>& origin, llvm::Value* k,
+                                              llvm::Value* other, bool k_faster);
   void multiply(const loop::Mma& mma, const MmaTile& tile, int64_t i, int64_t j, const std::vector<llvm::Value*>& a,
                 const std::vector<llvm::Value*>& b);
   std::pair<std::vector<llvm::Value*>, std::vector<int64_t>> tile_origin(const loop::Loop& loop);

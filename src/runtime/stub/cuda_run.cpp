@@ -98,7 +98,7 @@ int encode_maps(tcc_instance* instance, const BoundFunction& function, uint32_t 
     const TensorMap& map = instance->view.rows<TensorMap>(target.tensor_maps)[span.first + m];
     const int dtype = map.dtype == TCC_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                       : map.dtype == TCC_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                              : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+                                              : CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
     const int swizzle = map.swizzle_bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
                         : map.swizzle_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
                         : map.swizzle_bytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B

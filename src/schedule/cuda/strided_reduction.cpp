@@ -81,15 +81,15 @@ class StridedReduction {
     if (iterations(reduce_->dims) < kFewestRows) return "a sum of " + std::to_string(iterations(reduce_->dims)) + " is short";
     // Lets before the reduce come along; another result would have to be known to all parts.
     const VarRef across = nest_->dims.back().var;
-    int contiguous = 0;
+    int64_t along_columns = 0, along_rows = 0;  // elements of what is read so
     for (const Access& access : accesses_of(Block{Stmt{*reduce_}})) {
       const std::optional<int64_t> stride = stride_of(access, across.get());
       if (!stride || *stride < 0 || *stride > 1 || access.guarded) return "neighbouring results do not read neighbouring elements";
       const std::optional<int64_t> along = stride_of(access, reduce_->dims.back().var.get());
-      if (*stride == 1) contiguous++;
-      else if (!along || *along != 0) contiguous -= along == 1 && contiguous == 0;
+      if (*stride == 1) along_columns += access.buffer->count();
+      else if (along == 1) along_rows += access.buffer->count();
     }
-    if (contiguous <= 0) return "neighbouring results do not read neighbouring elements";
+    if (along_columns == 0 || along_columns < along_rows) return "neighbouring results do not read neighbouring elements";
     if (across->extent < kFewestColumns) return "there are " + std::to_string(across->extent) + " columns";
     return std::nullopt;
   }

@@ -41,7 +41,7 @@ int64_t vector_width(const Chooser& chooser, const std::vector<Access>& accesses
       if (access.store) return 1;
       continue;
     }
-    if (access.guarded) return 1;
+    if (access.guarded && (access.store || guard_varies(access, dim.var.get()))) return 1;  // a scatter is of one element
     contiguous |= access.store || !need_store;
     v = std::min<int64_t>(v, chooser.target().vector_bytes / size_bytes(access.buffer->dtype));
     while (v > 1) {  // every other part of the offset must be a multiple
