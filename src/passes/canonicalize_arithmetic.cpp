@@ -1,5 +1,6 @@
-// Rewrites of arithmetic: neutral elements, powers, idempotent functions. x and y are values, c a constant that is the same everywhere.
+// Rewrites of arithmetic: neutral elements, powers, idempotent functions, scales. x and y are values, c a constant that is the same everywhere.
 //   x - 0, x * 1, x / 1, pow(x, 1), max(x, -inf), min(x, inf), clamp(x, -inf, inf)   ->  x
+//   transpose(x) * c, broadcast_in_dim(x) / c                                       ->  transpose(x * c), broadcast_in_dim(x / c)
 //   x / 2^k  ->  x * 2^-k         1 / x  ->  recip(x)       x * -1  ->  neg(x)        pow(x, 2)  ->  x * x
 
 #include <cmath>
@@ -164,6 +165,26 @@ Value* sub_of_neg(Rewriter& r, Node& node) {
   return inner != nullptr ? r.emit(Op::add_, {node.operand(0), inner->operand(0)}) : nullptr;
 }
 
+// A factor of all elements is one of what a transpose or a broadcast shows in another order or several times: then it is where x is made, and a product of
+// matrices reads x through the view (the scaled keys of attention).
+Value* scale_of_view(Rewriter& r, Node& node) {
+  const auto factor = r.splat(node.operand(1));
+  if (!factor || node.operand(0)->type != node.result()->type) return nullptr;
+  std::vector<const Node*> views;  // the outermost first
+  Value* x = node.operand(0);
+  bool moves = false;
+  while (const Node* view = x->producer) {
+    if (view->op != Op::reshape_ && view->op != Op::transpose_ && view->op != Op::broadcast_in_dim_) break;
+    moves = moves || view->op != Op::reshape_;
+    views.push_back(view);
+    x = view->operand(0);
+  }
+  if (!moves) return nullptr;
+  x = r.emit(node.op, {x, r.full(x->type, *factor)});
+  for (size_t i = views.size(); i-- > 0;) x = r.emit(views[i]->op, {x}, views[i]->attrs);
+  return x;
+}
+
 Value* only_operand(Rewriter&, Node& node) { return node.operands.size() == 1 ? node.operand(0) : nullptr; }
 
 }  // namespace
@@ -179,7 +200,9 @@ std::vector<RewriteRow> arithmetic_rewrites() {
       {Op::mul_, constant_to_the_right},
       {Op::mul_, mul_by_one},
       {Op::mul_, mul_by_zero},
+      {Op::mul_, scale_of_view},
       {Op::div_, div_by_constant},
+      {Op::div_, scale_of_view},
       {Op::div_, div_of_one},
       {Op::recip_, recip_of_sqrt},
       {Op::pow_, power},
