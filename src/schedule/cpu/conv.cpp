@@ -1,5 +1,6 @@
 // Convolutions on the host: rows shorter than a vector, or read with a stride, are spread out (im2col); of others what an item reads of the image is copied first, so that inner loops
-// read whole vectors without masks.
+// read whole vectors without masks. Rows that neighbouring items share would be copied by each of them, and again for each part of the channels: where that
+// is much, the whole image is copied before.
 #include <algorithm>
 
 #include "schedule/cpu/nest.h"
@@ -14,6 +15,9 @@ namespace {
 
 /// Results of a row that are worth a vector; terms of a sum and results for each element that are worth spreading the input out.
 constexpr int64_t kShortestVector = 8, kShortestSum = 64, kFewestReuses = 8;
+
+/// Where the items of the pool copy more than this times the whole image, it is copied once, before them.
+constexpr double kMostCopies = 2;
 
 /// Of the box of elements that an access reaches while each loop makes the steps that `steps_of` says. Indices are sums of loops, none of them backwards.
 template <class StepsOf> int64_t bytes_read(const Access& access, const StepsOf& steps_of) {
@@ -84,9 +88,19 @@ WhyNot CpuNest::im2col() {
 }
 
 void CpuNest::stage_image(const Access& moving, int64_t stride, const std::string& at) {
-  std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string("scratch")), Chooser::key("at", at)};
+  const bool whole = at == "top";
+  std::vector<Argument> arguments{Chooser::arg(moving.buffer->name), Chooser::arg(std::string(whole ? "global" : "scratch")),
+                                  Chooser::key("at", at)};
   if (stride > 1) arguments.push_back({"phases", stride});
   c_.add("stage", std::move(arguments));
+  if (whole) {
+    std::vector<std::string> outer;
+    for (size_t i = 0; i + 1 < moving.indices.size() && i < 2; i++) outer.push_back(moving.buffer->name + "_" + static_cast<char>('a' + i));
+    const std::string last = outer.back();
+    c_.split(last, std::max<int64_t>(1, nice_chunk(c_.extent(last), kMaxItems)));
+    outer.back() += "_0";
+    for (const std::string& name : outer) c_.bind(name, "parallel");
+  }
   if (stride == 1) {
     const std::string axis = moving.buffer->name + "_" + static_cast<char>('a' + moving.indices.size() - 1);
     const int64_t extent = c_.extent(axis);
@@ -94,6 +108,22 @@ void CpuNest::stage_image(const Access& moving, int64_t stride, const std::strin
     c_.vectorize(axis + "_1");
     c_.peel(axis + "_1");
   }
+}
+
+CpuNest::Walk CpuNest::dims_of_items(const Access& moving, const Access& other, const std::vector<std::string>& tiled) const {
+  Walk walk;
+  for (const loop::Dim& dim : map_) {
+    const std::string& name = dim.var->name;
+    if (std::find(tiled.begin(), tiled.end(), name) != tiled.end()) continue;
+    const bool batch = !moves(moving, dim.var.get()) || moves(other, dim.var.get());
+    if (!batch && dim.var->extent > 1) walk.along = &dim;
+    walk.dims.push_back(name);
+  }
+  if (walk.along) {
+    std::erase(walk.dims, walk.along->var->name);
+    walk.dims.push_back(walk.along->var->name);
+  }
+  return walk;
 }
 
 WhyNot CpuNest::staged_tile() {
@@ -119,20 +149,9 @@ WhyNot CpuNest::staged_tile() {
   if (!rows) return "the input is read for one row of results";
   const std::string v = vector.var->name, u = rows->var->name;
 
-  // The dims that an item covers: all but rows and vector, those that walk over the image last.
-  std::vector<std::string> outer;
-  const loop::Dim* walk_dim = nullptr;
-  for (const loop::Dim& dim : dims) {
-    const std::string& name = dim.var->name;
-    if (name == v || name == u) continue;
-    const bool batch = !moves(moving, dim.var.get()) || moves(other, dim.var.get());
-    if (!batch && dim.var->extent > 1) walk_dim = &dim;
-    outer.push_back(name);
-  }
-  if (walk_dim) {
-    std::erase(outer, walk_dim->var->name);
-    outer.push_back(walk_dim->var->name);
-  }
+  const Walk walk = dims_of_items(moving, other, {v, u});
+  std::vector<std::string> outer = walk.dims;
+  const loop::Dim* walk_dim = walk.along;
   if (outer.empty()) return "there are no items to copy for";
   // How many steps of the last one fit the copy into the second-level cache's half.
   const TileSize size = best_tile(rows, vector.var->extent, Rest::padded);
@@ -149,6 +168,7 @@ WhyNot CpuNest::staged_tile() {
   if (copy_bytes(steps) > c_.target().l2_bytes / 2) return "a copy is larger than half of the second-level cache";
 
   const Items items = split_items(outer, steps);
+  const int64_t steps_of_item = items.inside.empty() ? 1 : c_.extent(items.inside.back());
   if (columns > vector.var->extent) c_.add("split", {Chooser::arg(v), Chooser::arg(columns), Chooser::key("tail", "pad")});
   else c_.split(v, columns);
   const std::vector<std::string> registers = split_columns(v + "_1", columns);
@@ -157,13 +177,19 @@ WhyNot CpuNest::staged_tile() {
   int64_t count = 1;
   for (const std::string& name : order) count *= c_.extent(name);
   std::string tiles = u + "_0";
+  const int64_t whole_bytes =
+      bytes_read(moving, [&](const loop::VarRef& var) { return var == vector.var ? align_up(vector.var->extent, columns) : var->extent; });
   const Packing copied{.bytes = 4, .bytes_per_ns = c_.target().mixed_load_bytes_per_ns, .products = static_cast<double>(rows->var->extent)};
   if (const int64_t part = tiles_of_part(c_.extent(tiles), wanted_items() / count, copied); part < c_.extent(tiles)) {
     c_.split(tiles, part);
     order.push_back(tiles + "_0");
+    count *= c_.extent(tiles + "_0");
     tiles += "_1";
   }
-  const std::string at = order.back();
+  const bool given = std::any_of(c_.unit().params.begin(), c_.unit().params.end(),
+                                 [&](const Param& param) { return param.buffer == moving.buffer && !param.written; });
+  const bool once = given && static_cast<double>(count * copy_bytes(steps_of_item)) > kMostCopies * static_cast<double>(whole_bytes);
+  const std::string at = once ? "top" : order.back();
   for (const std::string& name : order) c_.bind(name, "parallel");
   order.push_back(tiles);
   order.insert(order.end(), items.inside.begin(), items.inside.end());

@@ -116,7 +116,13 @@ class CpuNest {
   struct Shares {
     int64_t panels = 1, tiles = 1;
   };
-  /// Copies what is read of the images inside the dim, in vectors where their elements are neighbours.
+  /// The dims of a convolution that an item covers, all but the tiled ones; last the one that walks over the image.
+  struct Walk {
+    std::vector<std::string> dims;
+    const loop::Dim* along = nullptr;
+  };
+  Walk dims_of_items(const Access& moving, const Access& other, const std::vector<std::string>& tiled) const;
+  /// Copies what is read of the images inside the dim (`top`: all of it), in vectors where their elements are neighbours.
   void stage_image(const Access& moving, int64_t stride, const std::string& at);
   /// Where items are too few, several make the same copy, each for a part of the tiles of rows: how many tiles, so that the copies pay still.
   int64_t tiles_of_part(int64_t tiles, int64_t parts, const Packing& packing) const;
