@@ -83,11 +83,12 @@ std::string random_convolution(Random& random) {
   const auto index = [&](const char* result, const char* tap) {
     return std::string(result) + " * " + text(step) + " + " + tap + " - " + text(edge);
   };
-  const std::string result = "f32[" + text(batch) + ", " + text(m) + ", " + text(p) + ", " + text(q) + "]";
-  return "unit (%x: f32[" + text(batch) + ", " + text(c) + ", " + size(p) + ", " + size(q) + "], %w: f32[" + text(m) + ", " + text(c) +
-         ", " + text(window) + ", " + text(window) + "]) -> (%y: " + result + ") {\n  map %b in " + text(batch) + ", %i in " + text(m) +
-         ", %p in " + text(p) + ", %q in " + text(q) + " {\n    %s: f32 = reduce sum %k in " + text(c) + ", %u in " + text(window) +
-         ", %v in " + text(window) + " {\n      %d: f32 = load %x[%b, %k, " + index("%p", "%u") + ", " + index("%q", "%v") +
+  const std::string result = "f32[" + text(batch) + ", " + text(m) + ", " + text(p) + ", " + text(q) + "]",
+                    constant = random() % 2 == 0 ? "constant " : "";
+  return "unit (%x: f32[" + text(batch) + ", " + text(c) + ", " + size(p) + ", " + size(q) + "], " + constant + "%w: f32[" + text(m) +
+         ", " + text(c) + ", " + text(window) + ", " + text(window) + "]) -> (%y: " + result + ") {\n  map %b in " + text(batch) +
+         ", %i in " + text(m) + ", %p in " + text(p) + ", %q in " + text(q) + " {\n    %s: f32 = reduce sum %k in " + text(c) + ", %u in " +
+         text(window) + ", %v in " + text(window) + " {\n      %d: f32 = load %x[%b, %k, " + index("%p", "%u") + ", " + index("%q", "%v") +
          "] else 0.0\n" +
          "      %e: f32 = load %w[%i, %k, %u, %v]\n      yield mul(%d, %e)\n    }\n    store %s, %y[%b, %i, %p, %q]\n  }\n}\n";
 }
@@ -137,18 +138,20 @@ Target slow() {
 TEST(Contractions, AreAsInterpreted) {
   const char *cases = std::getenv("TCC_FUZZ_CASES"), *given = std::getenv("TCC_FUZZ_SEED");
   const uint32_t first = given ? static_cast<uint32_t>(std::atoi(given)) : 1, count = cases ? static_cast<uint32_t>(std::atoi(cases)) : 120;
-  uint32_t packed = 0, copied_once = 0;
+  uint32_t packed = 0, copied_once = 0, channels = 0;
   for (uint32_t seed = first; seed < first + count && !HasFailure(); ++seed) {
     Random random(seed);
     const std::string text = seed % 5 < 3 ? random_contraction(random) : seed % 5 == 3 ? random_pixels(random) : random_convolution(random);
     const Target target = seed % 4 == 0 ? Target::cpu_v3() : seed % 5 == 4 ? slow() : small_caches();
     const schedule::Schedule chosen = schedule::choose(loop::parse_unit(text, "test"), target);
     packed += schedule::explain(chosen).find(": packed_panels") != std::string::npos;
+    channels += schedule::explain(chosen).find(": channels_in_vectors") != std::string::npos;
     copied_once += print(chosen).find("stage(x, global, at=top)") != std::string::npos;
     expect_as_interpreted(text, target, seed);
   }
   if (count < 120) return;
   EXPECT_GE(packed, count / 6) << "of " << count << ": too few to be a test of packing";
+  EXPECT_GE(channels, 3u) << "too few to be a test of vectors of channels";
   EXPECT_GE(copied_once, 1u) << "none is a test of images that are copied as a whole";
 }
 

@@ -141,8 +141,8 @@ TEST_P(Forms, ChoiceIsExplained) {
 }
 
 TEST(Choose, TheStrategyIsTheOneForTheNest) {
-  const auto chosen = [](const char* form, const Target& target) {
-    const auto path = std::filesystem::path(TCC_TEST_DATA_DIR) / "forms" / (std::string(form) + ".loop");
+  const auto chosen = [](const char* form, const Target& target, const char* folder = "forms") {
+    const auto path = std::filesystem::path(TCC_TEST_DATA_DIR) / folder / (std::string(form) + ".loop");
     return explain(choose(loop::parse_unit(read(path), form), target));
   };
   const Target cuda = Target::cuda_sm80(), cpu = Target::cpu_v3();
@@ -160,6 +160,8 @@ TEST(Choose, TheStrategyIsTheOneForTheNest) {
   EXPECT_EQ(strategy_of(chosen("softmax", cpu)), "vectors_along_rows");
   EXPECT_EQ(strategy_of(chosen("pointwise_chain", cpu)), "vectors");
   EXPECT_EQ(strategy_of(chosen("matmul_bias_relu", cpu)), "packed_panels");
+  EXPECT_EQ(strategy_of(chosen("matmul_constant", cpu, "small")), "packed_panels");
+  EXPECT_EQ(strategy_of(chosen("conv_constant", cpu, "small")), "channels_in_vectors");
 }
 
 TEST_P(Forms, ChoiceComputesTheSame) {

@@ -71,7 +71,7 @@ CpuNest::TileSize CpuNest::best_tile(const loop::Dim* rows_dim, int64_t columns,
       const double cost = static_cast<double>(rows / m) * band(m) + (rows % m > 0 ? band(rows % m) : 0);
       if (least == 0 || cost < least - 1e-9) {
         least = cost;
-        best = {m, v};
+        best = {m, v, cost};
       }
     }
   }

@@ -56,6 +56,7 @@ WhyNot CpuNest::im2col() {
         if (!moves(access, dim.var.get())) reuse *= dim.var->extent;
       }
     } else {  // the weights: contiguous along the whole sum
+      if (is_constant(access.buffer) && reduce->dims.size() > 1) return "its weights are constants";
       int64_t stride = 1;
       contiguous = true;
       for (size_t i = reduce->dims.size(); i-- > 0;) {

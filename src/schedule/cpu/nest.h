@@ -15,6 +15,11 @@ namespace tcc::schedule::cpu {
 inline constexpr double kItemNs = 6000;
 inline constexpr int64_t kMaxItems = 32;
 
+/// Beside the products, in half cycles: a vector of columns that comes from the second-level cache.
+inline constexpr double kExposedLoad = 0.6;
+/// The zeros that fill the last panel of a constant are in the library: it may take that much more than the weight.
+inline constexpr double kLargestPadding = 1.25;
+
 /// What a nest may be made into; no longer where it is what such a strategy left of another nest.
 struct May {
   bool spread = true;  ///< im2col
@@ -45,7 +50,9 @@ class CpuNest {
   WhyNot staged_tile();  // conv.cpp
   /// A panel of columns is copied first, each row of it neighbouring vectors, and then read by all tiles of rows.
   WhyNot packed_panels();  // panels.cpp
-  WhyNot partial_sums();   // contraction.cpp
+  /// Constant weights of which the results are not neighbours, those of a convolution: vectors of output channels, out of panels made before.
+  WhyNot channels_in_vectors();  // channels.cpp
+  WhyNot partial_sums();         // contraction.cpp
   WhyNot register_tile();
 
  private:
@@ -95,6 +102,8 @@ class CpuNest {
     std::vector<std::string> outer, inside;  ///< other dims: those that the panel depends on; those that only the other operand does
     int64_t depth = 1;                       ///< terms of the sum
   };
+  bool is_constant(const loop::BufferRef& buffer) const;
+  WhyNot find_channels(Panels& panels, Access& image) const;
   WhyNot find_panels(Panels& panels) const;
   WhyNot find_axis(Panels& panels) const;
   bool is_box(const loop::Index& index) const;
@@ -111,6 +120,7 @@ class CpuNest {
 
   struct TileSize {
     int64_t rows = 1, vectors = 1;
+    double cost = 0;  ///< of all rows and columns, for each term of the sum, in half cycles
   };
   /// What an item of the pool covers: panels, and tiles of rows.
   struct Shares {

@@ -23,14 +23,7 @@ namespace tcc::schedule::cpu {
 
 using namespace tcc::loop;
 
-namespace {
-
-/// Beside the products, in half cycles: a vector of columns that comes from the second-level cache.
-constexpr double kExposedLoad = 0.6;
-/// The zeros that fill the last panel of a constant are in the library: it may take that much more than the weight.
-constexpr double kLargestPadding = 1.25;
-
-}  // namespace
+namespace {}  // namespace
 
 WhyNot CpuNest::find_panels(Panels& panels) const {
   if (nest().where) return "the nest is masked";
@@ -47,7 +40,7 @@ WhyNot CpuNest::find_panels(Panels& panels) const {
   for (const Access& access : accesses_of(nest().body)) uses += access.buffer == panels.packed.buffer;
   if (uses != 1) return "the operand is read elsewhere, too";
   if (WhyNot why_not = find_axis(panels)) return why_not;
-  for (const Param& param : c_.unit().params) panels.constant |= param.constant && param.buffer == panels.packed.buffer;
+  panels.constant = is_constant(panels.packed.buffer);
   panels.rows = rows_dim(map_, panels.packed, other, columns);
   if (!panels.rows) return "the operand is read for one row of results";
   for (const loop::Dim& dim : map_) {
@@ -56,6 +49,11 @@ WhyNot CpuNest::find_panels(Panels& panels) const {
   }
   panels.depth = iterations(reduced_);
   return std::nullopt;
+}
+
+bool CpuNest::is_constant(const BufferRef& buffer) const {
+  const std::vector<Param>& params = c_.unit().params;
+  return std::any_of(params.begin(), params.end(), [&](const Param& param) { return param.constant && param.buffer == buffer; });
 }
 
 /// Whether the index, while the sum runs, goes from a corner upwards: a sum of loops, and of pieces of fused loops of the sum.

@@ -26,6 +26,7 @@ constexpr Strategy<CpuNest> kStrategies[] = {
     {"vectors_along_sum", {K::reduction}, call<&CpuNest::vectors_along_sum>},
     {"vectors_of_results", {K::reduction}, call<&CpuNest::vectors_of_results>},
 
+    {"channels_in_vectors", {K::contraction}, call<&CpuNest::channels_in_vectors>},
     {"packed_panels", {K::contraction}, call<&CpuNest::packed_panels>},
     {"partial_sums", {K::contraction, K::dot_product}, call<&CpuNest::partial_sums>},
     {"staged_tile", {K::contraction, K::dot_product}, call<&CpuNest::staged_tile>},

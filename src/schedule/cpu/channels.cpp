@@ -1,0 +1,121 @@
+// Convolutions whose weights are constants. Vectors are of output channels: the weights are packed into panels of neighbouring channels when the library is
+// made, and each pixel is broadcast.
+//
+//   copy the image once, with its padding, unless it has none
+//   for each panel, an item of the pool {                                       w.packed[panel, c, p, q, 16 channels]
+//     for each row of pixels, for each 6 of them { 12 vectors of sums: for c, p, q { 2 loads of the panel, 6 broadcasts, 12 multiply-adds };  store }
+//   }
+//
+// Rows of pixels need not fill vectors, steps of a window cost nothing, and loads are aligned. What it takes is the store: neighbouring channels are not
+// neighbours in memory, so each element is stored by itself, and so is what is read beside the products. A long sum is worth that. Without a window it is
+// not: each term then takes another line of the image, of which a tile uses a few elements, where a copy in panels uses all.
+#include <algorithm>
+
+#include "schedule/cpu/nest.h"
+#include "tcc/loop/edit.h"
+#include "tcc/support/integer_math.h"
+
+namespace tcc::schedule::cpu {
+
+using namespace tcc::loop;
+
+namespace {
+
+/// In half cycles: an element that is stored or loaded by itself; a vector that is loaded from wherever a window stands.
+constexpr double kElement = 3, kUnalignedLoad = 1;
+
+}  // namespace
+
+WhyNot CpuNest::find_channels(Panels& panels, Access& image) const {
+  if (reduced_.size() < 2) return "it is not a sum over a window";
+  if (nest().where) return "the nest is masked";
+  const bool first = is_constant(operands_.a.buffer);
+  if (first == is_constant(operands_.b.buffer)) return "not one operand alone is a constant";
+  panels.packed = first ? operands_.a : operands_.b;
+  image = first ? operands_.b : operands_.a;
+  panels.constant = true;
+  if (panels.packed.guarded) return "the weights end inside the sum";
+  for (const loop::Dim& dim : map_) {
+    const bool weights = moves(panels.packed, dim.var.get()), pixels = moves(image, dim.var.get());
+    if (weights && !pixels && (!panels.columns || dim.var->extent > panels.columns->var->extent)) panels.columns = &dim;
+    if (pixels && !weights) panels.rows = &dim;  // the last one: neighbours in memory
+  }
+  if (!panels.columns || !panels.rows) return "channels or pixels are one";
+  if (stride_of(operands_.c, panels.columns->var.get()) == 1) return "results are neighbours along the channels";
+  if (WhyNot why_not = find_axis(panels)) return why_not;
+  int uses = 0;
+  for (const Access& access : accesses_of(nest().body)) uses += access.buffer == panels.packed.buffer;
+  if (uses != 1) return "the weights are read elsewhere, too";
+  for (const loop::Dim& dim : map_) {
+    if (&dim == panels.columns || &dim == panels.rows) continue;
+    (moves(panels.packed, dim.var.get()) ? panels.outer : panels.inside).push_back(dim.var->name);
+  }
+  panels.depth = iterations(reduced_);
+  if (!image.guarded) return std::nullopt;
+  const std::vector<Param>& params = c_.unit().params;
+  if (std::none_of(params.begin(), params.end(), [&](const Param& param) { return param.buffer == image.buffer && !param.written; }))
+    return "the image is made by the unit itself";
+  for (const Index& index : image.indices) {
+    for (const Term& term : index.terms()) {
+      if (term.atom.kind != Atom::Kind::var || term.coefficient < 0) return "an index is not a sum of loops";
+    }
+  }
+  return std::nullopt;
+}
+
+WhyNot CpuNest::channels_in_vectors() {
+  Panels panels;
+  Access image;
+  if (WhyNot why_not = find_channels(panels, image)) return why_not;
+  const int64_t channels = panels.columns->var->extent, pixels = panels.rows->var->extent, depth = panels.depth;
+  const TileSize tile = best_tile(panels.rows, channels, Rest::peeled, kExposedLoad);
+  const int64_t width = tile.vectors * lanes_;
+  if (static_cast<double>(align_up(channels, width)) > kLargestPadding * static_cast<double>(channels))
+    return "channels fill " + std::to_string(channels) + " of " + std::to_string(align_up(channels, width)) + " elements of vectors";
+  if (depth * width * size_bytes(panels.packed.buffer->dtype) > c_.target().l2_bytes / 2)
+    return "a panel is larger than half of the second-level cache";
+  // Beside pixels in vectors, for all terms of the sum.
+  double elements = 0;
+  for (const Access& access : accesses_of(nest().body)) {
+    const std::optional<int64_t> stride = stride_of(access, panels.columns->var.get());
+    if (access.buffer != panels.packed.buffer && stride != 0 && stride != 1) elements += static_cast<double>(channels * pixels);
+  }
+  const TileSize other = best_tile(panels.columns, pixels, Rest::padded, kUnalignedLoad);
+  if ((tile.cost - other.cost) * static_cast<double>(depth) + kElement * elements > 0)
+    return "results of " + std::to_string(depth) + " terms are stored faster by vectors of pixels";
+
+  const std::string v = panels.columns->var->name, u = panels.rows->var->name;
+  if (width > channels) c_.add("split", {Chooser::arg(v), Chooser::arg(width), Chooser::key("tail", "pad")});
+  else c_.split(v, width);
+  const std::vector<std::string> registers = split_columns(v + "_1", width);
+  c_.split(u, tile.rows);
+  std::vector<std::string> order = panels.outer;
+  order.push_back(v + "_0");
+  int64_t items = 1;
+  for (const std::string& name : order) items *= c_.extent(name);
+  // Where panels are few, items are parts of the pixels, too.
+  std::vector<std::string> inside = panels.inside;
+  inside.push_back(u + "_0");
+  if (const int64_t parts = ceil_div(wanted_items(), items); parts > 1) {
+    const auto longest = std::max_element(inside.begin(), inside.end(),
+                                          [&](const std::string& a, const std::string& b) { return c_.extent(a) < c_.extent(b); });
+    const std::string name = *longest;
+    c_.split(name, nice_chunk(c_.extent(name), parts));
+    order.push_back(name + "_0");
+    *longest = name + "_1";
+  }
+  for (const std::string& name : order) c_.bind(name, "parallel");
+  order.insert(order.end(), inside.begin(), inside.end());
+  order.push_back(u + "_1");
+  order.insert(order.end(), registers.begin(), registers.end());
+  c_.reorder(order);
+  if (pixels % tile.rows != 0) c_.peel(u + "_1");
+  unroll_steps(reduced_);
+  tile_registers(sum_, u + "_1", registers, two_level_sum(reduced_));
+  if (channels % width != 0) c_.peel(v + "_1");  // of the map that stores the tile: the sums of all columns are computed
+  if (image.guarded) stage_image(image, 1, "top");
+  stage_panels(panels, width, "top");
+  return std::nullopt;
+}
+
+}  // namespace tcc::schedule::cpu
