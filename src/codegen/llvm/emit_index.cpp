@@ -171,6 +171,30 @@ llvm::Value* Emitter::lane_offset(const Address& address, unsigned lane) {
   return builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, lane * address.lane_stride));
 }
 
+// Elements 0, 2, ... 14 of eight lanes are the even ones of [0, 8) and the odd ones of [7, 15): two loads that touch nothing beyond the first and the last.
+llvm::Value* Emitter::load_every_second(const loop::Buffer& buffer, const Address& address, llvm::Value* mask) {
+  auto* vector = llvm::FixedVectorType::get(memory_type(buffer.dtype), lanes_);
+  const llvm::Align align(static_cast<uint64_t>(size_bytes(buffer.dtype)));
+  const int lanes = static_cast<int>(lanes_), half = lanes / 2;
+  llvm::Value* parts[2];
+  for (int part = 0; part < 2; ++part) {
+    llvm::Value* offset = builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, part * (lanes - 1)));
+    llvm::Value* pointer = element_pointer(buffer, offset);
+    if (!mask) {
+      parts[part] = builder_.CreateAlignedLoad(vector, pointer, align);
+      continue;
+    }
+    llvm::Value* wide = varies(mask) ? mask : splat(mask, vector->getElementCount());
+    llvm::SmallVector<int, 16> order;  // behind the mask's lanes: false
+    for (int lane = 0; lane < lanes; ++lane) order.push_back(lane % 2 == part ? part * half + lane / 2 : lanes);
+    llvm::Value* own = builder_.CreateShuffleVector(wide, llvm::Constant::getNullValue(wide->getType()), order);
+    parts[part] = builder_.CreateMaskedLoad(vector, pointer, align, own, llvm::Constant::getNullValue(vector));
+  }
+  llvm::SmallVector<int, 16> order;
+  for (int lane = 0; lane < lanes; ++lane) order.push_back(lane < half ? 2 * lane : lanes + 2 * (lane - half) + 1);
+  return builder_.CreateShuffleVector(parts[0], parts[1], order);
+}
+
 llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& address, llvm::Value* mask, llvm::Value* passthrough) {
   llvm::Type* element = memory_type(buffer.dtype);
   auto element_size = static_cast<uint64_t>(size_bytes(buffer.dtype));
@@ -185,6 +209,8 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
     return builder_.CreateSelect(all[2], all[0], all[1]);
   };
   if (is_packed(buffer)) return with_passthrough(load_packed(buffer, address, mask));
+  if (!address.offsets && address.lane_stride == 2 && has_masked_memory() && lanes_ >= 4 && lanes_ % 2 == 0 && element_size >= 4)
+    return with_passthrough(from_memory(load_every_second(buffer, address, mask), buffer.dtype));
   if (address.offsets || (address.lane_stride != 0 && address.lane_stride != 1)) {  // one scalar load a lane
     llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes_));
     for (unsigned lane = 0; lane < lanes_; ++lane) {

@@ -128,6 +128,7 @@ class Emitter {
   // ---- emit_packed.cpp: two 4-bit elements a byte, in buffers that others see
   static bool is_packed(const loop::Buffer& buffer) { return size_bits(buffer.dtype) < 8 && buffer.space == loop::Space::global; }
   llvm::Value* load_packed(const loop::Buffer& buffer, const Address& address, llvm::Value* mask);
+  llvm::Value* load_every_second(const loop::Buffer& buffer, const Address& address, llvm::Value* mask);
   void store_packed(const loop::Buffer& buffer, const Address& address, llvm::Value* value);
 
   // ---- types and lanes
