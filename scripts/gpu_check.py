@@ -8,11 +8,12 @@ Everything happens in one process, beside PyTorch, on the same stream and the sa
   kernels    single kernels (softmax, layer norm + gelu, GEMM, ...): against PyTorch in f64, then timed beside PyTorch, with a device copy as
              the ceiling of whatever is bound by memory
   contractions  products of matrices in 16 bits, all transposes, the sizes of models: against f64, then timed beside cuBLAS
+  workloads  models of full size, forward and training steps in bf16 and tf32: against the model in f32, then timed beside PyTorch's modes; --only: a pattern
   gradients  every parameter's gradient of the exported models against the framework's in f64
   steps      20 steps of three optimizers on six models against the framework's, through `tcc run --steps` and the C interface
   memory     a training step of gpt2, bert-base and resnet50: peak memory and time beside eager mode, with and without a budget
 Outputs are filled with NaN before each checked run. `error` of a kernel is ||out - exact|| / ||exact||. Needs: the tcc program, numpy, torch;
-`memory` also transformers, timm and onnx. The table comes last; the exit code is 1 when a row is wrong.
+`workloads` also transformers, torchvision and onnx, `memory` transformers, timm and onnx. The table comes last; the exit code is 1 when a row is wrong.
 """
 import argparse
 import os
@@ -26,8 +27,9 @@ from gpu.kernels import check_kernels
 from gpu.memory import check_memory
 from gpu.models import check_models
 from gpu.training import check_gradients, check_steps
+from gpu.workloads import check_workloads
 
-PARTS = {"models": check_models, "kernels": check_kernels, "contractions": check_contractions, "gradients": check_gradients, "steps": check_steps, "memory": check_memory}
+PARTS = {"models": check_models, "kernels": check_kernels, "contractions": check_contractions, "workloads": check_workloads, "gradients": check_gradients, "steps": check_steps, "memory": check_memory}
 
 
 def main():
@@ -52,7 +54,7 @@ def main():
     for part, rows in results.items():
         print(f"{part}: {sum(ok for ok, _ in rows)} of {len(rows)} right")
         for ok, line in rows:
-            if not ok or part in ("kernels", "contractions", "memory"):
+            if not ok or part in ("kernels", "contractions", "workloads", "memory"):
                 print("  " + line)
     sys.exit(0 if all(ok for rows in results.values() for ok, _ in rows) else 1)
 

@@ -129,9 +129,16 @@ class Scheduled : public Verifier {
       const bool is_param =
           std::any_of(kernel_.params.begin(), kernel_.params.end(), [&](const Param& p) { return p.buffer == copy.source && !p.written; });
       if (!is_param) fault("the copy engine reads %" + copy.source->name + ", which is not a parameter that is only read");
+      if (copy.destination->dtype == DType::f32) check_rounded(*copy.destination);
     } else if (copy.destination->panel != 0) {
       fault("%" + copy.destination->name + " lies in panels, which the copy engine alone fills");
     }
+  }
+  /// Tensor maps of f32 round to tf32 on the way, which an mma of f32 does to its operands anyway.
+  void check_rounded(const Buffer& buffer) {
+    bool loaded = false;
+    walk_exprs(kernel_.body, [&](const Expr& e) { loaded = loaded || (e.kind == Expr::Kind::load && e.buffer.get() == &buffer); });
+    if (loaded) fault("the copy engine rounds %" + buffer.name + " to tf32: an mma may read it, nothing else");
   }
   void check(const PipeDecl& declaration) {
     for (const BufferRef& buffer : declaration.pipe->buffers) {

@@ -133,5 +133,21 @@ TEST(Roles, VerifierRefuses) {
   refused("            acquire %p\n", "            acquire %p\n            wait %p\n            release %p\n", "is read by several roles");
 }
 
+// Tensor maps of f32 round what they bring.
+TEST(Roles, F32OfTheCopyEngineIsForMmaAlone) {
+  std::string text(kProduct);
+  const auto replace = [&](std::string_view from, std::string_view to) {
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  };
+  replace("bf16[", "f32[");
+  replace("panel(64)", "panel(32)");
+  replace("m64nNk16", "m64nNk8");
+  EXPECT_EQ(verify_kernel(parse_kernel(text, "test")), std::vector<std::string>());
+  replace("store load %acc[%i1, %j1], %c", "store add(load %acc[%i1, %j1], load %y[0, 0]), %c");
+  const std::vector<std::string> faults = verify_kernel(parse_kernel(text, "test"));
+  EXPECT_TRUE(std::any_of(faults.begin(), faults.end(),
+                          [](const std::string& fault) { return fault.find("rounds %y to tf32") != std::string::npos; }));
+}
+
 }  // namespace
 }  // namespace tcc::loop

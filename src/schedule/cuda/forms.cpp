@@ -152,6 +152,20 @@ Merged merge(Chooser& chooser, const Contraction& c, const Form& form) {
   return merged;
 }
 
+std::vector<std::string> batch_dims(const Contraction& c, const Merged& names) {
+  std::vector<std::string> batch;
+  for (const VarRef& var : c.dims) {
+    if (var->name != names.m && var->name != names.n) batch.push_back(var->name);
+  }
+  return batch;
+}
+
+void split_into_tiles(Chooser& chooser, const std::string& dim, int64_t tile) {
+  std::vector<Argument> arguments{Chooser::arg(dim), Chooser::arg(tile)};
+  if (chooser.extent(dim) < tile) arguments.push_back(Chooser::key("tail", "pad"));
+  chooser.add("split", std::move(arguments));
+}
+
 bool zeros_past_the_end(const Contraction& c) { return ends(c.a, c.k_dims[0]) && ends(c.b, c.k_dims[0]); }
 
 Merged cut_sum(Chooser& chooser, const Merged& whole, int64_t parts, int64_t step) {

@@ -34,6 +34,11 @@ struct Merged {
 };
 Merged merge(Chooser& chooser, const Contraction& c, const Form& form);
 
+/// The dims of the map beside the row and the column.
+std::vector<std::string> batch_dims(const Contraction& c, const Merged& names);
+/// Cuts a dim into tiles; one that is shorter than a tile is filled up with iterations that are masked.
+void split_into_tiles(Chooser& chooser, const std::string& dim, int64_t tile);
+
 /// Whether both factors give zeros where the sum is past its end: parts need not divide it.
 bool zeros_past_the_end(const Contraction& c);
 

@@ -180,17 +180,9 @@ bool stage_operand(Chooser& chooser, const Factor& factor, const std::string& at
 }
 
 void schedule_tiles(Chooser& chooser, const Contraction& c, const Merged& names, const MmaTile& tile, const TensorCore& core) {
-  const auto split = [&](const std::string& dim, int64_t factor) {
-    std::vector<Argument> arguments{Chooser::arg(dim), Chooser::arg(factor)};
-    if (chooser.extent(dim) < factor) arguments.push_back(Chooser::key("tail", "pad"));
-    chooser.add("split", std::move(arguments));
-  };
-  std::vector<std::string> batch;
-  for (const VarRef& var : c.dims) {
-    if (var->name != names.m && var->name != names.n) batch.push_back(var->name);
-  }
-  split(names.m, tile.m);
-  split(names.n, tile.n);
+  const std::vector<std::string> batch = batch_dims(c, names);
+  split_into_tiles(chooser, names.m, tile.m);
+  split_into_tiles(chooser, names.n, tile.n);
   bind_tiles(chooser, batch, {names.m, tile.m}, {names.n, tile.n}, {names.m + "_1", names.n + "_1"});
   chooser.split(names.k, tile.step);
   chooser.add("tile", {Chooser::arg(c.accumulator), Chooser::arg(names.m + "_1"), Chooser::arg(names.n + "_1")});

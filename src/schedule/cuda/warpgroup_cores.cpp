@@ -183,19 +183,11 @@ WhyNot misfit_of_copies(const Unit& unit) {
 
 /// Tiles, and copies of both factors for each step of the sum; a reason where the copy engine can't make them.
 WhyNot schedule_copies(Chooser& chooser, const Contraction& c, const Merged& names, const Problem& problem, const WarpgroupTile& tile) {
-  std::vector<std::string> batch;
-  for (const VarRef& var : c.dims) {
-    if (var->name != names.m && var->name != names.n) batch.push_back(var->name);
-  }
-  const auto split = [&](const std::string& dim, int64_t factor) {
-    std::vector<Argument> arguments{Chooser::arg(dim), Chooser::arg(factor)};
-    if (chooser.extent(dim) < factor) arguments.push_back(Chooser::key("tail", "pad"));
-    chooser.add("split", std::move(arguments));
-  };
-  split(names.m, tile.m);
-  split(names.n, tile.n);
+  const std::vector<std::string> batch = batch_dims(c, names);
+  split_into_tiles(chooser, names.m, tile.m);
+  split_into_tiles(chooser, names.n, tile.n);
   bind_rounds(chooser, batch, names, tile, problem.target.cores * tile.blocks);
-  split(names.k, problem.step);
+  split_into_tiles(chooser, names.k, problem.step);
   chooser.add("tile", {Chooser::arg(c.accumulator), Chooser::arg(names.m + "_1"), Chooser::arg(names.n + "_1")});
   for (const Factor* factor : {&c.b, &c.a}) {
     if (WhyNot why_not = stage_panels(chooser, *factor, names.k + "_0", kPanelBytes / problem.size)) return why_not;
