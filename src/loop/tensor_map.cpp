@@ -20,8 +20,12 @@ struct Axis {
   Index at;                ///< of the copy: a place, and a variable of its box or none
 };
 
-bool divides(const Index& index) {
-  return std::any_of(index.terms().begin(), index.terms().end(), [](const Term& term) { return term.atom.operand != nullptr; });
+/// Whether a variable of the box is within a division. Those of the place of the box don't matter.
+bool divides(const Index& index, const std::vector<VarRef>& box) {
+  return std::any_of(index.terms().begin(), index.terms().end(), [&](const Term& term) {
+    const Index* operand = term.atom.operand.get();
+    return operand && std::any_of(box.begin(), box.end(), [&](const VarRef& var) { return operand->uses(var.get()); });
+  });
 }
 
 /// The axes of the source without those of one element. Where two are the digits of one number, they are one: rows of [images, pixels, channels] whose number is
@@ -38,7 +42,7 @@ std::vector<Axis> axes_of(const Copy& copy) {
       const Axis& outer = axes[axes.size() - 2];
       const Axis& inner = axes.back();
       const Index number = outer.at * inner.extent + inner.at;
-      if (!divides(outer.at) || divides(number) || outer.stride != inner.extent * inner.stride) break;
+      if (!divides(outer.at, copy.box) || divides(number, copy.box) || outer.stride != inner.extent * inner.stride) break;
       const Axis merged{outer.extent * inner.extent, inner.stride, number};
       axes.pop_back();
       axes.back() = merged;

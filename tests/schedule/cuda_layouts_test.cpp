@@ -133,13 +133,20 @@ TEST(CudaLayouts, WarpgroupsReadTilesOfAnyAxes) {
       // rows of two dims, whose number is divided
       product("%b in 3, %s in 21, %n in 40", "%k in 64", "[3, 21, 64]", "[%b, %s, %k]", "[40, 64]", "[%n, %k]", "[3, 21, 40]",
               "[%b, %s, %n]"),
+      // the same in several tiles, whose numbers are divided, too
+      product("%b in 5, %s in 29, %n in 136", "%k in 64", "[5, 29, 64]", "[%b, %s, %k]", "[136, 64]", "[%n, %k]", "[5, 29, 136]",
+              "[%b, %s, %n]"),
       // pixels as columns, channels outside
       product("%i in 2, %o in 40, %y in 6, %x in 8", "%c in 64", "[40, 64]", "[%o, %c]", "[2, 64, 6, 8]", "[%i, %c, %y, %x]",
               "[2, 40, 6, 8]", "[%i, %o, %y, %x]"),
       // few rows: the sides are exchanged
       product("%i in 9, %j in 4352", "%k in 64", "[9, 64]", "[%i, %k]", "[4352, 64]", "[%j, %k]", "[9, 4352]", "[%i, %j]"),
   };
-  for (const std::string& text : products) EXPECT_TRUE(has(check(text, Target::cuda_sm90a()), "m64nNk16")) << text;
+  for (const std::string& text : products) {
+    const std::string schedule = check(text, Target::cuda_sm90a());
+    EXPECT_TRUE(has(schedule, "m64nNk16")) << text;
+    EXPECT_EQ(has(schedule, "fuse(b, s)"), has(text, "%s in")) << text << schedule;
+  }
 }
 
 /// The text with 16-bit tensors in place of those of f32.
