@@ -7,8 +7,9 @@
 //   }
 //
 // Rows of pixels need not fill vectors, steps of a window cost nothing, and loads are aligned. What it takes is the store: neighbouring channels are not
-// neighbours in memory, so each element is stored by itself, and so is what is read beside the products. A long sum is worth that. Without a window it is
-// not: each term then takes another line of the image, of which a tile uses a few elements, where a copy in panels uses all.
+// neighbours in memory, so each element is stored by itself, and so is what is read beside the products. A long sum is worth that.
+//
+// Without a window each term takes another line of the image, of which a tile uses a few elements: the image is then copied into panels of the tile's pixels.
 #include <algorithm>
 
 #include "schedule/cpu/nest.h"
@@ -22,12 +23,13 @@ using namespace tcc::loop;
 namespace {
 
 /// In half cycles: an element that is stored or loaded by itself; a vector that is loaded from wherever a window stands.
-constexpr double kElement = 3, kUnalignedLoad = 1;
+constexpr double kElement = 2, kUnalignedLoad = 1;
+/// ... an element of an image that is copied into panels: of pixels, a few of which are a vector that no register is as long as; of columns.
+constexpr double kPixelPanels = 4, kColumnPanels = 1.2;
 
 }  // namespace
 
 WhyNot CpuNest::find_channels(Panels& panels, Access& image) const {
-  if (reduced_.size() < 2) return "it is not a sum over a window";
   if (nest().where) return "the nest is masked";
   const bool first = is_constant(operands_.a.buffer);
   if (first == is_constant(operands_.b.buffer)) return "not one operand alone is a constant";
@@ -51,10 +53,10 @@ WhyNot CpuNest::find_channels(Panels& panels, Access& image) const {
     (moves(panels.packed, dim.var.get()) ? panels.outer : panels.inside).push_back(dim.var->name);
   }
   panels.depth = iterations(reduced_);
-  if (!image.guarded) return std::nullopt;
   const std::vector<Param>& params = c_.unit().params;
   if (std::none_of(params.begin(), params.end(), [&](const Param& param) { return param.buffer == image.buffer && !param.written; }))
     return "the image is made by the unit itself";
+  if (!image.guarded) return std::nullopt;
   for (const Index& index : image.indices) {
     for (const Term& term : index.terms()) {
       if (term.atom.kind != Atom::Kind::var || term.coefficient < 0) return "an index is not a sum of loops";
@@ -80,8 +82,14 @@ WhyNot CpuNest::channels_in_vectors() {
     const std::optional<int64_t> stride = stride_of(access, panels.columns->var.get());
     if (access.buffer != panels.packed.buffer && stride != 0 && stride != 1) elements += static_cast<double>(channels * pixels);
   }
-  const TileSize other = best_tile(panels.columns, pixels, Rest::padded, kUnalignedLoad);
-  if ((tile.cost - other.cost) * static_cast<double>(depth) + kElement * elements > 0)
+  Panels rows;  // of pixels
+  rows.packed = image;
+  rows.columns = panels.rows;
+  const bool window = reduced_.size() > 1, copied = !window && tile.rows > 1;
+  if (WhyNot why_not = copied ? find_axis(rows) : std::nullopt) return why_not;
+  const TileSize other = best_tile(panels.columns, pixels, window ? Rest::padded : Rest::peeled, window ? kUnalignedLoad : kExposedLoad);
+  const double copies = window ? 0 : (copied ? kPixelPanels : 0) - kColumnPanels;
+  if ((tile.cost - other.cost + copies * static_cast<double>(pixels)) * static_cast<double>(depth) + kElement * elements > 0)
     return "results of " + std::to_string(depth) + " terms are stored faster by vectors of pixels";
 
   const std::string v = panels.columns->var->name, u = panels.rows->var->name;
@@ -113,7 +121,8 @@ WhyNot CpuNest::channels_in_vectors() {
   unroll_steps(reduced_);
   tile_registers(sum_, u + "_1", registers, two_level_sum(reduced_));
   if (channels % width != 0) c_.peel(v + "_1");  // of the map that stores the tile: the sums of all columns are computed
-  if (image.guarded) stage_image(image, 1, "top");
+  if (copied) stage_panels(rows, tile.rows, "top");
+  else if (image.guarded) stage_image(image, 1, "top");
   stage_panels(panels, width, "top");
   return std::nullopt;
 }

@@ -128,12 +128,12 @@ void CpuNest::stage_panels(const Panels& panels, int64_t width, const std::strin
   for (size_t i = 0; i < panels.packed.indices.size(); i++) {
     if (i != panels.axis) axes += static_cast<char>('a' + i);
   }
-  std::vector<Argument> arguments{Chooser::arg(buffer), Chooser::arg(std::string(panels.constant ? "global" : "scratch")),
-                                  Chooser::key("at", panels.constant ? "top" : at), Chooser::key("order", axes + axis),
-                                  Argument{"panels", width}};
+  const bool whole = at == "top";
+  std::vector<Argument> arguments{Chooser::arg(buffer), Chooser::arg(std::string(whole ? "global" : "scratch")), Chooser::key("at", at),
+                                  Chooser::key("order", axes + axis), Argument{"panels", width}};
   if (panels.joined) arguments.push_back(Chooser::key("join", axis));
   c_.add("stage", std::move(arguments));
-  if (panels.constant) c_.bind(buffer + "_" + axis + "_panel", "parallel");
+  if (whole) c_.bind(buffer + "_" + axis + "_panel", "parallel");
   c_.vectorize(split_columns(buffer + "_" + axis, width).back());
 }
 
@@ -181,7 +181,7 @@ WhyNot CpuNest::packed_panels() {
   tile_registers(sum_, u + "_1", registers, two_level_sum(reduced_));
   if (columns % width != 0) c_.peel(v + "_1");  // of the map that stores the tile: the sums of all columns are computed
 
-  stage_panels(panels, width, at);
+  stage_panels(panels, width, panels.constant ? "top" : at);
   return std::nullopt;
 }
 
