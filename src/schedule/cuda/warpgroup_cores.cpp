@@ -26,8 +26,9 @@ constexpr int64_t kPanelBytes = 128;
 /// Fewer rows or columns are better read as they are; a shorter sum fills no step.
 constexpr int64_t kFewRows = 32, kShortestSum = 48;
 constexpr int64_t kMostStages = 6;
-/// The warpgroup that has copies made, and the registers that it keeps of each thread; those of one that multiplies, beside its accumulators.
-constexpr int64_t kLoadThreads = 128, kLoadRegisters = 40, kOtherRegisters = 32;
+/// The warpgroup that has copies made, and the registers that it keeps of each thread; those of one that multiplies, beside its accumulators and where stores are
+/// masked.
+constexpr int64_t kLoadThreads = 128, kLoadRegisters = 40, kOtherRegisters = 32, kMaskRegisters = 8;
 
 struct WarpgroupTile {
   int64_t m, n, groups_m, groups_n;
@@ -91,7 +92,8 @@ bool measure(const Problem& problem, WarpgroupTile& tile) {
     tile.in_pieces = tile.in_pieces && tile.m * tile.n * size_bytes(dtype) / 16 % tile.threads() == 0;
   if (stages_of(problem, tile, 1) < 3) tile.in_pieces = false;
   const int64_t steps = ceil_div(problem.c.length(), problem.step), least = std::min<int64_t>(3, steps + 1);
-  const int64_t needed = tile.m * tile.n / tile.threads() + kOtherRegisters;
+  const bool masked = !tile.in_pieces && (problem.form.rows() % tile.m != 0 || problem.form.columns() % tile.n != 0);
+  const int64_t needed = tile.m * tile.n / tile.threads() + kOtherRegisters + (masked ? kMaskRegisters : 0);
   if (equal_share(tile, 1, target) < needed || stages_of(problem, tile, 1) < 2) return false;
   tile.blocks = equal_share(tile, 2, target) >= needed && stages_of(problem, tile, 2) >= least ? 2 : 1;
   share_registers(tile, target);
@@ -120,8 +122,9 @@ std::vector<WarpgroupTile> tiles_for(const Problem& problem) {
     const bool fits = (m <= 64 || problem.form.rows() > m / 2) && (n <= 64 || problem.form.columns() > n / 2);
     if (fits && measure(problem, tile)) tiles.push_back(tile);
   };
-  for (int64_t n = 256; n >= 32; n -= 32) {  // of two that take the same time, the wider one reads less from shared memory
+  for (int64_t n = 256; n >= 32; n -= 16) {  // of two that take the same time, the wider one reads less from shared memory
     add(128, n, 2, 1);
+    if (n % 32 != 0) continue;  // other warpgroups have no registers left for pieces that divide no warp
     add(256, n, 2, 1);
     add(192, n, 3, 1);
     add(64, n, 1, 1);
