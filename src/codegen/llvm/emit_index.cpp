@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "codegen/llvm/emitter.h"
 #include "tcc/support/diagnostics.h"
@@ -12,31 +13,33 @@ namespace tcc::codegen {
 using loop::Atom;
 using loop::Index;
 
-llvm::Value* Emitter::emit_index(const Index& index) {
-  auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
+/// x of x + c, where a variable is such a sum (a digit of a register beside the thread's first): c is added to `constant`.
+static llvm::Value* without_constant(llvm::Value* value, int64_t* constant) {
+  auto* sum = llvm::dyn_cast<llvm::AddOperator>(value);
+  auto* added = sum ? llvm::dyn_cast<llvm::ConstantInt>(sum->getOperand(1)) : nullptr;
+  if (!added) return value;
+  *constant += added->getSExtValue();
+  return sum->getOperand(0);
+}
+
+// Constants are summed up here: unrolled loops make many of them, and LLVM finds equal sums of the rest and constant distances at once.
+llvm::Value* Emitter::emit_terms(const Index& index, int64_t* behind) {
+  *behind += index.constant();
   llvm::Value* sum = nullptr;
-  auto add = [&](llvm::Value* value) {
-    if (!sum) {
-      sum = value;
-      return;
-    }
-    std::vector<llvm::Value*> both{sum, value};
-    unify(both);
-    sum = builder_.CreateNSWAdd(both[0], both[1]);
-  };
   for (const loop::Term& term : index.terms()) {
     const Atom& atom = term.atom;
     llvm::Value* value = nullptr;
+    int64_t added = 0;
     switch (atom.kind) {
       case Atom::Kind::var: {
         if (atom.var.get() == lane_var_) {
           llvm::SmallVector<llvm::Constant*, 16> lane;
-          for (unsigned i = 0; i < lanes_; ++i) lane.push_back(constant(i));
+          for (unsigned i = 0; i < lanes_; ++i) lane.push_back(llvm::ConstantInt::get(index_type_, i));
           value = llvm::ConstantVector::get(lane);
         } else {
           auto it = vars_.find(atom.var.get());
           if (it == vars_.end()) fail("loop variable %" + atom.var->name + " is not bound here");
-          value = it->second;
+          value = without_constant(it->second, &added);
         }
         break;
       }
@@ -52,8 +55,7 @@ llvm::Value* Emitter::emit_index(const Index& index) {
       case Atom::Kind::floor_div:
       case Atom::Kind::mod: {
         llvm::Value* operand = emit_index(*atom.operand);
-        llvm::Value* divisor = constant(atom.divisor);
-        if (varies(operand)) divisor = splat(divisor, llvm::cast<llvm::VectorType>(operand->getType())->getElementCount());
+        llvm::Value* divisor = llvm::ConstantInt::getSigned(operand->getType(), atom.divisor);
         bool division = atom.kind == Atom::Kind::floor_div;
         auto low = atom.operand->min();
         if (low && *low >= 0) {
@@ -70,16 +72,29 @@ llvm::Value* Emitter::emit_index(const Index& index) {
         break;
       }
     }
-    if (term.coefficient != 1) {
-      llvm::Value* factor = constant(term.coefficient);
-      if (varies(value)) factor = splat(factor, llvm::cast<llvm::VectorType>(value->getType())->getElementCount());
-      value = builder_.CreateNSWMul(value, factor);
+    if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(value)) {
+      added += known->getSExtValue();
+      value = nullptr;
     }
-    add(value);
+    *behind += added * term.coefficient;
+    if (!value) continue;
+    if (term.coefficient != 1) value = builder_.CreateNSWMul(value, llvm::ConstantInt::getSigned(value->getType(), term.coefficient));
+    if (sum) {
+      std::vector<llvm::Value*> both{sum, value};
+      unify(both);
+      sum = builder_.CreateNSWAdd(both[0], both[1]);
+    } else {
+      sum = value;
+    }
   }
-  if (!sum) return constant(index.constant());
-  if (index.constant() != 0) add(constant(index.constant()));
   return sum;
+}
+
+llvm::Value* Emitter::emit_index(const Index& index) {
+  int64_t behind = 0;
+  llvm::Value* sum = emit_terms(index, &behind);
+  if (!sum) return llvm::ConstantInt::getSigned(index_type_, behind);
+  return behind == 0 ? sum : builder_.CreateNSWAdd(sum, llvm::ConstantInt::getSigned(sum->getType(), behind));
 }
 
 // Row-major (or strided) element offset; axes of which each thread holds one element take no room.
@@ -147,8 +162,13 @@ Emitter::Address Emitter::address_of(const loop::Buffer& buffer, const std::vect
     address.lane_stride = stride;
     if (stride != 0) flat = flat - Index(lane) * stride;
   }
-  address.base = emit_index(flat);
   address.alignment = alignment_of(flat);
+  if (is_packed(buffer)) {  // halves of bytes are no steps of a pointer
+    address.base = emit_index(flat);
+    return address;
+  }
+  address.base = emit_terms(flat, &address.behind);
+  if (!address.base) address.base = llvm::ConstantInt::getSigned(index_type_, std::exchange(address.behind, 0));
   return address;
 }
 
@@ -160,15 +180,32 @@ llvm::Align Emitter::alignment_at(const loop::Buffer& buffer, const Address& add
   return llvm::Align(std::max(std::min({static_cast<uint64_t>(address.alignment) * element, base, kWidest}), uint64_t{1}));
 }
 
-llvm::Value* Emitter::element_pointer(const loop::Buffer& buffer, llvm::Value* offset) {
+llvm::Value* Emitter::element_pointer(const loop::Buffer& buffer, llvm::Value* offset, int64_t behind) {
   auto it = buffers_.find(buffer.id);
   if (it == buffers_.end()) fail("buffer %" + buffer.name + " is not allocated here");
-  return builder_.CreateInBoundsGEP(memory_type(buffer.dtype), it->second, offset);
+  llvm::Type* element = memory_type(buffer.dtype);
+  if (behind == 0) return builder_.CreateInBoundsGEP(element, it->second, offset);
+  // The element at `offset` alone need not be there.
+  return builder_.CreateGEP(element, builder_.CreateGEP(element, it->second, offset),
+                            llvm::ConstantInt::getSigned(builder_.getInt64Ty(), behind));
+}
+
+// Without `active` any element will do: the one as far behind the first as the wanted one is behind its base, so that all neighbours share one choice.
+llvm::Value* Emitter::lane_pointer(const loop::Buffer& buffer, const Address& address, unsigned lane, llvm::Value* active) {
+  llvm::Value* offset = address.base;
+  int64_t behind = address.behind + lane * address.lane_stride;
+  if (address.offsets || (active && (behind < 0 || behind >= buffer.count()))) {
+    offset = lane_offset(address, lane);
+    behind = 0;
+  }
+  if (active) offset = builder_.CreateSelect(active, offset, llvm::Constant::getNullValue(offset->getType()));
+  return element_pointer(buffer, offset, behind);
 }
 
 llvm::Value* Emitter::lane_offset(const Address& address, unsigned lane) {
   if (address.offsets) return builder_.CreateExtractElement(address.offsets, lane);
-  return builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, lane * address.lane_stride));
+  const int64_t behind = address.behind + lane * address.lane_stride;
+  return behind == 0 ? address.base : builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, behind));
 }
 
 // Elements 0, 2, ... 14 of eight lanes are the even ones of [0, 8) and the odd ones of [7, 15): two loads that touch nothing beyond the first and the last.
@@ -178,8 +215,7 @@ llvm::Value* Emitter::load_every_second(const loop::Buffer& buffer, const Addres
   const int lanes = static_cast<int>(lanes_), half = lanes / 2;
   llvm::Value* parts[2];
   for (int part = 0; part < 2; ++part) {
-    llvm::Value* offset = builder_.CreateNSWAdd(address.base, llvm::ConstantInt::getSigned(index_type_, part * (lanes - 1)));
-    llvm::Value* pointer = element_pointer(buffer, offset);
+    llvm::Value* pointer = element_pointer(buffer, address.base, address.behind + part * (lanes - 1));
     if (!mask) {
       parts[part] = builder_.CreateAlignedLoad(vector, pointer, align);
       continue;
@@ -198,7 +234,6 @@ llvm::Value* Emitter::load_every_second(const loop::Buffer& buffer, const Addres
 llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& address, llvm::Value* mask, llvm::Value* passthrough) {
   llvm::Type* element = memory_type(buffer.dtype);
   auto element_size = static_cast<uint64_t>(size_bytes(buffer.dtype));
-  auto zero_of = [](llvm::Value* v) { return llvm::Constant::getNullValue(v->getType()); };
   auto with_passthrough = [&](llvm::Value* value) {
     if (!mask || !passthrough) return value;
     std::vector<llvm::Value*> all{value, passthrough, mask};
@@ -214,12 +249,9 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
   if (address.offsets || (address.lane_stride != 0 && address.lane_stride != 1)) {  // one scalar load a lane
     llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes_));
     for (unsigned lane = 0; lane < lanes_; ++lane) {
-      llvm::Value* offset = lane_offset(address, lane);
-      if (mask) {
-        llvm::Value* active = varies(mask) ? builder_.CreateExtractElement(mask, lane) : mask;
-        offset = builder_.CreateSelect(active, offset, zero_of(offset));
-      }
-      llvm::Value* value = builder_.CreateAlignedLoad(element, element_pointer(buffer, offset), llvm::Align(element_size));
+      llvm::Value* active = mask && varies(mask) ? builder_.CreateExtractElement(mask, lane) : mask;
+      llvm::Value* pointer = lane_pointer(buffer, address, lane, active);
+      llvm::Value* value = builder_.CreateAlignedLoad(element, pointer, llvm::Align(element_size));
       result = builder_.CreateInsertElement(result, value, lane);
     }
     return with_passthrough(from_memory(result, buffer.dtype));
@@ -227,28 +259,27 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
   if (address.lane_stride == 1 && lanes_ > 1) {
     auto* vector = llvm::FixedVectorType::get(element, lanes_);
     const llvm::Align align = alignment_at(buffer, address);
-    if (!mask) return from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, address.base), align), buffer.dtype);
+    if (!mask) return from_memory(builder_.CreateAlignedLoad(vector, lane_pointer(buffer, address, 0), align), buffer.dtype);
     if (!varies(mask) && buffer.count() >= lanes_) {  // all lanes or none: then the first elements, which are there
-      llvm::Value* base = builder_.CreateSelect(mask, address.base, zero_of(address.base));
-      return with_passthrough(from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, base), align), buffer.dtype));
+      llvm::Value* base = lane_offset(address, 0);
+      base = builder_.CreateSelect(mask, base, llvm::Constant::getNullValue(base->getType()));
+      return with_passthrough(from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, base, 0), align), buffer.dtype));
     }
     if (has_masked_memory() && element_size >= 4) {
       llvm::Value* wide_mask = varies(mask) ? mask : splat(mask, vector->getElementCount());
       llvm::Value* value =
-          builder_.CreateMaskedLoad(vector, element_pointer(buffer, address.base), align, wide_mask, llvm::Constant::getNullValue(vector));
+          builder_.CreateMaskedLoad(vector, lane_pointer(buffer, address, 0), align, wide_mask, llvm::Constant::getNullValue(vector));
       return with_passthrough(from_memory(value, buffer.dtype));
     }
     Address each;  // lane by lane, inactive lanes read element 0
     llvm::SmallVector<llvm::Constant*, 16> steps;
     for (unsigned lane = 0; lane < lanes_; ++lane) steps.push_back(llvm::ConstantInt::get(index_type_, lane));
-    each.offsets = builder_.CreateNSWAdd(splat(address.base, vector->getElementCount()), llvm::ConstantVector::get(steps));
+    each.offsets = builder_.CreateNSWAdd(splat(lane_offset(address, 0), vector->getElementCount()), llvm::ConstantVector::get(steps));
     return load_from(buffer, each, mask, passthrough);
   }
-  llvm::Value* offset = address.base;  // uniform
-  llvm::Value* active = mask;
+  llvm::Value* active = mask;  // uniform
   if (active && varies(active)) active = builder_.CreateOrReduce(active);
-  if (active) offset = builder_.CreateSelect(active, offset, zero_of(offset));
-  llvm::Value* value = builder_.CreateAlignedLoad(element, element_pointer(buffer, offset), alignment_at(buffer, address));
+  llvm::Value* value = builder_.CreateAlignedLoad(element, lane_pointer(buffer, address, 0, active), alignment_at(buffer, address));
   return with_passthrough(from_memory(value, buffer.dtype));
 }
 

@@ -13,8 +13,8 @@ namespace tcc::codegen {
 llvm::Value* Emitter::load_packed(const loop::Buffer& buffer, const Address& address, llvm::Value* mask) {
   auto one = [&](llvm::Value* offset, llvm::Value* active) {
     if (active) offset = builder_.CreateSelect(active, offset, llvm::Constant::getNullValue(offset->getType()));
-    llvm::Value* byte =
-        builder_.CreateAlignedLoad(builder_.getInt8Ty(), element_pointer(buffer, builder_.CreateLShr(offset, uint64_t{1})), llvm::Align(1));
+    llvm::Value* byte = builder_.CreateAlignedLoad(builder_.getInt8Ty(),
+                                                   element_pointer(buffer, builder_.CreateLShr(offset, uint64_t{1}), 0), llvm::Align(1));
     llvm::Value* shift =
         builder_.CreateShl(builder_.CreateTrunc(builder_.CreateAnd(offset, uint64_t{1}), builder_.getInt8Ty()), uint64_t{2});
     return builder_.CreateLShr(byte, shift);
@@ -31,7 +31,7 @@ llvm::Value* Emitter::load_packed(const loop::Buffer& buffer, const Address& add
 
 void Emitter::store_packed(const loop::Buffer& buffer, const Address& address, llvm::Value* value) {
   auto one = [&](llvm::Value* offset, llvm::Value* byte) {
-    llvm::Value* pointer = element_pointer(buffer, builder_.CreateLShr(offset, uint64_t{1}));
+    llvm::Value* pointer = element_pointer(buffer, builder_.CreateLShr(offset, uint64_t{1}), 0);
     llvm::Value* shift =
         builder_.CreateShl(builder_.CreateTrunc(builder_.CreateAnd(offset, uint64_t{1}), builder_.getInt8Ty()), uint64_t{2});
     llvm::Value* set = builder_.CreateShl(byte, shift);

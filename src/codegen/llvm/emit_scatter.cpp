@@ -11,7 +11,7 @@ void Emitter::emit(const loop::Scatter& scatter) {
   if (lane_var_) fail("scatter to %" + buffer.name + " in a vector loop");
   llvm::Value* value = emit_expr(scatter.value);
   auto update = [&] {
-    llvm::Value* pointer = element_pointer(buffer, address_of(buffer, scatter.indices).base);
+    llvm::Value* pointer = lane_pointer(buffer, address_of(buffer, scatter.indices), 0);
     llvm::Align align(static_cast<uint64_t>(size_bytes(buffer.dtype)));
     if (scatter.combiner == Combiner::assign) {
       builder_.CreateAlignedStore(to_memory(value, buffer.dtype), pointer, align);

@@ -277,7 +277,7 @@ void Emitter::emit(const loop::Store& store) {
   }
   if (!address.offsets && address.lane_stride == 0) {  // one element; under a varying mask, of any active lane
     if (varies(value)) fail("lanes store different values to one element of %" + buffer.name);
-    auto put = [&] { builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), alignment_at(buffer, address)); };
+    auto put = [&] { builder_.CreateAlignedStore(value, lane_pointer(buffer, address, 0), alignment_at(buffer, address)); };
     if (mask_ && varies(mask_)) emit_if(builder_.CreateOrReduce(mask_), put, nullptr);
     else put();
     return;
@@ -286,18 +286,17 @@ void Emitter::emit(const loop::Store& store) {
   if (address.lane_stride == 1) {
     const llvm::Align wide = alignment_at(buffer, address);
     if (!mask_ || !varies(mask_)) {
-      builder_.CreateAlignedStore(value, element_pointer(buffer, address.base), wide);
+      builder_.CreateAlignedStore(value, lane_pointer(buffer, address, 0), wide);
       return;
     }
     if (has_masked_memory() && align >= 4) {
-      builder_.CreateMaskedStore(value, element_pointer(buffer, address.base), wide, mask_);
+      builder_.CreateMaskedStore(value, lane_pointer(buffer, address, 0), wide, mask_);
       return;
     }
   }
   for (unsigned lane = 0; lane < lanes_; ++lane) {
-    llvm::Value* offset = lane_offset(address, lane);
     auto put = [&] {
-      builder_.CreateAlignedStore(builder_.CreateExtractElement(value, lane), element_pointer(buffer, offset), llvm::Align(align));
+      builder_.CreateAlignedStore(builder_.CreateExtractElement(value, lane), lane_pointer(buffer, address, lane), llvm::Align(align));
     };
     if (mask_ && varies(mask_)) emit_if(builder_.CreateExtractElement(mask_, lane), put, nullptr);
     else put();

@@ -110,10 +110,13 @@ class Emitter {
 
   // ---- indices
   llvm::Value* emit_index(const loop::Index& index);
+  /// An index without its constant part, which is added to `behind`; null where that is all.
+  llvm::Value* emit_terms(const loop::Index& index, int64_t* behind);
   loop::Index flat_index(const loop::Buffer& buffer, const std::vector<loop::Index>& indices) const;
   /// A reference to memory: scalar base offset plus a stride per lane, or a vector of offsets.
   struct Address {
     llvm::Value* base = nullptr;  ///< scalar offset in elements, lane 0
+    int64_t behind = 0;           ///< and a constant number of elements more
     int64_t lane_stride = 0;
     llvm::Value* offsets = nullptr;  ///< vector of offsets instead
     int64_t alignment = 1;           ///< of the base, in elements (a power of two)
@@ -121,7 +124,10 @@ class Emitter {
   Address address_of(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
   int64_t alignment_of(const loop::Index& index) const;
   llvm::Align alignment_at(const loop::Buffer& buffer, const Address& address) const;
-  virtual llvm::Value* element_pointer(const loop::Buffer& buffer, llvm::Value* offset);
+  /// Of the element a constant number of them behind `offset`.
+  virtual llvm::Value* element_pointer(const loop::Buffer& buffer, llvm::Value* offset, int64_t behind);
+  /// Where `active` doesn't hold, some element of the buffer.
+  llvm::Value* lane_pointer(const loop::Buffer& buffer, const Address& address, unsigned lane, llvm::Value* active = nullptr);
   llvm::Value* load_from(const loop::Buffer& buffer, const Address& address, llvm::Value* mask, llvm::Value* passthrough);
   llvm::Value* lane_offset(const Address& address, unsigned lane);  ///< in elements
 

@@ -7,6 +7,7 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <optional>
+#include <utility>
 
 #include "codegen/nvptx/emitter.h"
 #include "tcc/loop/edit.h"
@@ -111,7 +112,8 @@ llvm::Value* NvptxEmitter::emit_in_box(const loop::Index& index, const CopyShape
     for (size_t i = 0; i < shape.vars.size(); ++i) vars_[shape.vars[i].get()] = builder_.CreateNUWAdd(coordinates[i], constant(added[i]));
     return emit_index(index);
   }
-  llvm::Value* sum = emit_index(rest);
+  llvm::Value* sum = behind ? emit_terms(rest, behind) : emit_index(rest);
+  if (!sum) sum = constant(0);
   for (size_t i = shape.vars.size(); i-- > 0;) {
     const int64_t coefficient = index.coefficient_of(shape.vars[i].get());
     if (coefficient == 0) continue;
@@ -151,14 +153,13 @@ void NvptxEmitter::emit_chunk(const loop::Copy& copy, const CopyShape& shape, co
   llvm::Value* from = emit_in_box(flat_index(source, copy.from), shape, coordinates, added, &from_added);
   llvm::Value* to = emit_in_box(flat_index(destination, copy.to), shape, coordinates, added, &to_added);
   llvm::Value* inside = is_copied(copy, shape, coordinates, added);
-  llvm::Value* origin;
   if (inside) {
-    llvm::Value* behind = builder_.CreateAdd(from, llvm::ConstantInt::getSigned(index_type_, from_added));
-    origin = Emitter::element_pointer(source, builder_.CreateSelect(inside, behind, llvm::ConstantInt::getSigned(index_type_, 0)));
-  } else {
-    origin = builder_.CreateConstInBoundsGEP1_64(memory_type(source.dtype), Emitter::element_pointer(source, from),
-                                                 static_cast<uint64_t>(from_added));
+    // Else any chunk will do: the one as far behind the first, so that others share the choice.
+    const bool is_chunk = from_added >= 0 && from_added + shape.vector <= source.count() && from_added % shape.vector == 0;
+    if (!is_chunk) from = builder_.CreateAdd(from, llvm::ConstantInt::getSigned(index_type_, std::exchange(from_added, 0)));
+    from = builder_.CreateSelect(inside, from, llvm::ConstantInt::get(index_type_, 0));
   }
+  llvm::Value* origin = Emitter::element_pointer(source, from, from_added);
   move_chunk(copy, shape, origin, shared_pointer(destination, to, to_added, true), inside);
 }
 

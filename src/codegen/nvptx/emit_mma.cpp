@@ -170,16 +170,23 @@ NvptxEmitter::MmaTile NvptxEmitter::mma_tile(const loop::Mma& mma) const {
   return tile;
 }
 
+std::pair<llvm::Value*, int64_t> NvptxEmitter::offset_in_matrix(const loop::Buffer& buffer, const std::vector<loop::Index>& origin,
+                                                                const MatrixIndex& row, const MatrixIndex& column) {
+  const auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
+  const std::vector<int64_t> strides = buffer.element_strides();
+  const int64_t row_stride = strides[strides.size() - 2], column_stride = strides.back();
+  int64_t behind = row.constant * row_stride + column.constant * column_stride;
+  llvm::Value* offset = emit_terms(flat_index(buffer, origin), &behind);
+  if (!offset) offset = constant(0);
+  offset = builder_.CreateAdd(offset, builder_.CreateMul(row.thread, constant(row_stride)));
+  return {builder_.CreateAdd(offset, builder_.CreateMul(column.thread, constant(column_stride))), behind};
+}
+
 // Four 8 x 8 matrices of 16-bit elements (8 x 4 of 32 bits): each lane names one of their rows and holds a word of each.
-std::vector<llvm::Value*> NvptxEmitter::load_matrices(const loop::Buffer& buffer, const std::vector<loop::Index>& origin, llvm::Value* row,
-                                                      llvm::Value* column, bool transposed) {
-  auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
-  std::vector<int64_t> strides = buffer.element_strides();
-  size_t rank = strides.size();
-  llvm::Value* offset = emit_index(flat_index(buffer, origin));
-  offset = builder_.CreateAdd(offset, builder_.CreateMul(row, constant(strides[rank - 2])));
-  offset = builder_.CreateAdd(offset, builder_.CreateMul(column, constant(strides[rank - 1])));
-  llvm::Value* pointer = shared_pointer(buffer, offset, false);
+std::vector<llvm::Value*> NvptxEmitter::load_matrices(const loop::Buffer& buffer, const std::vector<loop::Index>& origin,
+                                                      const MatrixIndex& row, const MatrixIndex& column, bool transposed) {
+  const auto [offset, behind] = offset_in_matrix(buffer, origin, row, column);
+  llvm::Value* pointer = shared_pointer(buffer, offset, behind, false);
   auto id =
       transposed ? llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16 : llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16;
   llvm::Value* four = builder_.CreateIntrinsic(id, {pointer->getType()}, {pointer});
@@ -197,18 +204,15 @@ llvm::Value* NvptxEmitter::round_to_tf32(llvm::Value* value) {
 
 // Four words of 32 bits from [k, other]: of k and k + 4, of other and other + 8, k the slower or the faster. ldmatrix turns only elements of 16 bits.
 std::vector<llvm::Value*> NvptxEmitter::load_turned_words(const loop::Buffer& buffer, const std::vector<loop::Index>& origin,
-                                                          llvm::Value* k, llvm::Value* other, bool k_faster) {
-  auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
+                                                          const MatrixIndex& k, const MatrixIndex& other, bool k_faster) {
+  const auto [first, behind] = offset_in_matrix(buffer, origin, k, other);
   const std::vector<int64_t> strides = buffer.element_strides();
   const size_t rank = strides.size();
-  llvm::Value* first = emit_index(flat_index(buffer, origin));
-  first = builder_.CreateAdd(first, builder_.CreateMul(k, constant(strides[rank - 2])));
-  first = builder_.CreateAdd(first, builder_.CreateMul(other, constant(strides[rank - 1])));
   const int64_t next_k = 4 * strides[rank - 2], next_other = 8 * strides[rank - 1];
   std::vector<llvm::Value*> words;
   for (int64_t i = 0; i < 4; ++i) {
     const int64_t offset = (k_faster ? i % 2 : i / 2) * next_k + (k_faster ? i / 2 : i % 2) * next_other;
-    llvm::Value* pointer = shared_pointer(buffer, builder_.CreateAdd(first, constant(offset)), false);
+    llvm::Value* pointer = shared_pointer(buffer, first, behind + offset, false);
     words.push_back(round_to_tf32(builder_.CreateAlignedLoad(builder_.getFloatTy(), pointer, llvm::Align(4))));
   }
   return words;
@@ -243,7 +247,6 @@ void NvptxEmitter::emit(const loop::Mma& mma) {
   if (mma.async) return emit_async(mma);
   const MmaTile tile = mma_tile(mma);
   auto constant = [&](int64_t value) { return llvm::ConstantInt::getSigned(index_type_, value); };
-  auto plus = [&](llvm::Value* value, int64_t offset) { return builder_.CreateAdd(value, constant(offset)); };
   llvm::Value* this_lane = lane();
   llvm::Value* this_warp = warp();
   llvm::Value* m_base = digit_sum(*mma.accumulator->tile, TileDigit::Level::warp, 0, this_warp);
@@ -258,32 +261,31 @@ void NvptxEmitter::emit(const loop::Mma& mma) {
   for (int64_t k = 0; k < mma.k; k += tile.step()) {
     std::vector<std::vector<llvm::Value*>> a, b;
     for (int64_t i = 0; i < tile.rows; ++i) {
-      llvm::Value* m = plus(m_base, i * 16);
       if (!mma.transpose_a) {  // lanes 0-15: rows at the first half of k; 16-31: at the second
-        a.push_back(
-            load_matrices(*mma.a, mma.a_from, builder_.CreateAdd(m, low16), plus(builder_.CreateMul(upper, constant(chunk)), k), false));
+        a.push_back(load_matrices(*mma.a, mma.a_from, {builder_.CreateAdd(m_base, low16), i * 16},
+                                  {builder_.CreateMul(upper, constant(chunk)), k}, false));
       } else if (tile.tf32) {
-        a.push_back(load_turned_words(*mma.a, mma.a_from, plus(quarter, k), builder_.CreateAdd(m, fourth), false));
+        a.push_back(load_turned_words(*mma.a, mma.a_from, {quarter, k}, {builder_.CreateAdd(m_base, fourth), i * 16}, false));
       } else {  // stored [k, m]: octets of lanes name (k low, m low), (k low, m high), (k high, m low), (k high, m high)
-        llvm::Value* kk = plus(builder_.CreateAdd(low8, builder_.CreateShl(builder_.CreateLShr(octet, constant(1)), constant(3))), k);
-        llvm::Value* mm = builder_.CreateAdd(m, builder_.CreateShl(builder_.CreateAnd(octet, constant(1)), constant(3)));
-        a.push_back(load_matrices(*mma.a, mma.a_from, kk, mm, true));
+        llvm::Value* kk = builder_.CreateAdd(low8, builder_.CreateShl(builder_.CreateLShr(octet, constant(1)), constant(3)));
+        llvm::Value* mm = builder_.CreateAdd(m_base, builder_.CreateShl(builder_.CreateAnd(octet, constant(1)), constant(3)));
+        a.push_back(load_matrices(*mma.a, mma.a_from, {kk, k}, {mm, i * 16}, true));
       }
     }
     for (int64_t j = 0; j < tile.columns; j += 2) {
-      llvm::Value* n = plus(n_base, j * 8);
       if (!mma.transpose_b) {  // stored [n, k]: words n low k low, n high k low, n low k high, n high k high
-        std::vector<llvm::Value*> w =
-            load_matrices(*mma.b, mma.b_from, builder_.CreateAdd(n, low16), plus(builder_.CreateMul(upper, constant(chunk)), k), false);
+        std::vector<llvm::Value*> w = load_matrices(*mma.b, mma.b_from, {builder_.CreateAdd(n_base, low16), j * 8},
+                                                    {builder_.CreateMul(upper, constant(chunk)), k}, false);
         b.push_back({w[0], w[2]});
         b.push_back({w[1], w[3]});
       } else if (tile.tf32) {
-        std::vector<llvm::Value*> w = load_turned_words(*mma.b, mma.b_from, plus(quarter, k), builder_.CreateAdd(n, fourth), true);
+        std::vector<llvm::Value*> w =
+            load_turned_words(*mma.b, mma.b_from, {quarter, k}, {builder_.CreateAdd(n_base, fourth), j * 8}, true);
         b.push_back({w[0], w[1]});
         b.push_back({w[2], w[3]});
       } else {  // stored [k, n]: words k low n low, k high n low, k low n high, k high n high
-        std::vector<llvm::Value*> w =
-            load_matrices(*mma.b, mma.b_from, plus(low16, k), builder_.CreateAdd(n, builder_.CreateShl(upper, constant(3))), true);
+        std::vector<llvm::Value*> w = load_matrices(*mma.b, mma.b_from, {low16, k},
+                                                    {builder_.CreateAdd(n_base, builder_.CreateShl(upper, constant(3))), j * 8}, true);
         b.push_back({w[0], w[1]});
         b.push_back({w[2], w[3]});
       }

@@ -208,16 +208,26 @@ llvm::Value* NvptxEmitter::allocate(const loop::Buffer& buffer) {
   return shared_array_;  // element_pointer adds the offset
 }
 
-llvm::Value* NvptxEmitter::shared_base(const loop::Buffer& buffer, bool producing) {
+// Where a buffer begins, of a pipe its first stage.
+uint32_t NvptxEmitter::shared_offset(const loop::Buffer& buffer) const {
   auto it = shared_.buffer_offset.find(buffer.id);
   if (it == shared_.buffer_offset.end()) fail("buffer %" + buffer.name + " has no place in shared memory");
-  llvm::Value* base = builder_.getInt32(static_cast<uint32_t>(it->second));
+  return static_cast<uint32_t>(it->second);
+}
+
+// The bytes before the stage that copies fill or that is read; null where there is one alone.
+llvm::Value* NvptxEmitter::shared_stage(const loop::Buffer& buffer, bool producing) {
   auto pipe = pipe_of_buffer_.find(buffer.id);
-  if (pipe == pipe_of_buffer_.end()) return base;
+  if (pipe == pipe_of_buffer_.end()) return nullptr;
   const PipeState& state = pipes_.at(pipe->second);
   llvm::Value* stage = builder_.CreateLoad(builder_.getInt32Ty(), producing ? state.produce : state.consume);
-  auto bytes = static_cast<uint32_t>(shared_.pipe_stage_bytes.at(pipe->second));
-  return builder_.CreateAdd(builder_.CreateMul(stage, builder_.getInt32(bytes)), base);
+  return builder_.CreateMul(stage, builder_.getInt32(static_cast<uint32_t>(shared_.pipe_stage_bytes.at(pipe->second))));
+}
+
+llvm::Value* NvptxEmitter::shared_base(const loop::Buffer& buffer, bool producing) {
+  llvm::Value* base = builder_.getInt32(shared_offset(buffer));
+  llvm::Value* stage = shared_stage(buffer, producing);
+  return stage ? builder_.CreateAdd(stage, base) : base;
 }
 
 llvm::Value* NvptxEmitter::swizzled(const loop::Buffer& buffer, llvm::Value* byte_offset) {
@@ -228,26 +238,25 @@ llvm::Value* NvptxEmitter::swizzled(const loop::Buffer& buffer, llvm::Value* byt
   return builder_.CreateXor(byte_offset, builder_.CreateLShr(source, static_cast<uint64_t>(s.shift)));
 }
 
-llvm::Value* NvptxEmitter::shared_pointer(const loop::Buffer& buffer, llvm::Value* element_offset, bool producing) {
-  llvm::Value* offset = builder_.CreateZExtOrTrunc(element_offset, builder_.getInt32Ty());
-  llvm::Value* bytes = swizzled(buffer, builder_.CreateMul(offset, builder_.getInt32(static_cast<uint32_t>(size_bytes(buffer.dtype)))));
-  return builder_.CreateInBoundsGEP(builder_.getInt8Ty(), shared_array_, builder_.CreateAdd(bytes, shared_base(buffer, producing)));
-}
-
+// What is constant stands last, where loads and stores take it: many elements have one base then.
 llvm::Value* NvptxEmitter::shared_pointer(const loop::Buffer& buffer, llvm::Value* element_offset, int64_t behind, bool producing) {
   const loop::Swizzle& s = buffer.swizzle;
-  const int64_t bytes = behind * size_bytes(buffer.dtype);
-  // A swizzle looks at bits that whole periods of it don't change.
-  if (s.bits == 0 || bytes % (int64_t{1} << (s.base + s.shift + s.bits)) == 0) {
-    return builder_.CreateConstInBoundsGEP1_32(builder_.getInt8Ty(), shared_pointer(buffer, element_offset, producing),
-                                               static_cast<unsigned>(bytes));
+  const int64_t element = size_bytes(buffer.dtype);
+  if (s.bits != 0) {  // which looks at bits that whole periods of it don't change
+    const int64_t period = (int64_t{1} << (s.base + s.shift + s.bits)) / element, rest = (behind % period + period) % period;
+    if (rest != 0) element_offset = builder_.CreateAdd(element_offset, llvm::ConstantInt::getSigned(element_offset->getType(), rest));
+    behind -= rest;
   }
-  return shared_pointer(buffer, builder_.CreateAdd(element_offset, llvm::ConstantInt::getSigned(index_type_, behind)), producing);
+  llvm::Value* offset = builder_.CreateZExtOrTrunc(element_offset, builder_.getInt32Ty());
+  llvm::Value* bytes = swizzled(buffer, builder_.CreateMul(offset, builder_.getInt32(static_cast<uint32_t>(element))));
+  if (llvm::Value* stage = shared_stage(buffer, producing)) bytes = builder_.CreateAdd(bytes, stage);
+  return builder_.CreateGEP(builder_.getInt8Ty(), builder_.CreateGEP(builder_.getInt8Ty(), shared_array_, bytes),
+                            llvm::ConstantInt::getSigned(builder_.getInt32Ty(), shared_offset(buffer) + behind * element));
 }
 
-llvm::Value* NvptxEmitter::element_pointer(const loop::Buffer& buffer, llvm::Value* offset) {
-  if (buffer.space == loop::Space::shared) return shared_pointer(buffer, offset, false);
-  return Emitter::element_pointer(buffer, offset);
+llvm::Value* NvptxEmitter::element_pointer(const loop::Buffer& buffer, llvm::Value* offset, int64_t behind) {
+  if (buffer.space == loop::Space::shared) return shared_pointer(buffer, offset, behind, false);
+  return Emitter::element_pointer(buffer, offset, behind);
 }
 
 void NvptxEmitter::emit(const loop::Barrier&) { barrier(); }

@@ -229,7 +229,7 @@ void NvptxEmitter::emit_tiles(const loop::Copy& copy) {
       issuer(),
       [&] {
         for (int64_t panel = 0; panel < tiles.panels; ++panel) {
-          llvm::Value* to = shared_pointer(*copy.destination, llvm::ConstantInt::get(index_type_, 0), true);
+          llvm::Value* to = shared_pointer(*copy.destination, llvm::ConstantInt::get(index_type_, 0), 0, true);
           to = builder_.CreateConstInBoundsGEP1_32(builder_.getInt8Ty(), to, static_cast<unsigned>(panel * tiles.panel_bytes));
           std::vector<llvm::Value*> arguments{builder_.CreateAddrSpaceCast(to, cluster), barrier_of(state, state.fill, false), of};
           for (size_t axis = tiles.coordinates.size(); axis-- > 0;) {  // the innermost first

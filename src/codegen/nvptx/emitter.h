@@ -35,7 +35,7 @@ class NvptxEmitter final : public Emitter {
   void emit(const loop::Roles& roles) override;  ///< emit_tiles.cpp
   llvm::Value* allocate(const loop::Buffer& buffer) override;
   llvm::Value* tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices) override;
-  llvm::Value* element_pointer(const loop::Buffer& buffer, llvm::Value* offset) override;
+  llvm::Value* element_pointer(const loop::Buffer& buffer, llvm::Value* offset, int64_t behind) override;
 
  private:
   // ---- threads
@@ -51,9 +51,10 @@ class NvptxEmitter final : public Emitter {
 
   // ---- shared memory: byte offsets, pipes' stages, swizzles
   llvm::Value* shared_base(const loop::Buffer& buffer, bool producing);
+  uint32_t shared_offset(const loop::Buffer& buffer) const;
+  llvm::Value* shared_stage(const loop::Buffer& buffer, bool producing);
   llvm::Value* swizzled(const loop::Buffer& buffer, llvm::Value* byte_offset);
-  llvm::Value* shared_pointer(const loop::Buffer& buffer, llvm::Value* element_offset, bool producing);
-  /// Of an element a constant number of them behind `element_offset`.
+  /// Of the element a constant number of them behind `element_offset`.
   llvm::Value* shared_pointer(const loop::Buffer& buffer, llvm::Value* element_offset, int64_t behind, bool producing);
 
   // ---- emit_copy.cpp: a box in chunks of `vector` elements, numbered along the variables that have several values
@@ -87,11 +88,19 @@ class NvptxEmitter final : public Emitter {
     int64_t step() const { return tf32 ? 8 : 16; }  ///< k of one instruction
   };
   MmaTile mma_tile(const loop::Mma& mma) const;
-  std::vector<llvm::Value*> load_matrices(const loop::Buffer& buffer, const std::vector<loop::Index>& origin, llvm::Value* row,
-                                          llvm::Value* column, bool transposed);
+  /// A row or a column of an operand: what lane and warp say, and a constant.
+  struct MatrixIndex {
+    llvm::Value* thread;
+    int64_t constant;
+  };
+  /// Of an operand's matrix that begins at `origin`: the offset in elements, and what is constant in it.
+  std::pair<llvm::Value*, int64_t> offset_in_matrix(const loop::Buffer& buffer, const std::vector<loop::Index>& origin,
+                                                    const MatrixIndex& row, const MatrixIndex& column);
+  std::vector<llvm::Value*> load_matrices(const loop::Buffer& buffer, const std::vector<loop::Index>& origin, const MatrixIndex& row,
+                                          const MatrixIndex& column, bool transposed);
   llvm::Value* round_to_tf32(llvm::Value* value);
-  std::vector<llvm::Value*> load_turned_words(const loop::Buffer& buffer, const std::vector<loop::Index>& origin, llvm::Value* k,
-                                              llvm::Value* other, bool k_faster);
+  std::vector<llvm::Value*> load_turned_words(const loop::Buffer& buffer, const std::vector<loop::Index>& origin, const MatrixIndex& k,
+                                              const MatrixIndex& other, bool k_faster);
   void multiply(const loop::Mma& mma, const MmaTile& tile, int64_t i, int64_t j, const std::vector<llvm::Value*>& a,
                 const std::vector<llvm::Value*>& b);
   std::pair<std::vector<llvm::Value*>, std::vector<int64_t>> tile_origin(const loop::Loop& loop);
