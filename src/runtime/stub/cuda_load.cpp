@@ -247,10 +247,10 @@ int share_staging(tcc_instance* instance) {
 // Room for the tensor maps of a function's launches, which the addresses of a run fill in.
 int place_maps(tcc_instance* instance, uint32_t number) {
   const BoundFunction& function = instance->functions[number];
-  const Rows<Kernel> kernels = instance->view.rows<Kernel>(instance->target->kernels);
   const Rows<Launch> launches = instance->view.rows<Launch>(function.code->launches);
+  const auto num_maps = [&](const Launch& launch) { return instance->view.tensor_maps(*instance->target, launch).count; };
   uint32_t count = 0;
-  for (const Launch& launch : launches) count += launch.kind == LaunchKind::kernel ? kernels[launch.kernel].tensor_maps.count : 0;
+  for (const Launch& launch : launches) count += num_maps(launch);
   if (count == 0) return TCC_OK;
   // The driver wants them at multiples of 64 bytes.
   char* memory = instance->memory.allocate_array<char>((count + 1) * sizeof(CUtensorMap));
@@ -258,8 +258,7 @@ int place_maps(tcc_instance* instance, uint32_t number) {
   memory += (alignof(CUtensorMap) - reinterpret_cast<uintptr_t>(memory) % alignof(CUtensorMap)) % alignof(CUtensorMap);
   CUtensorMap* next = instance->cuda->functions[number].maps = reinterpret_cast<CUtensorMap*>(memory);
   for (uint32_t l = 0; l < launches.count; l++) {
-    if (launches[l].kind != LaunchKind::kernel) continue;
-    for (uint32_t m = 0; m < kernels[launches[l].kernel].tensor_maps.count; m++) function.arguments.map_pointers_of(l)[m] = next++;
+    for (uint32_t m = 0; m < num_maps(launches[l]); m++) function.arguments.map_pointers_of(l)[m] = next++;
   }
   return TCC_OK;
 }

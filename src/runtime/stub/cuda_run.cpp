@@ -90,9 +90,9 @@ int launch_all(tcc_instance* instance, const BoundFunction& function, CUstream s
 
 int encode_maps(tcc_instance* instance, const BoundFunction& function, uint32_t l) {
   const Launch& launch = instance->view.rows<Launch>(function.code->launches)[l];
-  if (launch.kind != LaunchKind::kernel || launches_nothing(launch)) return TCC_OK;
+  if (launches_nothing(launch)) return TCC_OK;
   const Target& target = *instance->target;
-  const Span span = instance->view.rows<Kernel>(target.kernels)[launch.kernel].tensor_maps;
+  const Span span = instance->view.tensor_maps(target, launch);
   const CudaDriver& driver = *instance->cuda->driver;
   for (uint32_t m = 0; m < span.count; m++) {
     const TensorMap& map = instance->view.rows<TensorMap>(target.tensor_maps)[span.first + m];

@@ -49,6 +49,10 @@ const Target* ProgramView::target(TargetKind kind) const {
 
 Rows<Target> ProgramView::targets() const { return rows<Target>(header_->targets); }
 
+Span ProgramView::tensor_maps(const Target& target, const Launch& launch) const {
+  return launch.kind == LaunchKind::kernel ? rows<Kernel>(target.kernels)[launch.kernel].tensor_maps : Span{};
+}
+
 int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t function, const uint64_t* weight_offsets, Memory* memory) {
   const FunctionCode& code = view.code(target, function);
   const Rows<Buffer> buffers = view.rows<Buffer>(code.buffers);
@@ -59,9 +63,8 @@ int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t f
   num_slots_ = kFirstTensor + num_inputs + view.outputs(function).count;
   num_launches_ = launches.count;
 
-  const Rows<Kernel> kernels = view.rows<Kernel>(target.kernels);
   size_t num_maps = 0;
-  for (const Launch& launch : launches) num_maps += launch.kind == LaunchKind::kernel ? kernels[launch.kernel].tensor_maps.count : 0;
+  for (const Launch& launch : launches) num_maps += view.tensor_maps(target, launch).count;
   const size_t num_arguments = arguments.count + size_t{3} * launches.count + num_maps;  // at most three constants each
   bases_ = memory->allocate_array<char*>(num_slots_);
   next_ = memory->allocate_array<char*>(num_slots_);
@@ -108,7 +111,7 @@ int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t f
       default: return fail(TCC_DAMAGED_LIBRARY, "the program inside this library has a launch of an unknown kind");
     }
     ranges_[l].count = at - ranges_[l].first;
-    if (launch.kind == LaunchKind::kernel) at += kernels[launch.kernel].tensor_maps.count;
+    at += view.tensor_maps(target, launch).count;
   }
   for (uint32_t i = 0; i < at; i++) pointers_[i] = &values_[i];
   return TCC_OK;

@@ -43,13 +43,14 @@ class ProgramView {
   Rows<program::Scalar> scalars() const { return rows<program::Scalar>(header_->scalars); }
   Rows<program::Guard> guards() const { return rows<program::Guard>(header_->guards); }
   Rows<program::Tensor> weights() const { return rows<program::Tensor>(header_->weights); }
-  /// Null when the library was not compiled for that kind of device.
-  /// The first of the kind; null when there is none.
+  /// The first of the kind; null when the library was not compiled for that kind of device.
   const program::Target* target(program::TargetKind kind) const;
   Rows<program::Target> targets() const;
   const program::FunctionCode& code(const program::Target& target, uint32_t function) const {
     return rows<program::FunctionCode>(target.functions)[function];
   }
+  /// Of the launch's kernel, in the table of the target; none of other launches.
+  program::Span tensor_maps(const program::Target& target, const program::Launch& launch) const;
 
  private:
   const char* base_ = nullptr;
