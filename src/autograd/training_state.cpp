@@ -257,7 +257,8 @@ void TrainingState::add_parameters(std::vector<Trained> trained, const Optimizer
 // The first contents of the tensors of a section, which begin as parameters of another dtype. Parameters may be most of what a compilation holds, so they are
 // converted where they lie, piece by piece.
 void TrainingState::convert_into_section(int number, const std::vector<Trained>& parts) {
-  constexpr int64_t kPiece = 1 << 16;  // elements
+  constexpr int64_t kPiece = 1 << 12;  // elements, which the first-level cache holds
+  constexpr int64_t kPieces = 1 << 4;  // of one task at least
   const StateSection& section = layout.sections[static_cast<size_t>(number)];
   Tensor bytes(DType::u8, {section.size_bytes});
   std::byte* const begin_of_section = bytes.mutable_bytes();
@@ -271,7 +272,7 @@ void TrainingState::convert_into_section(int number, const std::vector<Trained>&
     std::byte* const to = begin_of_section + (tensor.offset - section.offset);
     check(size_bits(from.dtype()) >= 8 && size_bits(tensor.dtype) >= 8, "a parameter whose elements are parts of bytes");
     const int64_t from_bytes = size_bytes(from.dtype()), to_bytes = size_bytes(tensor.dtype), count = from.count();
-    parallel_for(ceil_div(count, kPiece), 1, [&](int64_t begin, int64_t end) {
+    parallel_for(ceil_div(count, kPiece), kPieces, [&](int64_t begin, int64_t end) {
       for (int64_t first = begin * kPiece; first < std::min(count, end * kPiece); first += kPiece) {
         const int64_t size = std::min(kPiece, count - first);
         const Tensor piece = Tensor(from.dtype(), {size}, from.bytes() + first * from_bytes, nullptr).cast_to(tensor.dtype);
