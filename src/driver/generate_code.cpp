@@ -10,10 +10,11 @@ namespace tcc::driver {
 
 namespace {
 
-// ptxas starts slowly, and a driver loads few images sooner than many: several kernels share one image, unless they are large, since an image is what one
-// thread makes. Constants, so that bytes do not depend on the machine.
-constexpr size_t kKernelsPerImage = 8;
-constexpr int64_t kLargeImage = 4000;  // in the unit of estimate_code_size
+// ptxas takes as long to start as for 150 instructions, and a driver loads few images sooner than many. So kernels share an image, but an image is what one
+// thread makes: it has at most half of what the largest kernel has, as sizes are estimates within a factor of two. Nothing here depends on the machine, so that
+// the bytes don't.
+constexpr size_t kKernelsPerImage = 16;
+constexpr int64_t kSmallImage = 4000;  // in the unit of estimate_code_size
 
 std::string symbol(const TargetChoice& choice, const std::string& level, size_t number) {
   return choice.target.is_cpu() ? link::cpu_symbol(kernel_name(number), cpu_level(level)) : entry_name(choice, number);
@@ -54,10 +55,11 @@ std::vector<std::vector<size_t>> kernels_of_images(const plan::Plan& plan, const
   int64_t size = 0;
   std::vector<size_t> order = largest_first(sizes);
   std::erase_if(order, [&](size_t k) { return elsewhere[k].has_value(); });
+  const int64_t most = std::max(kSmallImage, order.empty() ? 0 : sizes[order.front()] / 2);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return plan.kernels[a].target < plan.kernels[b].target; });
   for (const size_t kernel : order) {
     if (images.empty() || plan.kernels[images.back().front()].target != plan.kernels[kernel].target ||
-        images.back().size() == kKernelsPerImage || size + sizes[kernel] > kLargeImage) {
+        images.back().size() == kKernelsPerImage || size + sizes[kernel] > most) {
       images.emplace_back();
       size = 0;
     }
