@@ -28,6 +28,7 @@ Inliner::Inliner(const Unit& unit) : unit_of_(unit) {
   for (const Value* value : unit.outputs) {
     auto buffer = loop::make_buffer("r" + std::to_string(number++), value->type.dtype, value->type.shape(), loop::Space::global);
     buffers_[value] = buffer;
+    outputs_.insert(value);
     params_.push_back({buffer, true});
   }
   for (const Node* node : unit.nodes) {
@@ -68,7 +69,7 @@ loop::ScalarRef Inliner::fresh_scalar(DType dtype) { return loop::make_scalar("t
 
 void Inliner::define(const loop::ScalarRef& scalar, const Value* value, const Indices& at) {
   scalar_scope_[scalar.get()] = current_;
-  if (value) current_->memo[value].emplace_back(at, scalar_value(scalar));
+  if (value) current_->memo[value].emplace_back(at, as_read(value, scalar_value(scalar)));
 }
 
 ExprPtr Inliner::bind(const ExprPtr& expr) {
@@ -108,10 +109,17 @@ ExprPtr Inliner::value_at(const Value* value, const Indices& at) {
   }
   Scope* before = current_;
   current_ = scope;
-  const ExprPtr expr = value_here(value, at);
+  const ExprPtr expr = as_read(value, value_here(value, at));
   current_ = before;
   scope->memo[value].emplace_back(at, expr);
   return expr;
+}
+
+/// Who reads what the unit stores, here or in another kernel, reads the same: what is recomputed from it is what was computed the first time.
+ExprPtr Inliner::as_read(const Value* value, const ExprPtr& expr) {
+  const DType dtype = value->type.dtype, computed = compute_dtype(dtype);
+  if (computed == dtype || !outputs_.count(value)) return expr;
+  return cast_to(bind(as_stored(expr, dtype)), computed);
 }
 
 ExprPtr Inliner::load_from(const loop::BufferRef& buffer, const Indices& at, ExprPtr otherwise) {

@@ -6,7 +6,8 @@
 // A pulled value lives in the outermost scope that has all variables of its index, so what does not change in a loop is computed in front of it, and is
 // remembered there: the same value at the same index is one scalar. Everything becomes a `let` at first; tidy() then puts those used once where they are used.
 //
-// Values of f16, bf16 and the 8-bit floats are pulled as f32 (arithmetic in f32, rounded where stored); all others as they are.
+// Values of f16, bf16 and the 8-bit floats are pulled as f32 (arithmetic in f32, rounded where stored); all others as they are. What the unit stores is
+// rounded for its readers in the unit, too.
 // An index that may be outside a buffer makes a load that reads 0 there: who asks for such an index (pad, concat, padded windows) selects it away.
 #pragma once
 
@@ -103,6 +104,7 @@ class Inliner {
   bool defines(const Scope& scope, const std::vector<loop::VarRef>& vars, const std::vector<const loop::Scalar*>& scalars) const;
   Scope* scope_of(const Indices& at) const;
   loop::ExprPtr value_here(const Value* value, const Indices& at);
+  loop::ExprPtr as_read(const Value* value, const loop::ExprPtr& expr);
   loop::ExprPtr load_from(const loop::BufferRef& buffer, const Indices& at, loop::ExprPtr otherwise);
   loop::ExprPtr inline_pointwise(const Node& node, const Indices& at);
   loop::ExprPtr inline_create(const Node& node, const Indices& at);
@@ -129,7 +131,7 @@ class Inliner {
   const Unit& unit_of_;
   std::vector<loop::Param> params_;
   std::unordered_map<const Value*, loop::BufferRef> buffers_;
-  std::unordered_set<const Value*> inputs_;
+  std::unordered_set<const Value*> inputs_, outputs_;
   std::unordered_map<const Value*, int> reduce_level_;  ///< reductions on the longest way from the inputs
   loop::Block unit_;
   Scope* current_ = nullptr;
