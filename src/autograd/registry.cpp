@@ -17,9 +17,11 @@ constexpr Row kRows[] = {
 #define TCC_ROW_zero(name) {},
 #define TCC_ROW_decompose(name) {},
 #define TCC_ROW_none(name) {},
-#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) TCC_ROW_##gradient(name)
-#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, infer_rule, eval_rule, attributes) TCC_ROW_##gradient(name)
-#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, infer_rule, decompose_rule, attributes) TCC_ROW_##gradient(name)
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, precision, attributes) TCC_ROW_##gradient(name)
+#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, precision, infer_rule, eval_rule, attributes) \
+  TCC_ROW_##gradient(name)
+#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, precision, infer_rule, decompose_rule, attributes) \
+  TCC_ROW_##gradient(name)
 #define TCC_DYNAMIC(...) {},
 #include "tcc/ops/ops.def"
 };

@@ -76,10 +76,10 @@ Value* sum_to(Builder& b, Value* value, const Shape& shape);
 #define TCC_DECLARE_zero(name)
 #define TCC_DECLARE_decompose(name)
 #define TCC_DECLARE_none(name)
-#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) TCC_DECLARE_##gradient(name)
-#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, infer_rule, eval_rule, attributes) \
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, precision, attributes) TCC_DECLARE_##gradient(name)
+#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, precision, infer_rule, eval_rule, attributes) \
   TCC_DECLARE_##gradient(name)
-#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, infer_rule, decompose_rule, attributes) \
+#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, precision, infer_rule, decompose_rule, attributes) \
   TCC_DECLARE_##gradient(name)
 #include "tcc/ops/ops.def"
 #undef TCC_DECLARE_rule

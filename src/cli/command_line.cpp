@@ -34,14 +34,6 @@ int64_t parse_size(const std::string& flag, const std::string& text) {
   return static_cast<int64_t>(bytes);
 }
 
-[[noreturn]] void not_supported(const std::string& where, const std::string& message, const std::string& help) {
-  Diagnostics diagnostics;
-  diagnostics.not_supported("unsupported-option", where, message);
-  diagnostics.help(where, help);
-  diagnostics.checkpoint(ExitCode::model);
-  std::abort();  // the checkpoint has thrown
-}
-
 CLI::Option* group(CLI::Option* option, const char* name) { return option->group(name); }
 
 }  // namespace
@@ -84,6 +76,10 @@ void CompileFlags::add_common_flags(CLI::App& app, bool generates_code) {
   group(app.add_option("--mode", mode, "what the library computes: infer, grad: gradients too, train: whole training steps (infer)")
             ->type_name("MODE"),
         common);
+  group(
+      app.add_option("--precision", precision, "bf16, f16: mixed precision, as torch.autocast has it; keep: the dtypes of the model (keep)")
+          ->type_name("P"),
+      common);
   if (generates_code) group(app.add_option("-O", o.optimization, "effort of code generation, 0 to 3 (2)")->type_name("N"), common);
   group(app.add_flag("-q,--quiet", o.quiet, "no warnings, no progress"), common);
 }
@@ -121,7 +117,6 @@ void CompileFlags::add_code_flags(CLI::App& app) {
                        "of f32 products and convolutions: highest (f32); high, medium: tf32 on CUDA, 10 bits of each factor (highest)")
             ->type_name("P"),
         "Code");
-  group(app.add_option("--precision", precision, "of everything else: keep, the only choice so far")->type_name("P"), "Code");
 }
 
 void CompileFlags::add_training_flags(CLI::App& app) {
@@ -186,6 +181,7 @@ void CompileFlags::refuse_idle_flags() const {
   if (o.from == "graph") return;
   refuse(true, "--shapes", from, "sizes are fixed before that form; give it to the model or with --from=graph");
   refuse(true, "--bind", from, "inputs are fixed before that form; give it to the model or with --from=graph");
+  refuse(o.precision.has_value(), "--precision", from, "dtypes are fixed before that form; give it to the model or with --from=graph");
   if (o.from == "prims") return;
   refuse(o.mode != driver::Mode::infer, "--mode", from, "gradients are taken of a model, or with --from=graph");
 }
@@ -237,7 +233,7 @@ void CompileFlags::apply() {
   require_one_of("--matmul-precision", matmul_precision, {"highest", "high", "medium"});
   o.allow_tf32 = matmul_precision != "highest";
   require_one_of("--precision", precision, {"keep", "bf16", "f16"});
-  if (precision != "keep") not_supported(o.model, "--precision=" + precision, "export the model in the precision wanted");
+  if (precision != "keep") o.precision = parse_dtype(precision);
   if (o.optimization < 0 || o.optimization > 3) usage("-O" + std::to_string(o.optimization) + ": levels are 0 to 3");
   if (o.threads < 0) usage("-j " + std::to_string(o.threads) + ": a number of threads was expected");
   if (!targets.empty()) {

@@ -267,6 +267,7 @@ std::string flags_text(const Options& options) {
   add("--remat", options.remat == Remat::none ? "none" : options.remat == Remat::full ? "full" : "");
   add("--mem-budget", options.memory_budget > 0 ? std::to_string(options.memory_budget) : "");
   if (options.mode == Mode::grad) return text;
+  if (options.precision) add("--precision", std::string(name_of(*options.precision)));
   add("--loss", options.loss);
   add("--optimizer", options.optimizer);
   add_all("--train", options.train);

@@ -100,7 +100,8 @@ std::string gradient_in(const Graph& graph) {
 }
 
 bool chooses_gradients(const Options& options) {
-  return !options.loss.empty() || !options.wrt.empty() || !options.train.empty() || !options.freeze.empty() || options.train_batch_norms;
+  return !options.loss.empty() || !options.wrt.empty() || !options.train.empty() || !options.freeze.empty() || options.train_batch_norms ||
+         options.precision;
 }
 
 }  // namespace
@@ -169,6 +170,10 @@ Functions make_functions(Session& session, std::vector<PassState> imported, Prod
   if (options.mode == Mode::grad) {
     add_gradients(session, functions, std::move(state.graph));
     return functions;
+  }
+  if (options.precision == DType::f16 && options.loss_scale.empty()) {
+    session.diagnostics.warning("missing-loss-scale", options.model, "gradients below 6e-8 are zero in f16");
+    session.diagnostics.help(options.model, "add --loss-scale=dynamic, or take --precision=bf16");
   }
   const OptimizerOptions optimizer = optimizer_options(options);
   TrainingGraphs training;

@@ -50,6 +50,16 @@ constexpr auto kPasses = std::to_array<Pass>({
     {{"resolve", "infers every type; ops whose sizes are operands become prims and composites"},
      [](Session& session, PassState& state) { resolve(*state.graph, session.diagnostics, expand_gradient); },
      GraphStage::resolved},
+    {{"autocast", "mixed precision: contractions in the dtype of --precision, other ops as ops.md says"},
+     [](Session& session, PassState& state) {
+       const Options& options = session.options;
+       if (!options.precision)
+         throw Error(ExitCode::usage, "invalid-argument", options.model, "--pass=autocast: which precision?",
+                     "add --precision=bf16 or f16");
+       autocast(*state.graph, *options.precision, keeps_parameters(options));
+     },
+     GraphStage::resolved,
+     GraphStage::resolved},
     {{"canonicalize", "brings nodes to the form that later passes expect, drops those that do nothing"},
      [](Session& session, PassState& state) { canonicalize(*state.graph, keeps_parameters(session.options)); },
      GraphStage::imported},
@@ -173,6 +183,7 @@ std::string pass_arguments(const Options& options, std::string_view name, const 
   const auto add = [&](const char* flag, const std::string& value) {
     text += value.empty() ? "" : std::string(" ") + flag + "='" + value + "'";
   };
+  if (options.precision) add("--precision", std::string(name_of(*options.precision)));
   if (options.mode != Mode::infer) {
     text += options.mode == Mode::grad ? " --mode=grad" : " --mode=train";
     add("--loss", options.loss);

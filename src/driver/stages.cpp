@@ -2,6 +2,7 @@
 // and what differs between them, is in make_functions.cpp and plan_functions.cpp.
 //
 //   graph      bind-shapes, resolve                     constants for sizes, every type known
+//              autocast                                 with --precision: which ops compute in 16 bits
 //              canonicalize ... eliminate-dead-code     as simple as it gets
 //              build-joint                              with gradients: --mode=grad, train
 //   prims      decompose, and simple again
@@ -47,6 +48,8 @@ void to_resolved(Session& session, PassState& state) {
   run_pass(session, state, "bind-shapes");
   // From here on every type is static.
   run_pass(session, state, "resolve");
+  // While ops are those that the model names: canonicalize makes others of them.
+  if (session.options.precision) run_pass(session, state, "autocast");
   // Before decompose: one composite node is cheaper to fold or drop than what it becomes.
   simplify(session, state);
 }

@@ -17,42 +17,45 @@ constexpr int operands_of(ScalarClass scalar_class) {
 }
 
 constexpr OpInfo kOps[] = {
-#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) \
-  {#name,                                                             \
-   OpKind::prim,                                                      \
-   operands_of(ScalarClass::scalar_class),                            \
-   operands_of(ScalarClass::scalar_class),                            \
-   1,                                                                 \
-   Lowering::pointwise,                                               \
-   ScalarClass::scalar_class,                                         \
-   ScalarCost::cost,                                                  \
-   Gradient::gradient,                                                \
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, precision, attributes) \
+  {#name,                                                                        \
+   OpKind::prim,                                                                 \
+   operands_of(ScalarClass::scalar_class),                                       \
+   operands_of(ScalarClass::scalar_class),                                       \
+   1,                                                                            \
+   Lowering::pointwise,                                                          \
+   ScalarClass::scalar_class,                                                    \
+   ScalarCost::cost,                                                             \
+   Gradient::gradient,                                                           \
+   Precision::precision,                                                         \
    attributes},
-#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, infer_rule, eval_rule, attributes) \
-  {#name,                                                                                                          \
-   OpKind::prim,                                                                                                   \
-   min_operands,                                                                                                   \
-   max_operands,                                                                                                   \
-   results,                                                                                                        \
-   Lowering::lowering,                                                                                             \
-   ScalarClass::none,                                                                                              \
-   ScalarCost::instruction,                                                                                        \
-   Gradient::gradient,                                                                                             \
+#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, precision, infer_rule, eval_rule, attributes) \
+  {#name,                                                                                                                     \
+   OpKind::prim,                                                                                                              \
+   min_operands,                                                                                                              \
+   max_operands,                                                                                                              \
+   results,                                                                                                                   \
+   Lowering::lowering,                                                                                                        \
+   ScalarClass::none,                                                                                                         \
+   ScalarCost::instruction,                                                                                                   \
+   Gradient::gradient,                                                                                                        \
+   Precision::precision,                                                                                                      \
    attributes},
-#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, infer_rule, decompose_rule, attributes) \
-  {#name,                                                                                                          \
-   OpKind::composite,                                                                                              \
-   min_operands,                                                                                                   \
-   max_operands,                                                                                                   \
-   results,                                                                                                        \
-   Lowering::none,                                                                                                 \
-   ScalarClass::none,                                                                                              \
-   ScalarCost::instruction,                                                                                        \
-   Gradient::gradient,                                                                                             \
+#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, precision, infer_rule, decompose_rule, attributes) \
+  {#name,                                                                                                                     \
+   OpKind::composite,                                                                                                         \
+   min_operands,                                                                                                              \
+   max_operands,                                                                                                              \
+   results,                                                                                                                   \
+   Lowering::none,                                                                                                            \
+   ScalarClass::none,                                                                                                         \
+   ScalarCost::instruction,                                                                                                   \
+   Gradient::gradient,                                                                                                        \
+   Precision::precision,                                                                                                      \
    attributes},
-#define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes)                                 \
-  {#name,          OpKind::dynamic, min_operands, max_operands, results, Lowering::none, ScalarClass::none, ScalarCost::instruction, \
-   Gradient::none, attributes},
+#define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes)                                    \
+  {#name,          OpKind::dynamic,    min_operands, max_operands, results, Lowering::none, ScalarClass::none, ScalarCost::instruction, \
+   Gradient::none, Precision::written, attributes},
 #include "tcc/ops/ops.def"
 };
 constexpr int kNumOps = static_cast<int>(std::size(kOps));

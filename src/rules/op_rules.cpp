@@ -23,9 +23,10 @@ constexpr Rules rules_of(ScalarClass scalar_class) {
 }
 
 constexpr Rules kRules[] = {
-#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) rules_of(ScalarClass::scalar_class),
-#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, infer_rule, eval_rule, attributes) {infer_rule, eval_rule},
-#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, infer_rule, decompose_rule, attributes) \
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, precision, attributes) rules_of(ScalarClass::scalar_class),
+#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, precision, infer_rule, eval_rule, attributes) \
+  {infer_rule, eval_rule},
+#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, precision, infer_rule, decompose_rule, attributes) \
   {infer_rule, nullptr, decompose_rule},
 #define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) {infer_rule},
 #include "tcc/ops/ops.def"

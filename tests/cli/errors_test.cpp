@@ -70,12 +70,12 @@ TEST_F(Errors, Usage) {
          "tcc: error: --pass runs only the passes that it names, no library can come of that [invalid-argument]\ntcc: help: leave -o out");
   expect("--from=graph small.graph --pass=simplify --emit=graph", 2,
          "tcc: error: --pass: there is no pass `simplify` [unknown-pass]\n"
-         "tcc: help: passes are `bind-shapes`, `resolve`, `canonicalize`, `fold-constants`, `eliminate-common-subexpressions`, "
+         "tcc: help: passes are `bind-shapes`, `resolve`, `autocast`, `canonicalize`, `fold-constants`, `eliminate-common-subexpressions`, "
          "`eliminate-dead-code`, `train-batch-norms`, `build-joint`, `decompose`, `copy-concat-pieces`, `split-wide-nodes`, "
          "`choose-residuals`, `forward-half`, `backward-half`");
   expect("--from=graph small.graph -o s.so --print-after=nothing", 2,
          "tcc: error: --print-after: there is no pass `nothing` [unknown-pass]\n"
-         "tcc: help: passes are `bind-shapes`, `resolve`, `canonicalize`, `fold-constants`, `eliminate-common-subexpressions`, "
+         "tcc: help: passes are `bind-shapes`, `resolve`, `autocast`, `canonicalize`, `fold-constants`, `eliminate-common-subexpressions`, "
          "`eliminate-dead-code`, `train-batch-norms`, `build-joint`, `decompose`, `copy-concat-pieces`, `split-wide-nodes`, "
          "`choose-residuals`, `forward-half`, `backward-half`, `form-groups`, `lower-units`, `schedule-units`, `make-plan`");
 }
@@ -96,10 +96,16 @@ TEST_F(Errors, Inputs) {
       "file that ends in .npy, .npz or .pb");
 }
 
-TEST_F(Errors, NotSupportedYet) {
-  expect("net.onnx -o n.so --precision=bf16", 1,
-         "net.onnx: error: not supported yet: --precision=bf16 [unsupported-option]\nnet.onnx: help: export the model in the precision "
-         "wanted");
+TEST_F(Errors, Precision) {
+  expect("net.onnx -o n.so --precision=fp16", 2,
+         "tcc: error: --precision=fp16: there is no such choice [invalid-argument]\ntcc: help: did you mean `f16`? choices are `keep`, "
+         "`bf16`, `f16`");
+  expect(
+      "--from=prims small.graph -o s.so --precision=bf16", 2,
+      "tcc: error: --precision says nothing with --from=prims [invalid-argument]\ntcc: help: dtypes are fixed before that form; give it to "
+      "the model or with --from=graph");
+  expect("--from=graph small.graph --pass=autocast --emit=graph", 2,
+         "small.graph: error: --pass=autocast: which precision? [invalid-argument]\nsmall.graph: help: add --precision=bf16 or f16");
 }
 
 TEST_F(Errors, FilesThatCantBeReadOrWritten) {
@@ -326,9 +332,11 @@ TEST_F(Errors, AsJson) {
   expect("--from=graph small.graph --diagnostics=json --pass=resovle --emit=graph", 2,
          R"({"severity":"error","kind":"unknown-pass","where":"","message":"--pass: there is no pass `resovle`",)"
          R"("helps":[{"where":"","message":"did you mean `resolve`?"}]})");
-  expect("net.onnx -o n.so --precision=f16 --diagnostics json", 1,
-         R"({"severity":"error","supported":false,"kind":"unsupported-option","where":"net.onnx","message":"--precision=f16",)"
-         R"("helps":[{"where":"net.onnx","message":"export the model in the precision wanted"}]})");
+  folder_.write("cos.graph", "graph @g(%x: f32[2]) -> (%y: f32[2]) {\n  %y: f32[2] = gelu(%x) {approximate=\"cos\"}\n}\n");
+  expect(
+      "--from=graph cos.graph --emit=prims --diagnostics json", 1,
+      R"({"severity":"error","supported":false,"kind":"unsupported-attribute","where":"cos.graph:y","message":"`approximate` is \"cos\", )"
+      R"(known are \"none\" and \"tanh\"","snippet":"%y: f32[2] = gelu(%x) {approximate=\"cos\"}"})");
 }
 
 // Stand-ins for ptxas: only what ptxas itself says of the PTX is a bug of tcc, whatever keeps it from running is the machine's trouble.

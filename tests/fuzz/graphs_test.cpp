@@ -1,5 +1,5 @@
-// Random graphs beside the interpreter in f64: forward and gradients; compiled for the CPU and run from tensors that are aligned as their elements are, between
-// guard pages; planned for CUDA and run by the interpreter of kernels.
+// Random graphs beside the interpreter in f64: forward, gradients and mixed precision; compiled for the CPU and run from tensors that are aligned as their
+// elements are, between guard pages; planned for CUDA and run by the interpreter of kernels.
 //
 //   test_fuzz_graphs --seed=1 --count=1000        prints the seed of what fails; --seed=N --count=1 shows it again
 //   test_fuzz_graphs --device=cuda                compiled for CUDA and run on a device
@@ -20,6 +20,7 @@
 #include "plan/plan_graph.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/rules/interpret.h"
+#include "tcc/rules/reference.h"
 #include "tcc/rules/verify.h"
 #include "tcc/runtime/library.h"
 
@@ -55,8 +56,15 @@ double tolerance(DType dtype) {
   }
 }
 
+/// What an output may be off by.
+struct Allowed {
+  DType computed_in;  ///< the coarsest dtype on the way
+  double moved = 0;   ///< how far rounding on the way moves it
+};
+
 /// Relative to the largest element, which sums lose their digits to. Shapes are not looked at: a plan has those of the memory.
-std::string differences(const Tensor& found, const Tensor& expected) {
+std::string differences(const Tensor& found, const Tensor& expected, const Allowed& allowed) {
+  const double relative = std::max(tolerance(found.dtype()), is_float(found.dtype()) ? tolerance(allowed.computed_in) : 0);
   if (found.count() != expected.count()) return "another number of elements";
   double largest = 1;
   for (int64_t i = 0; i < expected.count(); ++i) {
@@ -64,7 +72,7 @@ std::string differences(const Tensor& found, const Tensor& expected) {
   }
   for (int64_t i = 0; i < expected.count(); ++i) {
     const double a = found.as_double(i), b = expected.as_double(i);
-    if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance(found.dtype()) * largest) continue;
+    if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= relative * largest + allowed.moved) continue;
     return "[" + std::to_string(i) + "] is " + std::to_string(a) + ", expected " + std::to_string(b) + " (largest " +
            std::to_string(largest) + ")";
   }
@@ -111,47 +119,94 @@ std::vector<Tensor> run_guarded(const std::string& path, const std::vector<Tenso
   return results;
 }
 
-void compare(const std::vector<Tensor>& found, const std::vector<Tensor>& expected, const Graph& prims, const char* where) {
+/// What is compiled, and the coarsest dtype in it.
+struct Program {
+  std::unique_ptr<Graph> prims;
+  DType computed_in;
+};
+
+/// The right outputs, and how far each may be off.
+struct Expected {
+  std::vector<Tensor> outputs;
+  std::vector<Allowed> allowed;
+};
+
+/// In 16 bits rounding is part of the meaning, and a product of large values or a sine magnifies it: noise in the last place of every value says by how much.
+Expected expected_of(const Program& program, const std::vector<Tensor>& inputs) {
+  const bool rounds = program.computed_in == DType::f16 || program.computed_in == DType::bf16;
+  Expected expected{rounds ? interpret_reference(*program.prims, inputs) : interpret(*program.prims, inputs, true), {}};
+  expected.allowed.assign(expected.outputs.size(), {program.computed_in});
+  for (uint64_t noise = 1; rounds && noise <= 3; ++noise) {
+    const std::vector<Tensor> moved = interpret_reference(*program.prims, inputs, noise);
+    for (size_t i = 0; i < moved.size(); ++i) {
+      double& most = expected.allowed[i].moved;
+      for (int64_t k = 0; k < moved[i].count(); ++k) {
+        const double distance = std::abs(moved[i].as_double(k) - expected.outputs[i].as_double(k));
+        if (std::isfinite(distance)) most = std::max(most, 4 * distance);
+      }
+    }
+  }
+  return expected;
+}
+
+void compare(const std::vector<Tensor>& found, const Expected& right, const Program& program, const char* where) {
+  const std::vector<Tensor>& expected = right.outputs;
   for (size_t i = 0; i < expected.size(); ++i) {
     if (expected[i].count() == 0) continue;  // no launch writes it
     ASSERT_LT(i, found.size()) << where;
-    EXPECT_EQ(differences(found[i], expected[i]), "") << where << ", output `" << prims.output_names[i] << "`";
+    EXPECT_EQ(differences(found[i], expected[i], right.allowed[i]), "") << where << ", output `" << program.prims->output_names[i] << "`";
   }
 }
 
-/// The gradients of all outputs by all inputs; null where an op has none.
-std::unique_ptr<Graph> joint_of(const Graph& graph, const std::string& folder) {
+std::unique_ptr<Graph> prims_of(const Graph& graph, driver::Options options, const std::string& folder) {
   const std::string path = folder + "/random.graph";
   FILE* file = std::fopen(path.c_str(), "w");
   std::fputs(print(graph).c_str(), file);
   std::fclose(file);
-  driver::Options options;
   options.model = path;
   options.from = "graph";
+  Diagnostics diagnostics;
+  return driver::compile_to_prims(options, diagnostics);
+}
+
+/// The gradients of all outputs by all inputs; null where an op has none.
+std::unique_ptr<Graph> joint_of(const Graph& graph, const std::string& folder) {
+  driver::Options options;
   options.mode = driver::Mode::grad;
   options.wrt = {"*"};
-  Diagnostics diagnostics;
   try {
-    return driver::compile_to_prims(options, diagnostics);
+    return prims_of(graph, options, folder);
   } catch (const Error& error) {
     if (error.code() != ExitCode::model) throw;
     return nullptr;
   }
 }
 
-void check_on_cuda(const Graph& prims, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected, const std::string& path) {
-  driver::Options options;
-  options.cpu = false;
-  driver::compile_prims_to_library(prims.clone(), options, path);
-  runtime::Instance instance(runtime::Library::open(path), {.device = runtime::Device::cuda});
-  compare(instance.run(inputs), expected, prims, "on the CUDA device");
+/// Every second seed with its gradients, every third in mixed precision: both where dtypes allow it.
+Program program_of(std::unique_ptr<Graph> graph, const WideGraph& random, uint32_t seed, const std::string& folder) {
+  if (random.dtype() == DType::f32 && seed % 3 == 0) {
+    driver::Options options;
+    options.precision = seed % 2 == 0 ? DType::bf16 : DType::f16;
+    return {prims_of(*graph, options, folder), *options.precision};
+  }
+  std::unique_ptr<Graph> joint = random.has_gradients() && seed % 2 == 0 ? joint_of(*graph, folder) : nullptr;
+  return {joint ? std::move(joint) : std::move(graph), random.dtype()};
 }
 
-void check(const Graph& prims, uint32_t seed, bool exact, const std::string& folder) {
+void check_on_cuda(const Program& program, const std::vector<Tensor>& inputs, const Expected& expected, const std::string& path) {
+  driver::Options options;
+  options.cpu = false;
+  driver::compile_prims_to_library(program.prims->clone(), options, path);
+  runtime::Instance instance(runtime::Library::open(path), {.device = runtime::Device::cuda});
+  compare(instance.run(inputs), expected, program, "on the CUDA device");
+}
+
+void check(const Program& program, uint32_t seed, bool exact, const std::string& folder) {
+  const Graph& prims = *program.prims;
   const std::vector<Tensor> inputs = inputs_for(prims, seed, exact);
-  const std::vector<Tensor> expected = interpret(prims, inputs, true);
+  const Expected expected = expected_of(program, inputs);
   std::snprintf(current, sizeof current, "seed %u: compiling\n", seed);
-  if (test::device() == runtime::Device::cuda) return check_on_cuda(prims, inputs, expected, folder + "/random.so");
+  if (test::device() == runtime::Device::cuda) return check_on_cuda(program, inputs, expected, folder + "/random.so");
   driver::Options options;
   options.cuda = false;
   options.optimization = 1;
@@ -159,14 +214,14 @@ void check(const Graph& prims, uint32_t seed, bool exact, const std::string& fol
   driver::compile_prims_to_library(prims.clone(), options, library);
   for (const auto place : {Guarded::Place::after_start, Guarded::Place::before_end}) {
     std::snprintf(current, sizeof current, "seed %u: running on the CPU\n", seed);
-    compare(run_guarded(library, inputs, place), expected, prims, "on the CPU");
+    compare(run_guarded(library, inputs, place), expected, program, "on the CPU");
   }
   std::snprintf(current, sizeof current, "seed %u: planning for CUDA\n", seed);
   const plan::Plan plan = plan::plan_graph(prims, schedule::Target::cuda_sm80());
   EXPECT_EQ(plan::verify(plan), std::vector<std::string>());
   for (const loop::Kernel& kernel : plan.kernels)
     EXPECT_EQ(loop::verify_kernel(kernel), std::vector<std::string>()) << loop::print(kernel, "k");
-  compare(plan::interpret(plan, inputs), expected, prims, "in kernels for CUDA");
+  compare(plan::interpret(plan, inputs), expected, program, "in kernels for CUDA");
 }
 
 TEST(FuzzGraphs, RunLikeTheInterpreter) {
@@ -176,12 +231,14 @@ TEST(FuzzGraphs, RunLikeTheInterpreter) {
     WideGraph random(seed);
     std::unique_ptr<Graph> graph = random.make();
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::string(name_of(random.dtype())) + (random.exact() ? ", exact" : ""));
+    const std::string text = print(*graph);
     try {
       ASSERT_EQ(verify(*graph, GraphStage::prims), std::vector<std::string>());
-      std::unique_ptr<Graph> joint = random.has_gradients() && seed % 2 == 0 ? joint_of(*graph, folder.path()) : nullptr;
-      if (shows_graphs) std::puts(print(joint ? *joint : *graph).c_str());
-      check(joint ? *joint : *graph, seed, random.exact(), folder.path());
-    } catch (const std::exception& error) { ADD_FAILURE() << error.what() << "\n" << print(*(graph)); }
+      if (shows_graphs) std::puts(text.c_str());
+      const Program program = program_of(std::move(graph), random, seed, folder.path());
+      if (shows_graphs) std::puts(print(*program.prims).c_str());
+      check(program, seed, random.exact(), folder.path());
+    } catch (const std::exception& error) { ADD_FAILURE() << error.what() << "\n" << text; }
   }
 }
 

@@ -1,4 +1,4 @@
-// docs/ops.md says of each op what it means, its types and its gradient: this test makes it of ops.def and op_docs.def, and reads its examples.
+// docs/ops.md says of each op what it means, its types, its gradient and its precision: this test makes it of ops.def and op_docs.def, and reads its examples.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -24,9 +24,9 @@ const std::vector<std::string>& shape_rules() {
 #include "tcc/ops/ops.def"
     };
     return std::vector<std::string>{
-#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) of_class[ScalarClass::scalar_class],
-#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, infer_rule, eval_rule, attributes) #infer_rule,
-#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, infer_rule, decompose_rule, attributes) #infer_rule,
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, precision, attributes) of_class[ScalarClass::scalar_class],
+#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, precision, infer_rule, eval_rule, attributes) #infer_rule,
+#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, precision, infer_rule, decompose_rule, attributes) #infer_rule,
 #define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) #infer_rule,
 #include "tcc/ops/ops.def"
     };
@@ -66,6 +66,18 @@ std::string gradient_of(Op op) {
     case Gradient::decompose: return "of its decomposition";
     case Gradient::conditional: return "a rule, for some attributes; otherwise of its decomposition";
     case Gradient::rule: return "a rule";
+  }
+  return "";
+}
+
+std::string precision_of(Op op) {
+  switch (info(op).precision) {
+    case Precision::low: return "in bf16 or f16";
+    case Precision::f32: return "in f32";
+    case Precision::widest: return "in the widest dtype of its operands";
+    case Precision::keep: return "in the dtypes of its operands";
+    case Precision::by_op: return "in f32; mean, max and min in the dtype of the operand";
+    case Precision::written: return "in the dtypes of the model";
   }
   return "";
 }
@@ -114,7 +126,9 @@ void add_op(std::ostream& out, Op op) {
   if (const std::string attributes = attributes_of(op); !attributes.empty()) out << "Attributes: `" << attributes << "`.\n";
   const auto types = kTypes.find(shape_rules()[static_cast<size_t>(op)]);
   if (types != kTypes.end()) out << "Types: " << types->second << ".\n";
-  out << "Gradient: " << gradient_of(op) << ".\n\n    " << example_of(op).line << "\n\n";
+  out << "Gradient: " << gradient_of(op) << ".\n";
+  if (info(op).kind != OpKind::dynamic) out << "With a lower precision: " << precision_of(op) << ".\n";
+  out << "\n    " << example_of(op).line << "\n\n";
 }
 
 std::string page() {
@@ -123,7 +137,8 @@ std::string page() {
          "What the nodes of a graph may be. A test makes this page of `include/tcc/ops/ops.def` and `src/ops/op_docs.def`\n"
          "(`TCC_UPDATE=1 build/dev/tests/test_ops_page`), reads every example, and fails when the page is not current. In the examples "
          "operands carry their\n"
-         "types; in graph text only their names stand there ([ir.md](ir.md)). `?` marks what may be absent.\n\n";
+         "types; in graph text only their names stand there ([ir.md](ir.md)). `?` marks what may be absent.\n"
+         "*With a lower precision* is for `--precision=bf16` and `f16` ([command_line.md](command_line.md#precision)).\n\n";
   const std::tuple<OpKind, const char*, const char*> kinds[] = {
       {OpKind::prim, "Prims",
        "What is lowered and evaluated. Pointwise prims take operands of one shape; conversion and broadcast are explicit."},

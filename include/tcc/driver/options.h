@@ -1,6 +1,7 @@
 // What the command line says, as a plain struct: everything that a compilation depends on beside the model.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct Options {
   std::vector<std::string> bind;    ///< --bind, as written
   std::string parameters;           ///< --parameters: a safetensors file
   Bindings bindings;                ///< the same by programs; joined with the two above
+
+  std::optional<DType>
+      precision;  ///< --precision: the low precision of mixed precision, bf16 or f16; nothing: dtypes stay as the model has them
 
   Mode mode = Mode::infer;
   std::string loss;                        ///< --loss, see parse_loss; empty: a cotangent per output (grad only)

@@ -42,6 +42,9 @@ enum class ScalarCost : uint8_t { free, instruction, division, function, loop };
 /// How a backward pass differentiates an op (ops.def says what each means).
 enum class Gradient : uint8_t { none, zero, decompose, conditional, rule };
 
+/// What an op computes in where a model runs in a lower precision (ops.def says what each means).
+enum class Precision : uint8_t { low, f32, widest, keep, by_op, written };
+
 struct OpInfo {
   std::string_view name;
   OpKind kind;
@@ -51,6 +54,7 @@ struct OpInfo {
   ScalarClass scalar_class;
   ScalarCost cost;              ///< of pointwise prims
   Gradient gradient;            ///< of dynamic ops none: what they become has one
+  Precision precision;          ///< of dynamic ops nothing: what they become has one
   std::string_view attributes;  ///< the schema column of ops.def
 };
 const OpInfo& info(Op op);

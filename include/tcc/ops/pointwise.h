@@ -31,13 +31,13 @@ namespace tcc {
 
 /// Ops of classes that take floats.
 enum class FloatOp : uint16_t {
-#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) TCC_TAKES_##scalar_class(TCC_ENUMERATOR(name), )
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, precision, attributes) TCC_TAKES_##scalar_class(TCC_ENUMERATOR(name), )
 #include "tcc/ops/ops.def"
 };
 
 /// Ops of classes that take integers or bool.
 enum class IntegerOp : uint16_t {
-#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes) TCC_TAKES_##scalar_class(, TCC_ENUMERATOR(name))
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, precision, attributes) TCC_TAKES_##scalar_class(, TCC_ENUMERATOR(name))
 #include "tcc/ops/ops.def"
 };
 

@@ -199,7 +199,7 @@ template <class F, Op op> inline constexpr Op when_called = op;
 template <auto wanted, class F> decltype(auto) with_scalar(Op op, F&& f) {
   check(pointwise(op).has_value(), "only pointwise prims are functions of numbers");
   switch (*pointwise(op)) {
-#define TCC_POINTWISE(name, scalar_class, cost, gradient, attributes)                                 \
+#define TCC_POINTWISE(name, scalar_class, cost, gradient, precision, attributes)                      \
   case PointwiseOp::name##_:                                                                          \
     if constexpr (wanted(ScalarClass::scalar_class)) return f(Scalar<when_called<F, Op::name##_>>{}); \
     else break;

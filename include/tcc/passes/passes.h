@@ -30,6 +30,9 @@ void bind_shapes(Graph& graph, const Bindings& bindings);
 /// and replaces dynamic ops by prims and composites. Afterwards every type is static. Unbound sizes are one error that lists them all;
 /// an op whose sizes depend on data is an error naming the operand. Linear in nodes. A graph without `gradient` needs no rule for it.
 void resolve(Graph& graph, Diagnostics& diagnostics, const GradientRule& gradient = nullptr);
+/// autocast: contractions in `low`, bf16 or f16, and every other op as the column `precision` of ops.def says; inputs, outputs, weights and state keep their
+/// dtypes. Takes a resolved graph. With `keep_parameters` (training) weights of the model have no value that could be looked at.
+void autocast(Graph& graph, DType low, bool keep_parameters = false);
 /// fold-constants: evaluates nodes whose operands are all weights, when the result is not larger than what it replaces (or is small).
 /// With `keep_parameters` (training, --weights=none) weights of the model are not folded into others. `diagnostics` hears of indices that turn out to be
 /// constants and lie outside of what they address; null: not looked at.

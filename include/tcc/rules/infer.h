@@ -31,9 +31,9 @@ using InferRule = std::vector<Type> (*)(const InferInput& input);
 InferRule infer_rule(Op op);
 
 #define TCC_SCALAR_CLASS(name, operands, infer_rule, eval_rule) std::vector<Type> infer_rule(const InferInput& input);
-#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, infer_rule, eval_rule, attributes) \
+#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, precision, infer_rule, eval_rule, attributes) \
   std::vector<Type> infer_rule(const InferInput& input);
-#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, infer_rule, decompose_rule, attributes) \
+#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, precision, infer_rule, decompose_rule, attributes) \
   std::vector<Type> infer_rule(const InferInput& input);
 #define TCC_DYNAMIC(name, min_operands, max_operands, results, infer_rule, resolve_rule, attributes) \
   std::vector<Type> infer_rule(const InferInput& input);

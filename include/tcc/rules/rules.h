@@ -17,9 +17,9 @@ using EvalRule = std::vector<Tensor> (*)(const EvalInput& input);
 using DecomposeRule = std::vector<Value*> (*)(Builder& builder, const Node& node);
 
 #define TCC_SCALAR_CLASS(name, operands, infer_rule, eval_rule) std::vector<Tensor> eval_rule(const EvalInput& input);
-#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, infer_rule, eval_rule, attributes) \
+#define TCC_PRIM(name, min_operands, max_operands, results, lowering, gradient, precision, infer_rule, eval_rule, attributes) \
   std::vector<Tensor> eval_rule(const EvalInput& input);
-#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, infer_rule, decompose_rule, attributes) \
+#define TCC_COMPOSITE(name, min_operands, max_operands, results, gradient, precision, infer_rule, decompose_rule, attributes) \
   std::vector<Value*> decompose_rule(Builder& builder, const Node& node);
 #include "tcc/ops/ops.def"
 
