@@ -26,6 +26,8 @@ constexpr int64_t kPanelBytes = 128;
 /// Fewer rows or columns are better read as they are; a shorter sum fills no step.
 constexpr int64_t kFewRows = 32, kShortestSum = 48;
 constexpr int64_t kMostStages = 6;
+/// Columns whose rows in 16 bits are pieces for whole parts of a warp.
+constexpr int64_t kWholeColumns = 32;
 /// The warpgroup that has copies made, and the registers that it keeps of each thread; those of one that multiplies, beside its accumulators and where stores are
 /// masked.
 constexpr int64_t kLoadThreads = 128, kLoadRegisters = 40, kOtherRegisters = 32, kMaskRegisters = 8;
@@ -120,11 +122,13 @@ std::vector<WarpgroupTile> tiles_for(const Problem& problem) {
     WarpgroupTile tile{m, n, groups_m, groups_n};
     // Half of a tile may be empty, not more.
     const bool fits = (m <= 64 || problem.form.rows() > m / 2) && (n <= 64 || problem.form.columns() > n / 2);
-    if (fits && measure(problem, tile)) tiles.push_back(tile);
+    if (!fits || !measure(problem, tile)) return;
+    // Where a warp takes no whole rows of pieces, stores from registers under a mask would cost more than the empty part of a wider tile.
+    if (tile.in_pieces || n % kWholeColumns == 0 || n < kWholeColumns) tiles.push_back(tile);
   };
   for (int64_t n = 256; n >= 32; n -= 16) {  // of two that take the same time, the wider one reads less from shared memory
     add(128, n, 2, 1);
-    if (n % 32 != 0) continue;  // other warpgroups have no registers left for pieces that divide no warp
+    if (n % kWholeColumns != 0) continue;  // other warpgroups have no registers left for pieces that divide no warp
     add(256, n, 2, 1);
     add(192, n, 3, 1);
     add(64, n, 1, 1);
