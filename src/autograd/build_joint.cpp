@@ -101,8 +101,8 @@ class Differentiator {
     for (Value* target : targets_) varies_[id(target)] = 1;
     mark_useful(seeds);
     decompose_on_the_way();
+    const std::vector<Node*> nodes = graph_.body.nodes;  // without the sums of cotangents, of a value that is returned twice
     for (const auto& [value, cotangent] : seeds) add_cotangent(now(value), cotangent, nullptr);
-    const std::vector<Node*> nodes = graph_.body.nodes;
     for (size_t i = nodes.size(); i-- > 0;) apply_rule(*nodes[i]);
   }
 
