@@ -104,6 +104,8 @@ TEST_F(Inspect, Library) {
   }
   good("--from=graph small.graph --weights=file -o apart.so");
   EXPECT_EQ(inspect("apart.so")["weights"]["place"], "in a file of their own");
+  good("--from=graph small.graph --matmul-precision=medium -o rounded.so");
+  EXPECT_EQ(inspect("rounded.so")["flags"], "-O2 --matmul-precision=high");
 }
 
 TEST_F(Inspect, Training) {
