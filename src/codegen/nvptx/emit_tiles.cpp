@@ -50,8 +50,6 @@ void NvptxEmitter::elect() {
   elected_lane_ = builder_.CreateExtractValue(elected, 1);
 }
 
-llvm::Value* NvptxEmitter::uniform_warp() { return uniform_warp_; }
-
 llvm::Value* NvptxEmitter::issuer() {
   return builder_.CreateAnd(builder_.CreateICmpEQ(uniform_warp_, builder_.getInt32(0)), elected_lane_);
 }
@@ -71,14 +69,18 @@ int NvptxEmitter::releasing_warps(const loop::Pipe& pipe) const {
   return warps;
 }
 
-// Registers of a thread when the kernel begins: an equal share of what the roles have together, in eights.
+// What the threads of all roles have together.
+static int64_t registers_of(const loop::Roles& roles) {
+  int64_t registers = 0;
+  for (const loop::Role& role : roles.roles) registers += int64_t{32} * role.warps * role.registers;
+  return registers;
+}
+
+// Registers of a thread when the kernel begins: an equal share, in eights.
 int64_t NvptxEmitter::registers_at_start(const loop::Roles& roles) {
-  int64_t threads = 0, registers = 0;
-  for (const loop::Role& role : roles.roles) {
-    threads += 32 * role.warps;
-    registers += int64_t{32} * role.warps * role.registers;
-  }
-  return registers / threads / 8 * 8;
+  int64_t threads = 0;
+  for (const loop::Role& role : roles.roles) threads += 32 * role.warps;
+  return registers_of(roles) / threads / 8 * 8;
 }
 
 // As many blocks on a multiprocessor as the registers of the roles allow: the assembler then gives a thread no more than its share.
@@ -86,9 +88,7 @@ int64_t NvptxEmitter::blocks_by_registers() const {
   int64_t blocks = 1;
   loop::walk(kernel_.body, [&](const loop::Stmt& stmt) {
     const auto* roles = std::get_if<loop::Roles>(&stmt.node);
-    if (!roles) return;
-    int64_t registers = 0;
-    for (const loop::Role& role : roles->roles) registers += int64_t{32} * role.warps * role.registers;
+    const int64_t registers = roles ? registers_of(*roles) : 0;
     if (registers > 0) blocks = std::max<int64_t>(Target::of(kernel_.target).multiprocessor_registers / registers, 1);
   });
   return blocks;

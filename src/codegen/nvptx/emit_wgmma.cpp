@@ -86,7 +86,7 @@ void NvptxEmitter::emit_async(const loop::Mma& mma) {
   tile.columns = mma.n / tile.groups_n;
   const int64_t element = size_bytes(mma.a->dtype), panel = kPanelBytes / element, step = 32 / element;
   const auto constant = [&](int64_t value) { return builder_.getInt32(static_cast<uint32_t>(value)); };
-  llvm::Value* group = builder_.CreateLShr(uniform_warp(), uint64_t{2});
+  llvm::Value* group = builder_.CreateLShr(uniform_warp_, uint64_t{2});
   llvm::Value* group_m = tile.groups_n == 1 ? group : builder_.CreateUDiv(group, constant(tile.groups_n));
   llvm::Value* group_n = tile.groups_m == 1 ? group : builder_.CreateURem(group, constant(tile.groups_n));
   llvm::Value* memory = builder_.CreatePtrToInt(shared_array_, builder_.getInt32Ty());

@@ -43,7 +43,6 @@ class NvptxEmitter final : public Emitter {
   llvm::Value* thread() { return thread_; }
   llvm::Value* lane();
   llvm::Value* warp();
-  llvm::Value* uniform_warp();  ///< as one value for the warp, which descriptors and branches of a whole warp want
   void barrier();
   llvm::Value* shuffle_xor(llvm::Value* value, int offset);
   /// `lanes`: of neighbours that combine, a power of two.
@@ -151,7 +150,7 @@ class NvptxEmitter final : public Emitter {
   llvm::Value* block_ = nullptr;
   int team_threads_;                               ///< of the block, or of the role that is emitted
   int team_barrier_ = 0;                           ///< number of its barrier
-  llvm::Value* uniform_warp_ = nullptr;            ///< made at the entry when a kernel has asynchronous statements
+  llvm::Value* uniform_warp_ = nullptr;            ///< one value for the warp; made at the entry when a kernel has asynchronous statements
   llvm::Value* elected_lane_ = nullptr;            ///< the same: one lane of each warp
   std::vector<loop::TensorMap> maps_;              ///< parameters behind the others
   unsigned first_map_ = 0;                         ///< number of the first of them
