@@ -3,12 +3,11 @@
 Sizes are m, n, k, as an operand is stored transposed or not. `ratio` is the time of PyTorch over that of tcc.
 """
 import os
-import traceback
 
 import torch
 
 from gpu.library import Library, compile_library
-from gpu.measure import poison, time_together
+from gpu.measure import failure, poison, time_together
 
 NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 TURNS = ((False, True), (False, False), (True, False), (True, True))
@@ -117,9 +116,7 @@ def check_contractions(options, folder):
                                 f"torch {times[1]:8.4f} ms  ratio {ratio:5.2f}  {2 * m * n * k / times[0] / 1e9:7.1f} TFLOP/s  {library.info.num_launches} launches"))
             library.close()
         except Exception as error:
-            if options.verbose:
-                traceback.print_exc()
-            rows.append((False, f"{name:36s} FAILED {str(error)[:600]}"))
+            rows.append(failure(options, f"{name:36s}", error))
         print(rows[-1][1], flush=True)
         torch.cuda.empty_cache()
     for dtype, of_dtype in ratios.items():

@@ -1,11 +1,10 @@
 """Single kernels: against PyTorch in f64, then timed beside PyTorch, with a device copy as the ceiling of what is bound by memory."""
 import os
-import traceback
 
 import torch
 
 from gpu.library import Library, compile_library
-from gpu.measure import difference, poison, time_together
+from gpu.measure import difference, failure, poison, time_together
 
 
 def graph_text(name, inputs, outputs, lines):
@@ -116,8 +115,6 @@ def check_kernels(options, folder):
             del inputs, outputs, run, functions
             torch.cuda.empty_cache()
         except Exception as error:
-            if options.verbose:
-                traceback.print_exc()
-            rows.append((False, f"{case['name']:36s} FAILED {str(error)[:600]}"))
+            rows.append(failure(options, f"{case['name']:36s}", error))
         print(rows[-1][1], flush=True)
     return rows

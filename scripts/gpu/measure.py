@@ -1,6 +1,7 @@
 """Comparing and timing on the CUDA device."""
 import statistics
 import time
+import traceback
 
 import torch
 
@@ -41,3 +42,10 @@ def time_together(functions, batches=9):
             end.synchronize()
             row.append(begin.elapsed_time(end) / count)
     return [statistics.median(row) for row in times]
+
+
+def failure(options, label, error):
+    """The row of a case that threw."""
+    if options.verbose:
+        traceback.print_exc()
+    return False, f"{label} FAILED {str(error)[:600]}"

@@ -6,12 +6,11 @@ SGD of the mean of the squared outputs. `best`: the least time of eager mode and
 import copy
 import os
 import re
-import traceback
 
 import torch
 
 from gpu.library import Library, compile_library
-from gpu.measure import poison, time_together
+from gpu.measure import failure, poison, time_together
 
 LEARNING_RATE = 1e-3
 STEPS = 3
@@ -242,9 +241,7 @@ def check_workloads(options, folder):
                                     + "  ".join(f"{mode} {time:7.3f}" for mode, time in times.items())
                                     + f" ms  best / tcc {best / times['tcc']:5.2f}  {launches} launches"))
             except Exception as fault:
-                if options.verbose:
-                    traceback.print_exc()
-                rows.append((False, f"{label:58s} FAILED {str(fault)[:600]}"))
+                rows.append(failure(options, f"{label:58s}", fault))
             print(rows[-1][1], flush=True)
             torch._dynamo.reset()
             torch.cuda.empty_cache()

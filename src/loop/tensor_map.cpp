@@ -161,15 +161,20 @@ std::vector<std::string> faults_of_tensor_copy(const Copy& copy) {
   return faults;
 }
 
+TensorMap tensor_map(const Kernel& kernel, const Copy& copy) {
+  TensorMap map = tensor_copy(copy).map;
+  const auto param = std::find_if(kernel.params.begin(), kernel.params.end(), [&](const Param& p) { return p.buffer == copy.source; });
+  check(param != kernel.params.end(), "a tile is copied from what is not a parameter");
+  map.param = static_cast<int>(param - kernel.params.begin());
+  return map;
+}
+
 std::vector<TensorMap> tensor_maps(const Kernel& kernel) {
   std::vector<TensorMap> maps;
   walk(kernel.body, [&](const Stmt& stmt) {
     const auto* copy = as<Copy>(stmt);
     if (!copy || copy->kind != Copy::Kind::tma) return;
-    TensorMap map = tensor_copy(*copy).map;
-    const auto param = std::find_if(kernel.params.begin(), kernel.params.end(), [&](const Param& p) { return p.buffer == copy->source; });
-    check(param != kernel.params.end(), "a tile is copied from what is not a parameter");
-    map.param = static_cast<int>(param - kernel.params.begin());
+    TensorMap map = tensor_map(kernel, *copy);
     if (std::find(maps.begin(), maps.end(), map) == maps.end()) maps.push_back(std::move(map));
   });
   return maps;

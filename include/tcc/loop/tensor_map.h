@@ -34,6 +34,9 @@ std::vector<std::string> faults_of_tensor_copy(const Copy& copy);
 /// Of a copy without faults.
 TensorCopy tensor_copy(const Copy& copy);
 
+/// The same map, with the parameter of the kernel that the copy reads.
+TensorMap tensor_map(const Kernel& kernel, const Copy& copy);
+
 /// The maps of a kernel, in the order in which its parameters for them stand behind the others; equal ones once.
 std::vector<TensorMap> tensor_maps(const Kernel& kernel);
 

@@ -218,11 +218,7 @@ void NvptxEmitter::emit_barrier_op(PipeState& state, loop::PipeOp::Kind kind) {
 void NvptxEmitter::emit_tiles(const loop::Copy& copy) {
   const loop::TensorCopy tiles = loop::tensor_copy(copy);
   PipeState& state = pipes_.at(pipe_of_buffer_.at(copy.destination->id));
-  loop::TensorMap map = tiles.map;
-  const auto param =
-      std::find_if(kernel_.params.begin(), kernel_.params.end(), [&](const loop::Param& p) { return p.buffer == copy.source; });
-  map.param = static_cast<int>(param - kernel_.params.begin());
-  const auto number = std::find(maps_.begin(), maps_.end(), map) - maps_.begin();
+  const auto number = std::find(maps_.begin(), maps_.end(), loop::tensor_map(kernel_, copy)) - maps_.begin();
   llvm::Value* of = function_->getArg(first_map_ + static_cast<unsigned>(number));
   llvm::Type* cluster = llvm::PointerType::get(context_, kCluster);
   emit_if(
