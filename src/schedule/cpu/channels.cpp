@@ -92,11 +92,9 @@ WhyNot CpuNest::channels_in_vectors() {
   if ((tile.cost - other.cost + copies * static_cast<double>(pixels)) * static_cast<double>(depth) + kElement * elements > 0)
     return "results of " + std::to_string(depth) + " terms are stored faster by vectors of pixels";
 
-  const std::string v = panels.columns->var->name, u = panels.rows->var->name;
-  if (width > channels) c_.add("split", {Chooser::arg(v), Chooser::arg(width), Chooser::key("tail", "pad")});
-  else c_.split(v, width);
-  const std::vector<std::string> registers = split_columns(v + "_1", width);
-  c_.split(u, tile.rows);
+  const PanelDims dims{panels.columns->var, panels.rows->var};
+  const std::string v = dims.columns->name, u = dims.rows->name;
+  const std::vector<std::string> registers = split_panel(dims, tile);
   std::vector<std::string> order = panels.outer;
   order.push_back(v + "_0");
   int64_t items = 1;
@@ -112,15 +110,7 @@ WhyNot CpuNest::channels_in_vectors() {
     order.push_back(name + "_0");
     *longest = name + "_1";
   }
-  for (const std::string& name : order) c_.bind(name, "parallel");
-  order.insert(order.end(), inside.begin(), inside.end());
-  order.push_back(u + "_1");
-  order.insert(order.end(), registers.begin(), registers.end());
-  c_.reorder(order);
-  if (pixels % tile.rows != 0) c_.peel(u + "_1");
-  unroll_steps(reduced_);
-  tile_registers(sum_, u + "_1", registers, two_level_sum(reduced_));
-  if (channels % width != 0) c_.peel(v + "_1");  // of the map that stores the tile: the sums of all columns are computed
+  multiply_panels(dims, tile, order, inside, registers);
   if (copied) stage_panels(rows, tile.rows, "top");
   else if (image.guarded) stage_image(image, 1, "top");
   stage_panels(panels, width, "top");

@@ -136,6 +136,15 @@ class CpuNest {
   void stage_image(const Access& moving, int64_t stride, const std::string& at);
   /// Where items are too few, several make the same copy, each for a part of the tiles of rows: how many tiles, so that the copies pay still.
   int64_t tiles_of_part(int64_t tiles, int64_t parts, const Packing& packing) const;
+  /// Those of the map that are tiled, as they were: the loops of Panels go when a dim is cut.
+  struct PanelDims {
+    loop::VarRef columns, rows;
+  };
+  /// Cuts columns and rows into tiles; returns the dims of a tile's columns.
+  std::vector<std::string> split_panel(const PanelDims& dims, const TileSize& tile);
+  /// The loops of a product of panels: items of the pool over `order`, in each those of `inside`, and the register tile.
+  void multiply_panels(const PanelDims& dims, const TileSize& tile, std::vector<std::string> order, const std::vector<std::string>& inside,
+                       const std::vector<std::string>& registers);
   /// The copy: before each use of the panels inside the dim, or once before the nest.
   void stage_panels(const Panels& panels, int64_t width, const std::string& at);
   Shares share_panels(const Panels& panels, const TileSize& tile, const Packing& packing);

@@ -137,6 +137,31 @@ void CpuNest::stage_panels(const Panels& panels, int64_t width, const std::strin
   c_.vectorize(split_columns(buffer + "_" + axis, width).back());
 }
 
+std::vector<std::string> CpuNest::split_panel(const PanelDims& dims, const TileSize& tile) {
+  const std::string v = dims.columns->name;
+  const int64_t width = tile.vectors * lanes_;
+  if (width > dims.columns->extent) c_.add("split", {Chooser::arg(v), Chooser::arg(width), Chooser::key("tail", "pad")});
+  else c_.split(v, width);
+  const std::vector<std::string> registers = split_columns(v + "_1", width);
+  c_.split(dims.rows->name, tile.rows);
+  return registers;
+}
+
+void CpuNest::multiply_panels(const PanelDims& dims, const TileSize& tile, std::vector<std::string> order,
+                              const std::vector<std::string>& inside, const std::vector<std::string>& registers) {
+  const std::string row = dims.rows->name + "_1";
+  for (const std::string& name : order) c_.bind(name, "parallel");
+  order.insert(order.end(), inside.begin(), inside.end());
+  order.push_back(row);
+  order.insert(order.end(), registers.begin(), registers.end());
+  c_.reorder(order);
+  if (dims.rows->extent % tile.rows != 0) c_.peel(row);
+  unroll_steps(reduced_);
+  tile_registers(sum_, row, registers, two_level_sum(reduced_));
+  // Of the map that stores the tile: the sums of all columns are computed.
+  if (dims.columns->extent % (tile.vectors * lanes_) != 0) c_.peel(dims.columns->name + "_1");
+}
+
 WhyNot CpuNest::packed_panels() {
   Panels panels;
   if (WhyNot why_not = find_panels(panels)) return why_not;
@@ -155,12 +180,10 @@ WhyNot CpuNest::packed_panels() {
 
   if (panels.depth * width * size > c_.target().l2_bytes / 2) return "a panel is larger than half of the second-level cache";
 
-  const std::string v = panels.columns->var->name, u = panels.rows->var->name;
+  const PanelDims dims{panels.columns->var, panels.rows->var};
+  const std::string v = dims.columns->name, u = dims.rows->name;
   const Shares shares = share_panels(panels, tile, packing);
-  if (width > columns) c_.add("split", {Chooser::arg(v), Chooser::arg(width), Chooser::key("tail", "pad")});
-  else c_.split(v, width);
-  const std::vector<std::string> registers = split_columns(v + "_1", width);
-  c_.split(u, tile.rows);
+  const std::vector<std::string> registers = split_panel(dims, tile);
   c_.split(v + "_0", shares.panels);
   std::vector<std::string> order = panels.outer;
   order.push_back(v + "_0_0");
@@ -171,16 +194,9 @@ WhyNot CpuNest::packed_panels() {
     tiles += "_1";
   }
   const std::string at = order.back();
-  for (const std::string& name : order) c_.bind(name, "parallel");
-  order.insert(order.end(), panels.inside.begin(), panels.inside.end());
-  order.insert(order.end(), {tiles, v + "_0_1", u + "_1"});
-  order.insert(order.end(), registers.begin(), registers.end());
-  c_.reorder(order);
-  if (rows % tile.rows != 0) c_.peel(u + "_1");
-  unroll_steps(reduced_);
-  tile_registers(sum_, u + "_1", registers, two_level_sum(reduced_));
-  if (columns % width != 0) c_.peel(v + "_1");  // of the map that stores the tile: the sums of all columns are computed
-
+  std::vector<std::string> inside = panels.inside;
+  inside.insert(inside.end(), {tiles, v + "_0_1"});
+  multiply_panels(dims, tile, order, inside, registers);
   stage_panels(panels, width, panels.constant ? "top" : at);
   return std::nullopt;
 }
