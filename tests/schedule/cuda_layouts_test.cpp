@@ -149,6 +149,38 @@ TEST(CudaLayouts, WarpgroupsReadTilesOfAnyAxes) {
   }
 }
 
+TEST(CudaLayouts, SumsAreCopiedInsideForWarpgroupsOfTf32) {
+  Target target = with_tf32(Target::cuda_sm90a());
+  target.cores = 1;  // so that the copies pay for sizes that can be interpreted
+  target.second_kernel_ns = target.launch_ns = 0;
+  target.bytes_per_ns *= 100;
+  const auto of_f32_results = [](const std::string& text) { return replaced(of_f32(text), {{"cast<bf16>(%v0)", "%v0"}}); };
+  struct Case {
+    std::string text;
+    int copies;
+  };
+  const Case cases[] = {
+      {examples::matmul("f32", 136, 88, 104, false, false), 1},
+      {examples::matmul("f32", 136, 88, 104, true, true), 1},
+      {examples::matmul("f32", 136, 88, 104, true, false), 2},
+      // an axis of batches between rows and sum, which is no multiple of a step
+      {of_f32_results(product("%b in 2, %h in 2, %i in 40, %d in 48", "%j in 72", "[2, 2, 40, 72]", "[%b, %h, %i, %j]", "[2, 72, 2, 48]",
+                              "[%b, %j, %h, %d]", "[2, 40, 2, 48]", "[%b, %i, %h, %d]")),
+       1},
+      // a sum over two axes, outside of both factors
+      {of_f32_results(product("%i in 72, %j in 80", "%b in 4, %s in 36", "[4, 36, 72]", "[%b, %s, %i]", "[4, 36, 80]", "[%b, %s, %j]",
+                              "[72, 80]", "[%i, %j]")),
+       2},
+  };
+  for (const auto& [text, copies] : cases) {
+    const std::string schedule = check(text, target, nullptr, 0);
+    EXPECT_TRUE(has(schedule, "m64nNk8")) << text << schedule;
+    const auto copied = [&](const std::string& name) { return has(schedule, "stage(" + name + ", global, at=top"); };
+    EXPECT_EQ(copied("a0") + copied("a1"), copies) << text << schedule;
+    EXPECT_FALSE(has(check(text, with_tf32(Target::cuda_sm90a()), nullptr, 0), "global")) << text;  // few results: as they are
+  }
+}
+
 /// The text with 16-bit tensors in place of those of f32.
 std::string halved(const std::string& text) {
   return replaced(text, {{"f32[", "bf16["},

@@ -55,6 +55,9 @@ WhyNot rows_by_matrix(CudaNest& nest);  // result_per_warp.cpp
 WhyNot result_per_warp(CudaNest& nest);
 WhyNot direct(CudaNest& nest);
 
+/// Time of the contraction by the strategy `tensor_cores`, its sum whole; nothing where it does not apply.
+std::optional<double> tensor_cores_ns(const Contraction& c, const loop::Loop& nest, const Target& target);
+
 /// All of the dims (neighbours, outermost first) as one, whatever that does to indices.
 std::string fuse_everything(Chooser& chooser, const std::vector<std::string>& dims);
 /// The iterations of the dims, one for each thread or `per_thread` unrolled ones, over as many blocks as it takes.

@@ -210,6 +210,13 @@ WhyNot misfit(const Contraction& c, const TensorCore* core, const Target& target
 
 }  // namespace
 
+std::optional<double> tensor_cores_ns(const Contraction& c, const Loop& nest, const Target& target) {
+  const TensorCore* core = target.tensor_core(c.a.dtype());
+  if (misfit(c, core, target)) return std::nullopt;
+  const std::optional<Product::Choice> choice = Product(c, nest, *core, target).best();
+  return choice ? std::optional(choice->ns) : std::nullopt;
+}
+
 WhyNot tensor_cores(CudaNest& nest) {
   if (!nest.nest.contraction) return nest.nest.not_contraction;
   Chooser& chooser = nest.chooser;

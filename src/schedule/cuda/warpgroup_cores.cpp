@@ -6,11 +6,15 @@
 // There are as many blocks as the chip has room for, and each takes one tile after the other. Which tile: the one with the least time by two rates, that of the
 // tensor cores and that at which a multiprocessor gets operands from the L2 cache. What a block stores overlaps with the copies of its next tile, not with its
 // products: those of another block of the multiprocessor go on.
+//
+// An instruction that takes no transposed factor gets a copy of one with the sum inside (turned_factor.h), where that and the product take less time than
+// mma.sync, which reads such a factor word by word.
 #include <algorithm>
 #include <optional>
 
 #include "schedule/cuda/forms.h"
 #include "schedule/cuda/matmul.h"
+#include "schedule/cuda/turned_factor.h"
 #include "tcc/loop/edit.h"
 #include "tcc/loop/primitives.h"
 #include "tcc/loop/tensor_map.h"
@@ -177,12 +181,12 @@ void bind_rounds(Chooser& chooser, const std::vector<std::string>& batch, const 
   chooser.bind(tile + "_1", "block");
 }
 
-/// Why the copy engine can't make the copies of a unit, the first reason.
-WhyNot misfit_of_copies(const Unit& unit) {
+/// Why the copy engine can't make the copies of the factors, the first reason.
+WhyNot misfit_of_copies(const Unit& unit, const Contraction& c) {
   WhyNot why_not;
   walk(unit.body, [&](const Stmt& stmt) {
     const auto* copy = std::get_if<Copy>(&stmt.node);
-    if (!copy || why_not) return;
+    if (!copy || why_not || (copy->source != c.a.buffer && copy->source != c.b.buffer)) return;
     if (const std::vector<std::string> faults = faults_of_tensor_copy(*copy); !faults.empty()) why_not = faults.front();
   });
   return why_not;
@@ -199,7 +203,7 @@ WhyNot schedule_copies(Chooser& chooser, const Contraction& c, const Merged& nam
   for (const Factor* factor : {&c.b, &c.a}) {
     if (WhyNot why_not = stage_panels(chooser, *factor, names.k + "_0", kPanelBytes / problem.size)) return why_not;
   }
-  return misfit_of_copies(chooser.unit());
+  return misfit_of_copies(chooser.unit(), c);
 }
 
 void schedule_products(Chooser& chooser, const std::string& accumulator, const Merged& names, const Problem& problem,
@@ -254,6 +258,9 @@ struct Candidate {
   Contraction c;  ///< with the sides of the form
   Form form;
   WarpgroupTile tile;
+  bool exchanged = false;               ///< the sides of the form are not those of the contraction
+  bool turn_a = false, turn_b = false;  ///< first copied with the sum inside
+  double ns = 0;                        ///< of the whole product and of the copies before it
 };
 
 Problem problem_of(const Contraction& c, const Form& form, const Loop& nest, const TensorCore& core, const Target& target) {
@@ -270,7 +277,9 @@ Problem problem_of(const Contraction& c, const Form& form, const Loop& nest, con
 }
 
 /// The best tile of each form, the one with the least time first.
-std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest, const TensorCore& core, const Target& target) {
+std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest, const TensorCore& core, const Chooser& chooser) {
+  const Target& target = chooser.target();
+  const std::string& dim = nest.dims[0].var->name;
   std::vector<Candidate> candidates;
   for (const Form& form_given : forms_of(given, nest)) {
     // Few rows are the columns of a tile: an instruction takes as few as eight.
@@ -280,13 +289,25 @@ std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest
     if (form.rows() <= kFewRows || (!exchange && form.columns() < kFewRows)) continue;
     if (exchange && iterations(form.batch) * ceil_div(form.rows(), core.m) < target.cores / 2) continue;  // cut sums do better
     const bool a_turned = !is_contiguous(c.a, form.k), b_turned = !is_contiguous(c.b, form.k);
-    if ((a_turned && !is_contiguous(c.a, form.m)) || (b_turned && !is_contiguous(c.b, form.n))) continue;
-    if (!core.transposed && (a_turned || b_turned)) continue;
-    const std::vector<WarpgroupTile> tiles = tiles_for(problem_of(c, form, nest, core, target));
+    Candidate candidate{c, form, {}, exchange};
+    if (core.transposed) {
+      if ((a_turned && !is_contiguous(c.a, form.m)) || (b_turned && !is_contiguous(c.b, form.n))) continue;
+    } else {
+      candidate.turn_a = a_turned;
+      candidate.turn_b = b_turned;
+      if ((a_turned && !can_turn(chooser, dim, c.a, form.k)) || (b_turned && !can_turn(chooser, dim, c.b, form.k))) continue;
+    }
+    Problem problem = problem_of(c, form, nest, core, target);
+    problem.a_transposed = a_turned && core.transposed;
+    problem.b_transposed = b_turned && core.transposed;
+    const std::vector<WarpgroupTile> tiles = tiles_for(problem);
     const auto best = std::min_element(tiles.begin(), tiles.end(), [](const auto& x, const auto& y) { return x.ns < y.ns; });
-    if (best != tiles.end()) candidates.push_back({c, form, *best});
+    if (best == tiles.end()) continue;
+    candidate.tile = *best;
+    candidate.ns = best->ns + (candidate.turn_a ? turn_ns(c.a, target) : 0) + (candidate.turn_b ? turn_ns(c.b, target) : 0);
+    candidates.push_back(candidate);
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& x, const auto& y) { return x.tile.ns < y.tile.ns; });
+  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& x, const auto& y) { return x.ns < y.ns; });
   return candidates;
 }
 
@@ -313,12 +334,22 @@ std::optional<Cut> cut_of(const Problem& problem, const Merged& merged, const Wa
   return cut.parts == 1 ? std::nullopt : std::optional<Cut>({cut.parts, tiles[cut.tile]});
 }
 
+/// The contraction after the copies that the candidate needs before it.
+Contraction turned(Chooser& chooser, const Candidate& candidate) {
+  if (!candidate.turn_a && !candidate.turn_b) return candidate.c;
+  if (candidate.turn_a) turn(chooser, candidate.c.a, candidate.form.k);
+  if (candidate.turn_b) turn(chooser, candidate.c.b, candidate.form.k);
+  const std::optional<Contraction> result = as_contraction(chooser.find(candidate.c.dims[0]->name));
+  if (!result) internal_error("the contraction `" + candidate.c.accumulator + "` of copied factors is none");
+  return candidate.exchanged ? exchanged(*result) : *result;
+}
+
 /// Schedules the nest in the form of the candidate; nothing is done, with a reason, where the copy engine can't do the copies.
 WhyNot schedule_candidate(Chooser& chooser, const Candidate& candidate, const TensorCore& core) {
-  const Contraction& c = candidate.c;
   const Target& target = chooser.target();
-  const Loop nest = std::get<Loop>(chooser.find(c.dims[0]->name).node);
   Chooser trial = chooser;
+  const Contraction c = turned(trial, candidate);
+  const Loop nest = std::get<Loop>(trial.find(c.dims[0]->name).node);
   const Merged merged = merge(trial, c, candidate.form);
   const Problem problem = problem_of(c, candidate.form, nest, core, target);
   const std::optional<Cut> cut = cut_of(problem, merged, candidate.tile);
@@ -360,9 +391,14 @@ WhyNot warpgroup_cores(CudaNest& nest) {
   if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
   if (dtype == DType::f32 && !target.allow_tf32) return "products of f32 must be exact";
   if (c.length() < kShortestSum) return "a sum of " + std::to_string(c.length()) + " is short";
-  const std::vector<Candidate> candidates = candidates_for(c, nest.loop(), *core, target);
+  const std::vector<Candidate> candidates = candidates_for(c, nest.loop(), *core, nest.chooser);
+  const std::optional<double> without = tensor_cores_ns(c, nest.loop(), target);
   WhyNot why_not = "no form has rows and columns for a tile, and contiguous factors";
   for (const Candidate& candidate : candidates) {
+    if ((candidate.turn_a || candidate.turn_b) && without && candidate.ns >= *without) {
+      why_not = "the product takes less time than copies with the sum inside";
+      continue;
+    }
     why_not = schedule_candidate(nest.chooser, candidate, *core);
     if (!why_not) break;
   }

@@ -1,0 +1,53 @@
+#include "schedule/cuda/turned_factor.h"
+
+#include <algorithm>
+
+#include "schedule/cuda/matmul.h"
+#include "tcc/loop/edit.h"
+
+namespace tcc::schedule::cuda {
+
+using namespace tcc::loop;
+
+namespace {
+
+/// The axis that the dim alone is the index of; -1.
+int own_axis(const Factor& factor, const VarRef& dim) {
+  const int axis = factor.axis_of(dim.get());
+  return axis >= 0 && factor.indices[static_cast<size_t>(axis)] == Index(dim) ? axis : -1;
+}
+
+}  // namespace
+
+bool can_turn(const Chooser& chooser, const std::string& dim, const Factor& factor, const std::vector<VarRef>& k) {
+  if (factor.guarded || factor.narrowed || factor.dilated) return false;
+  if (!std::all_of(k.begin(), k.end(), [&](const VarRef& var) { return own_axis(factor, var) >= 0; })) return false;
+  const std::vector<Param>& params = chooser.unit().params;
+  if (std::none_of(params.begin(), params.end(), [&](const Param& param) { return param.buffer == factor.buffer && !param.written; }))
+    return false;
+  return std::none_of(chooser.unit().body.begin(), chooser.unit().body.end(), [&](const Stmt& stmt) {
+    const std::vector<loop::Dim>* dims = dims_of(stmt);
+    const bool own = dims && std::any_of(dims->begin(), dims->end(), [&](const loop::Dim& other) { return other.var->name == dim; });
+    return !own && uses_of(stmt).reads.contains(factor.buffer.get());
+  });
+}
+
+double turn_ns(const Factor& factor, const Target& target) {
+  return target.second_kernel_ns + 2.0 * static_cast<double>(bytes_of(*factor.buffer)) / target.bytes_per_ns;
+}
+
+void turn(Chooser& chooser, const Factor& factor, const std::vector<VarRef>& k) {
+  const auto letter = [](size_t axis) { return static_cast<char>('a' + axis); };
+  std::string inside, order;
+  for (const VarRef& var : k) inside += letter(static_cast<size_t>(own_axis(factor, var)));
+  for (size_t axis = 0; axis < factor.indices.size(); ++axis) {
+    if (inside.find(letter(axis)) == std::string::npos) order += letter(axis);
+  }
+  chooser.add("stage", {Chooser::arg(factor.buffer->name), Chooser::arg("global"), Chooser::key("at", "top"),
+                        Chooser::key("order", order + inside)});
+  const Block& body = chooser.unit().body;  // the copy is the first nest
+  const auto nest = std::find_if(body.begin(), body.end(), [](const Stmt& stmt) { return std::holds_alternative<Loop>(stmt.node); });
+  schedule_nest(chooser, std::get<Loop>(nest->node).dims[0].var->name);
+}
+
+}  // namespace tcc::schedule::cuda
