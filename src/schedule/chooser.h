@@ -1,19 +1,23 @@
 // A schedule under construction: each primitive is applied as soon as it is chosen, so that the next choice looks at what is there.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "schedule/analysis.h"
 #include "schedule/apply.h"
+#include "schedule/decisions.h"
 #include "tcc/schedule/schedule.h"
 
 namespace tcc::schedule {
 
 class Chooser {
  public:
-  Chooser(loop::Unit unit, const Target& target) : unit_(std::move(unit)), target_(target) {}
+  /// `decisions`: which options are taken where the choice ranks several; null: the best ones.
+  Chooser(loop::Unit unit, const Target& target, Decisions* decisions = nullptr)
+      : unit_(std::move(unit)), target_(target), decisions_(decisions) {}
 
   const loop::Unit& unit() const { return unit_; }
   const Target& target() const { return target_; }
@@ -24,6 +28,17 @@ class Chooser {
     schedule_ = std::move(trial.schedule_);
   }
   Schedule take() { return std::move(schedule_); }
+
+  /// The option to take of those that take so long by the model, or that no model ranks: the best, unless another candidate is sought.
+  size_t decide(const std::string& what, std::span<const double> ns, size_t best) const {
+    return decisions_ ? decisions_->take(what, ns, best) : best;
+  }
+  size_t decide(const std::string& what, size_t count, size_t best) const {
+    return decisions_ ? decisions_->take(what, count, best) : best;
+  }
+  /// Null: the best options are taken.
+  Decisions* decisions() const { return decisions_; }
+
   /// Says why the primitives from number `first` on were chosen.
   void explain(size_t first, std::string why);
 
@@ -60,10 +75,14 @@ class Chooser {
  private:
   loop::Unit unit_;
   const Target& target_;
+  Decisions* decisions_ = nullptr;
   Schedule schedule_;
 };
 
 std::vector<std::string> names_of(const std::vector<loop::Dim>& dims);
+
+/// `choose`, with other options than the best where `decisions` (may be null) says so.
+Schedule choose(const loop::Unit& unit, const Target& target, Decisions* decisions);
 
 /// Takes sums of many terms in a row apart, in all nests: long_sums.cpp.
 void shorten_sums(Chooser& chooser);

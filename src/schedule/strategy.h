@@ -2,6 +2,7 @@
 // the comment that `--emit=schedule` prints above the schedule.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -38,23 +39,38 @@ template <class Subject> class Attempts {
  public:
   Attempts(Chooser& chooser, NestKind kind) : chooser_(chooser), kind_(kind), begin_(chooser.schedule().size()) {}
 
-  /// Whether one of the strategies scheduled the nest.
-  bool take_first(std::span<const Strategy<Subject>> strategies, Subject& nest) {
+  /// Whether one of the strategies scheduled the nest: the first that applies. Where another candidate is sought, a later one does: then the nest of those
+  /// before is dropped, and the last that applies stays, if `needed`, where there are too few.
+  bool take_first(std::span<const Strategy<Subject>> strategies, Subject& nest, bool needed) {
+    size_t left = chooser_.decisions() && has_any(strategies) ? chooser_.decisions()->pass_over(std::string(name_of(kind_))) : 0;
+    const size_t size = chooser_.schedule().size();
+    std::optional<Chooser> passed_over;  // the last one
     for (const Strategy<Subject>& strategy : strategies) {
       if (!strategy.kinds.contains(kind_)) continue;
-      const size_t before = chooser_.schedule().size();
+      std::optional<Chooser> before;
+      if (left > 0) before.emplace(chooser_);
+      const Decisions::Muted muted(left > 0 ? chooser_.decisions() : nullptr);
       const WhyNot why_not = strategy.attempt(nest);
-      if (!why_not) {
-        chooser_.explain(begin_, std::string(name_of(kind_)) + ": " + std::string(strategy.name) + refused_);
-        return true;
-      }
-      if (chooser_.schedule().size() != before) internal_error("the strategy `" + std::string(strategy.name) + "` chose and then gave up");
-      refused_ += "\n  not " + std::string(strategy.name) + ": " + *why_not;
+      if (why_not && chooser_.schedule().size() != size)
+        internal_error("the strategy `" + std::string(strategy.name) + "` chose and then gave up");
+      if (!why_not) chooser_.explain(begin_, std::string(name_of(kind_)) + ": " + std::string(strategy.name) + refused_);
+      if (!why_not && left == 0) return true;
+      refused_ += "\n  not " + std::string(strategy.name) + ": " + why_not.value_or("another candidate was asked for");
+      if (why_not) continue;
+      left--;
+      passed_over.emplace(chooser_);
+      chooser_.take_over(std::move(*before));
     }
-    return false;
+    if (!needed || !passed_over) return false;
+    chooser_.take_over(std::move(*passed_over));
+    return true;
   }
 
  private:
+  bool has_any(std::span<const Strategy<Subject>> strategies) const {
+    return std::any_of(strategies.begin(), strategies.end(), [&](const auto& strategy) { return strategy.kinds.contains(kind_); });
+  }
+
   Chooser& chooser_;
   const NestKind kind_;
   const size_t begin_;

@@ -70,7 +70,7 @@ WhyNot CpuNest::channels_in_vectors() {
   Access image;
   if (WhyNot why_not = find_channels(panels, image)) return why_not;
   const int64_t channels = panels.columns->var->extent, pixels = panels.rows->var->extent, depth = panels.depth;
-  const TileSize tile = best_tile(panels.rows, channels, Rest::peeled, kExposedLoad);
+  const TileSize tile = choose_tile(panels.rows, channels, Rest::peeled, kExposedLoad);
   const int64_t width = tile.vectors * lanes_;
   if (static_cast<double>(align_up(channels, width)) > kLargestPadding * static_cast<double>(channels))
     return "channels fill " + std::to_string(channels) + " of " + std::to_string(align_up(channels, width)) + " elements of vectors";
@@ -87,7 +87,9 @@ WhyNot CpuNest::channels_in_vectors() {
   rows.columns = panels.rows;
   const bool window = reduced_.size() > 1, copied = !window && tile.rows > 1;
   if (WhyNot why_not = copied ? find_axis(rows) : std::nullopt) return why_not;
-  const TileSize other = best_tile(panels.columns, pixels, window ? Rest::padded : Rest::peeled, window ? kUnalignedLoad : kExposedLoad);
+  const std::vector<TileSize> others =
+      tiles(panels.columns, pixels, window ? Rest::padded : Rest::peeled, window ? kUnalignedLoad : kExposedLoad);
+  const TileSize other = others[cheapest(others)];
   const double copies = window ? 0 : (copied ? kPixelPanels : 0) - kColumnPanels;
   if ((tile.cost - other.cost + copies * static_cast<double>(pixels)) * static_cast<double>(depth) + kElement * elements > 0)
     return "results of " + std::to_string(depth) + " terms are stored faster by vectors of pixels";

@@ -47,9 +47,23 @@ int64_t CpuNest::most_rows(const loop::Dim& rows) const {
   return kMost;
 }
 
-CpuNest::TileSize CpuNest::best_tile(const loop::Dim* rows_dim, int64_t columns, Rest edge, double exposed) const {
-  TileSize best;
-  double least = 0;
+size_t CpuNest::cheapest(const std::vector<TileSize>& tiles) {
+  size_t best = 0;
+  for (size_t i = 1; i < tiles.size(); i++) {
+    if (tiles[i].cost < tiles[best].cost - 1e-9) best = i;
+  }
+  return best;
+}
+
+CpuNest::TileSize CpuNest::choose_tile(const loop::Dim* rows, int64_t columns, Rest rest, double exposed) const {
+  const std::vector<TileSize> all = tiles(rows, columns, rest, exposed);
+  std::vector<double> costs;
+  for (const TileSize& tile : all) costs.push_back(tile.cost);
+  return all[c_.decide("register tile", costs, cheapest(all))];
+}
+
+std::vector<CpuNest::TileSize> CpuNest::tiles(const loop::Dim* rows_dim, int64_t columns, Rest edge, double exposed) const {
+  std::vector<TileSize> tiles;
   const int64_t rows = rows_dim ? rows_dim->var->extent : 1, most = rows_dim ? std::min(rows, most_rows(*rows_dim)) : 1, lanes = lanes_;
   const bool padded = edge != Rest::narrow;
   const auto tile_cost = [&](int64_t m, int64_t v) {
@@ -69,13 +83,10 @@ CpuNest::TileSize CpuNest::best_tile(const loop::Dim* rows_dim, int64_t columns,
         return static_cast<double>(whole) * tile_cost(height, wide) + (narrow > 0 ? tile_cost(height, narrow) : 0);
       };
       const double cost = static_cast<double>(rows / m) * band(m) + (rows % m > 0 ? band(rows % m) : 0);
-      if (least == 0 || cost < least - 1e-9) {
-        least = cost;
-        best = {m, v, cost};
-      }
+      tiles.push_back({m, v, cost});
     }
   }
-  return best;
+  return tiles;
 }
 
 std::vector<std::string> CpuNest::split_columns(const std::string& dim, int64_t columns) {
@@ -183,7 +194,7 @@ WhyNot CpuNest::register_tile() {
   const Access& moving = a_moves ? o.a : o.b;
   const Access& other = a_moves ? o.b : o.a;
   const loop::Dim* rows = rows_dim(dims, moving, other, vector.var.get());
-  const TileSize size = best_tile(rows, vector.var->extent, Rest::narrow);
+  const TileSize size = choose_tile(rows, vector.var->extent, Rest::narrow);
   const int64_t columns = std::min(size.vectors * lanes_, vector.var->extent);
   const std::string v = vector.var->name, u = rows ? rows->var->name : "";
   std::vector<std::string> outer, spatial;

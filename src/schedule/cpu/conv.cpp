@@ -155,7 +155,7 @@ WhyNot CpuNest::staged_tile() {
   const loop::Dim* walk_dim = walk.along;
   if (outer.empty()) return "there are no items to copy for";
   // How many steps of the last one fit the copy into the second-level cache's half.
-  const TileSize size = best_tile(rows, vector.var->extent, Rest::padded);
+  const TileSize size = choose_tile(rows, vector.var->extent, Rest::padded);
   const int64_t columns = size.vectors * lanes_;
   const auto copy_bytes = [&](int64_t steps) {
     return bytes_read(moving, [&](const loop::VarRef& var) {

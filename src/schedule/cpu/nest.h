@@ -61,7 +61,8 @@ class CpuNest {
   /// Time of the nest on one core, as if it were all vectors.
   double single_core_ns() const;
   /// Items of the pool that the work is worth.
-  int64_t wanted_items() const;
+  int64_t wanted_items() const { return wanted_items_; }
+  void choose_items();
   int64_t widest_lanes() const;
 
   /// Vector width for a loop of this extent: several registers where the body is short, a divisor where there is one.
@@ -155,9 +156,13 @@ class CpuNest {
   /// two columns only, whose results are stored by code of their own.
   enum class Rest : uint8_t { narrow, padded, peeled };
 
-  /// The register tile that spends least, in half cycles: two products, or two loads, a cycle, and sums that wait four cycles for their last product.
+  /// Register tiles, what they spend in half cycles: two products, or two loads, a cycle, and sums that wait four cycles for their last product.
   /// Accumulators, the vectors and one broadcast fit in the registers. `exposed`: what the load of a vector of columns costs beside the products.
-  TileSize best_tile(const loop::Dim* rows, int64_t columns, Rest rest, double exposed = 0.1) const;
+  std::vector<TileSize> tiles(const loop::Dim* rows, int64_t columns, Rest rest, double exposed) const;
+  /// The one that spends least.
+  static size_t cheapest(const std::vector<TileSize>& tiles);
+  /// The one to take, of those.
+  TileSize choose_tile(const loop::Dim* rows, int64_t columns, Rest rest, double exposed = 0.1) const;
   /// Rows of an operand that may be read side by side: no more than a first-level cache holds where all of them are in the same sets.
   int64_t most_rows(const loop::Dim& rows) const;
 
@@ -189,7 +194,7 @@ class CpuNest {
   const std::string first_;
   const May may_;
   std::vector<std::string> dims_;  ///< of the map, fused
-  double work_ns_ = 0;
+  int64_t wanted_items_ = 1;
   int64_t lanes_ = 8;
   bool costly_ = false;
 

@@ -169,7 +169,7 @@ WhyNot CpuNest::packed_panels() {
   int64_t reuses = rows;
   for (const std::string& name : panels.inside) reuses *= c_.extent(name);
   const bool in_rows = stride_of(panels.packed, panels.columns->var.get()) == 1;
-  const TileSize tile = best_tile(panels.rows, columns, Rest::peeled, kExposedLoad);
+  const TileSize tile = choose_tile(panels.rows, columns, Rest::peeled, kExposedLoad);
   const int64_t width = tile.vectors * lanes_;
   panels.constant = panels.constant && static_cast<double>(align_up(columns, width)) <= kLargestPadding * static_cast<double>(columns);
   if (!panels.constant && panels.depth * columns * size <= c_.target().l1_bytes / 2) return "the operand stays in the first-level cache";

@@ -12,7 +12,7 @@ namespace tcc::schedule::cpu {
 using namespace tcc::loop;
 
 void CpuNest::prepare() {
-  work_ns_ = single_core_ns();
+  choose_items();
   dims_ = c_.fuse_all(first_);
   lanes_ = widest_lanes();
   costly_ = costly_body();
@@ -32,7 +32,12 @@ double CpuNest::single_core_ns() const {
   return work.ops / (per_core / 2) + work.load_bytes / target.mixed_load_bytes_per_ns;
 }
 
-int64_t CpuNest::wanted_items() const { return std::clamp<int64_t>(static_cast<int64_t>(work_ns_ / kItemNs), 1, kMaxItems); }
+void CpuNest::choose_items() {
+  const int64_t items = std::clamp<int64_t>(static_cast<int64_t>(single_core_ns() / kItemNs), 1, kMaxItems);
+  std::vector<int64_t> options{items, 2 * items};
+  if (items > 1) options.push_back(items / 2);
+  wanted_items_ = options[c_.decide("items of the pool", options.size(), 0)];
+}
 
 int64_t CpuNest::widest_lanes() const {
   int64_t widest = 4;
@@ -113,8 +118,14 @@ WhyNot CpuNest::scatter_in_order() {
 }
 
 WhyNot CpuNest::vectors() {
+  if (scatters()) return "iterations may collide";
   const std::string last = dims_.back();
-  const int64_t extent = c_.extent(last), w = width(extent, lanes_, costly_);
+  const int64_t extent = c_.extent(last), best = width(extent, lanes_, costly_);
+  std::vector<int64_t> widths{best};
+  for (const int64_t other : {best / 2, best * 2}) {
+    if (other >= lanes_ && other <= 4 * lanes_ && other <= extent) widths.push_back(other);
+  }
+  const int64_t w = widths[c_.decide("elements of a vector", widths.size(), 0)];
   if (dims_.size() == 1) {
     const int64_t wanted = wanted_items();
     const int64_t chunk = wanted == 1 ? extent : align_up(extent / wanted, w);

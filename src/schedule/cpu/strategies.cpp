@@ -42,9 +42,9 @@ void schedule_nest(Chooser& chooser, const std::string& first_dim, May may) {
   Nest recognised = recognise(chooser.find(first_dim));
   Attempts<CpuNest> attempts(chooser, recognised.kind);
   CpuNest nest(chooser, std::move(recognised), may);
-  if (attempts.take_first(kBeforeFusion, nest)) return;
+  if (attempts.take_first(kBeforeFusion, nest, false)) return;
   nest.prepare();
-  if (!attempts.take_first(kStrategies, nest)) internal_error("no strategy schedules the nest of `" + first_dim + "`");
+  if (!attempts.take_first(kStrategies, nest, true)) internal_error("no strategy schedules the nest of `" + first_dim + "`");
 }
 
 void schedule_nest(Chooser& chooser, const std::string& first_dim) { schedule_nest(chooser, first_dim, May{}); }

@@ -239,21 +239,29 @@ std::vector<ConvTile> tiles_for(const Contraction& c, const Conv& conv) {
   return tiles;
 }
 
-std::optional<Choice> best_choice(const Contraction& c, const Conv& conv, const Target& target) {
-  std::optional<Choice> whole, cut;
-  for (const ConvTile& tile : tiles_for(c, conv)) {
-    const double ns = time_of(c, conv, tile, 1, target);
-    if (!whole || ns < whole->ns) whole = Choice{tile, 1, ns};
+std::optional<Choice> choose_tile(const Contraction& c, const Conv& conv, const Chooser& chooser) {
+  const Target& target = chooser.target();
+  std::vector<Choice> choices;
+  size_t best = 0;
+  const std::vector<ConvTile> tiles = tiles_for(c, conv);
+  for (const ConvTile& tile : tiles) {
+    choices.push_back({tile, 1, time_of(c, conv, tile, 1, target)});
+    if (choices.back().ns < choices[best].ns) best = choices.size() - 1;
   }
-  if (!whole) return std::nullopt;
-  for (const ConvTile& tile : tiles_for(c, conv)) {
+  if (choices.empty()) return std::nullopt;
+  double best_ns = choices[best].ns * kWorthwhile;
+  for (const ConvTile& tile : tiles) {
     for (int64_t parts = 2; parts <= kMostParts; parts++) {
       if (conv.in_channels->extent % (parts * tile.step) != 0 || conv.in_channels->extent / parts * conv.positions < 128) continue;
-      const double ns = time_of(c, conv, tile, parts, target);
-      if (ns < (cut ? cut->ns : whole->ns * kWorthwhile)) cut = Choice{tile, parts, ns};
+      choices.push_back({tile, parts, time_of(c, conv, tile, parts, target)});
+      if (choices.back().ns >= best_ns) continue;
+      best_ns = choices.back().ns;
+      best = choices.size() - 1;
     }
   }
-  return cut ? cut : whole;
+  std::vector<double> times;
+  for (const Choice& choice : choices) times.push_back(choice.ns);
+  return choices[chooser.decide("tile and parts of the sum", times, best)];
 }
 
 /// What the sum takes without shared copies: products at a low rate, steps one after the other in parts of it.
@@ -330,7 +338,7 @@ WhyNot conv(CudaNest& nest) {
   const Contraction& c = *nest.nest.contraction;
   const Conv conv{*nest.nest.convolution, accesses_of(nest.loop().body).size() > kLongEpilogue + 2};
   const Target& target = chooser.target();
-  const std::optional<Choice> choice = best_choice(c, conv, target);
+  const std::optional<Choice> choice = choose_tile(c, conv, chooser);
   if (!choice) return "no tile fits channels, rows and columns";
   if (choice->ns > direct_ns(c, target)) return "a thread for each result is faster than the best tile";
   if (choice->parts == 1) {

@@ -184,11 +184,10 @@ WhyNot conv_wgrad(CudaNest& nest) {
   // Parts are whole images.
   const int64_t image = c.length() / c.k_dims[0]->extent;
   const MatmulShape shape = shape_of(c, *mm, image, target.flops_per_ns * kExactRate, kExactRateAlone, target);
-  size_t whole = 0;
-  for (size_t i = 1; i < tiles.size(); i++) {
-    if (whole_sum_ns(shapes[i], shape, target) < whole_sum_ns(shapes[whole], shape, target)) whole = i;
-  }
-  const SplitK cut = choose_split_k(shapes, shapes[whole], shape, target);
+  std::vector<double> times;
+  for (const TileShape& tile : shapes) times.push_back(whole_sum_ns(tile, shape, target));
+  const size_t whole = chooser.decide("tile", times, static_cast<size_t>(std::min_element(times.begin(), times.end()) - times.begin()));
+  const SplitK cut = choose_split_k(shapes, shapes[whole], shape, chooser);
   if (cut.parts == 1) {
     schedule_conv_wgrad(chooser, c, *mm, tiles[whole], *step_for(c, tiles[whole]));
     return std::nullopt;

@@ -1,6 +1,7 @@
 // What strategies that compute tiles of a contraction share: which tile, how its sum is cut, the primitives that make blocks of tiles and copies of factors.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,19 +14,20 @@
 namespace tcc::schedule::cuda {
 
 /// The tile with the least waves of blocks, weighted by what a block does and how fast; null when none fits.
-template <class Tile> const Tile* best_tile(std::span<const Tile> tiles, const Matmul& mm, const Target& target) {
-  const Tile* best = nullptr;
-  double best_time = 0;
+template <class Tile> const Tile* choose_tile(std::span<const Tile> tiles, const Matmul& mm, const Chooser& chooser) {
+  const Target& target = chooser.target();
+  std::vector<const Tile*> options;
+  std::vector<double> times;
   for (const Tile& tile : tiles) {
     if (tile.m > mm.m->extent || tile.n > mm.n->extent) continue;
     const int64_t blocks = mm.batches() * ceil_div(mm.m->extent, tile.m) * ceil_div(mm.n->extent, tile.n);
     const double time = static_cast<double>(ceil_div(blocks, target.cores)) * static_cast<double>(tile.m * tile.n) / tile.efficiency;
-    if (!best || time < best_time) {
-      best = &tile;
-      best_time = time;
-    }
+    options.push_back(&tile);
+    times.push_back(time);
   }
-  return best;
+  if (options.empty()) return nullptr;
+  const auto best = static_cast<size_t>(std::min_element(times.begin(), times.end()) - times.begin());
+  return options[chooser.decide("tile", times, best)];
 }
 
 /// Whether the factor gives zeros where the sum is past its end: copies do where the buffer ends, too.
@@ -37,11 +39,11 @@ MatmulShape shape_of(const Contraction& c, const Matmul& mm, int64_t step, doubl
 /// How the sum is cut; `whole` is the tile for the sum as it is.
 template <class Tile>
 SplitK choose_split_k(std::span<const Tile> tiles, const Tile& whole, const Contraction& c, const Matmul& mm, const MatmulShape& shape,
-                      const Target& target) {
+                      const Chooser& chooser) {
   if (!c.contiguous || mm.n != c.contiguous) return {};  // rows and columns would be others in the parts
   std::vector<TileShape> shapes;
   for (const Tile& tile : tiles) shapes.push_back({tile.m, tile.n, tile.efficiency});
-  return choose_split_k(std::span<const TileShape>(shapes), {whole.m, whole.n, whole.efficiency}, shape, target);
+  return choose_split_k(std::span<const TileShape>(shapes), {whole.m, whole.n, whole.efficiency}, shape, chooser);
 }
 
 /// Cuts the sum and schedules both nests, the first one by `schedule`.

@@ -32,8 +32,12 @@ WhyNot vectors_per_thread(CudaNest& nest) {
   c.vectorize(last + "_1");
   std::vector<std::string> outer(nest.rows.dims.begin(), nest.rows.dims.end() - 1);
   outer.push_back(last + "_0");
-  const int64_t wanted = vectors >= resident * 4 ? 4 : vectors >= resident * 2 ? 2 : 1;
-  spread_over_threads(c, outer, kThreads, std::min(wanted, most));
+  const int64_t wanted = std::min<int64_t>(vectors >= resident * 4 ? 4 : vectors >= resident * 2 ? 2 : 1, most);
+  std::vector<int64_t> options{wanted};
+  for (const int64_t other : {wanted * 2, wanted / 2}) {
+    if (other >= 1 && other <= 8 && vectors >= other * kThreads) options.push_back(other);
+  }
+  spread_over_threads(c, outer, kThreads, options[c.decide("vectors of a thread", options.size(), 0)]);
   return std::nullopt;
 }
 

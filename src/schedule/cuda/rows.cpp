@@ -64,6 +64,21 @@ void keep_what_is_read_again(Chooser& c) {
   }
 }
 
+/// A warp, or a block of at least four.
+int64_t threads_of_row(const Chooser& c, int64_t longest) {
+  const int64_t warp = c.target().warp_threads, fewest = 4 * warp, most = c.target().block_threads;
+  int64_t threads = warp;
+  if (longest > kLongestOfAWarp) {
+    while (threads < most && threads * 16 < longest) threads *= 2;
+    threads = std::max(threads, fewest);
+  }
+  std::vector<int64_t> options{threads};
+  if (threads > warp && threads * 2 <= most) options.push_back(threads * 2);
+  if (threads > fewest) options.push_back(threads / 2);
+  if (threads == warp && longest > fewest) options.push_back(fewest);
+  return options[c.decide("threads of a row", options.size(), 0)];
+}
+
 }  // namespace
 
 WhyNot row_per_thread(CudaNest& nest) {
@@ -79,12 +94,14 @@ WhyNot row_per_thread(CudaNest& nest) {
 }
 
 WhyNot row_per_warp(CudaNest& nest) {
+  if (!nest.rows.plain) return "there are loops inside those over a row";
   if (nest.rows.longest > kLongestOfAWarp) return "rows of " + std::to_string(nest.rows.longest) + " are more than a warp keeps";
   spread_rows(nest.chooser, nest.rows.dims, nest.rows.loops, nest.rows.longest);
   return std::nullopt;
 }
 
 WhyNot row_per_block(CudaNest& nest) {
+  if (!nest.rows.plain) return "there are loops inside those over a row";
   spread_rows(nest.chooser, nest.rows.dims, nest.rows.loops, nest.rows.longest);
   return std::nullopt;
 }
@@ -109,12 +126,14 @@ void spread_rows(Chooser& c, const std::vector<std::string>& outer, const std::v
     steps.push_back(fuse_everything(c, part));
   }
   const int64_t count = c.extent(row), cores = c.target().cores;
-  const bool warps = longest <= kLongestOfAWarp;
-  int64_t threads = c.target().warp_threads;
-  while (!warps && threads < c.target().block_threads && threads * 16 < longest) threads *= 2;
-  if (!warps) threads = std::max<int64_t>(threads, 128);
+  const int64_t threads = threads_of_row(c, longest);
+  const bool warps = threads == c.target().warp_threads;
   if (warps) {
-    const int64_t per_block = count >= cores * 8 ? 8 : count >= cores * 4 ? 4 : 1;
+    std::vector<int64_t> options{count >= cores * 8 ? 8 : count >= cores * 4 ? 4 : 1};
+    for (const int64_t other : {4, 8, 1}) {
+      if (other != options[0] && other <= count) options.push_back(other);
+    }
+    const int64_t per_block = options[c.decide("rows of a block", options.size(), 0)];
     c.split(row, per_block);
     c.bind(row + "_0", "block");
     c.bind(row + "_1", "warp");

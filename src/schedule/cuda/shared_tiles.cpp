@@ -41,12 +41,12 @@ WhyNot shared_tiles(CudaNest& nest) {
   const Target& target = nest.target();
   const int64_t k = mm.k->extent;
   if (k < kShortestSum) return "a sum of " + std::to_string(k) + " is short";
-  const ThreadTile* tile = best_tile(thread_tiles(), mm, target);
+  const ThreadTile* tile = choose_tile(thread_tiles(), mm, chooser);
   if (!tile) return "no tile fits " + std::to_string(mm.m->extent) + " x " + std::to_string(mm.n->extent);
   const int64_t step = k % 16 == 0 || k > 64 ? 16 : k % 8 == 0 || k > 16 ? 8 : 4;
   MatmulShape shape = shape_of(c, mm, step, target.flops_per_ns * kExactRate, kExactRateAlone, target);
   shape.zeros_past_the_end = ends_with_buffer(c.a, mm.a_k, mm.k) && ends_with_buffer(c.b, mm.b_k, mm.k);
-  const SplitK cut = choose_split_k(thread_tiles(), *tile, c, mm, shape, target);
+  const SplitK cut = choose_split_k(thread_tiles(), *tile, c, mm, shape, chooser);
   if (cut.parts == 1) {
     schedule_tiles(chooser, c, mm, *tile, step);
   } else {

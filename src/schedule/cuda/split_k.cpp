@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "schedule/cuda/nest.h"
 #include "tcc/loop/edit.h"
@@ -47,9 +48,12 @@ double whole_sum_ns(const TileShape& tile, const MatmulShape& shape, const Targe
   return tiles_ns(tile, shape, 1, shape.k, target);
 }
 
-SplitK choose_split_k(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Target& target) {
-  SplitK best;
-  double best_ns = whole_sum_ns(whole, shape, target) * kWorthwhile;
+SplitK choose_split_k(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Chooser& chooser) {
+  const Target& target = chooser.target();
+  std::vector<SplitK> options(1);  // the sum stays whole
+  std::vector<double> times{whole_sum_ns(whole, shape, target)};
+  size_t best = 0;
+  double best_ns = times[0] * kWorthwhile;
   const int64_t bytes = shape.batch * shape.m * shape.n * size_bytes(DType::f32);  // of one part
   const int64_t most_bytes = std::min(kMostBytes, std::max(kSmallBytes, shape.bytes_read * 3 / 4));
   const int64_t most = std::min({kMostParts, shape.k / kShortestPart, most_bytes / std::max<int64_t>(bytes, 1)});
@@ -63,12 +67,14 @@ SplitK choose_split_k(std::span<const TileShape> tiles, const TileShape& whole, 
     for (size_t i = 0; i < tiles.size(); i++) {
       if (tiles[i].m > shape.m || tiles[i].n > shape.n) continue;
       const double ns = tiles_ns(tiles[i], shape, parts, length, target) + sum_ns;
-      if (ns >= best_ns * (best.parts > 1 && parts > best.parts ? kMorePartsWorthwhile : 1)) continue;
+      options.push_back({parts, i});
+      times.push_back(ns);
+      if (ns >= best_ns * (best > 0 && parts > options[best].parts ? kMorePartsWorthwhile : 1)) continue;
       best_ns = ns;
-      best = {parts, i};
+      best = options.size() - 1;
     }
   }
-  return best;
+  return options[chooser.decide("parts of the sum", times, best)];
 }
 
 std::string split_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64_t multiple) {

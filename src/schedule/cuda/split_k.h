@@ -30,7 +30,7 @@ struct SplitK {
 };
 
 /// The number of parts and the tile with the least time, where that is clearly less than the time with `whole`, the tile for the sum as it is.
-SplitK choose_split_k(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Target& target);
+SplitK choose_split_k(std::span<const TileShape> tiles, const TileShape& whole, const MatmulShape& shape, const Chooser& chooser);
 
 /// Time of the sum as it is.
 double whole_sum_ns(const TileShape& tile, const MatmulShape& shape, const Target& target);

@@ -92,9 +92,9 @@ void prepare(CudaNest& nest) {
 void schedule_nest(Chooser& chooser, const std::string& first_dim) {
   CudaNest nest{chooser, recognise(chooser.find(first_dim))};
   Attempts<CudaNest> attempts(chooser, nest.nest.kind);
-  if (attempts.take_first(kBeforeFusion, nest)) return;
+  if (attempts.take_first(kBeforeFusion, nest, false)) return;
   prepare(nest);
-  if (!attempts.take_first(kStrategies, nest)) internal_error("no strategy schedules the nest of `" + first_dim + "`");
+  if (!attempts.take_first(kStrategies, nest, true)) internal_error("no strategy schedules the nest of `" + first_dim + "`");
 }
 
 }  // namespace tcc::schedule::cuda

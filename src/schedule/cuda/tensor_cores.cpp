@@ -70,18 +70,24 @@ class Product {
     double ns = 0;
   };
 
-  std::optional<Choice> best() const {
-    std::optional<Choice> best;
+  std::optional<Choice> choose(const Chooser& chooser) const {
+    std::vector<Choice> choices;
+    std::vector<double> times;
+    size_t best = 0;
     for (const Form& form : forms_of(c_, nest_)) {
       for (const MmaTile& tile : tiles_for(form)) {
         const double ns = time_ns(form, tile);
+        choices.push_back({form, tile, ns});
+        times.push_back(ns);
+        const Choice& least = choices[best];
         // Of forms whose blocks run in as many waves, the one with fewer blocks has less to do.
-        if (!best || ns < best->ns ||
-            (ns == best->ns && tile.m * tile.n == best->tile.m * best->tile.n && blocks(form, tile) < blocks(best->form, best->tile)))
-          best = Choice{form, tile, ns};
+        if (ns < least.ns ||
+            (ns == least.ns && tile.m * tile.n == least.tile.m * least.tile.n && blocks(form, tile) < blocks(least.form, least.tile)))
+          best = choices.size() - 1;
       }
     }
-    return best;
+    if (choices.empty()) return std::nullopt;
+    return choices[chooser.decide("form and tile", times, best)];
   }
 
   std::vector<MmaTile> tiles_for(const Form& form) const {
@@ -225,7 +231,7 @@ WhyNot tensor_cores(CudaNest& nest) {
   const TensorCore* core = target.tensor_core(c.a.dtype());
   if (WhyNot why_not = misfit(c, core, target)) return why_not;
   const Product product(c, nest.loop(), *core, target);
-  const std::optional<Product::Choice> choice = product.best();
+  const std::optional<Product::Choice> choice = product.choose(chooser);
   if (!choice) return "it has no dim of rows or none of columns";
   const std::vector<MmaTile> tiles = product.tiles_for(choice->form);
   std::vector<TileShape> shapes;
@@ -236,7 +242,7 @@ WhyNot tensor_cores(CudaNest& nest) {
   shape.zeros_past_the_end = zeros_past_the_end(merged.contraction);
   const VarRef& along = merged.contraction.contiguous;
   const bool cuts = along && along->name == merged.n;  // rows and columns would be others in the parts
-  const SplitK cut = cuts ? choose_split_k(shapes, product.shape_of(choice->form, choice->tile), shape, target) : SplitK{};
+  const SplitK cut = cuts ? choose_split_k(shapes, product.shape_of(choice->form, choice->tile), shape, chooser) : SplitK{};
   if (cut.parts == 1) {
     schedule_tiles(chooser, merged.contraction, merged, choice->tile, *core);
     return std::nullopt;

@@ -19,6 +19,11 @@ void spread_over_threads(Chooser& c, const std::vector<std::string>& dims, int64
   const int64_t extent = c.extent(all);
   const int64_t warp = c.target().warp_threads;
   threads = std::min(threads, std::max(warp, align_up(extent, warp)));
+  std::vector<int64_t> options{threads};
+  for (const int64_t other : {threads * 2, threads / 2}) {
+    if (other >= 2 * warp && other <= kThreads * 2 && other <= extent) options.push_back(other);
+  }
+  threads = options[c.decide("threads of a block", options.size(), 0)];
   c.split(all, threads * per_thread);
   c.bind(all + "_0", "block");
   if (per_thread == 1) {

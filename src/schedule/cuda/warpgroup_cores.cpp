@@ -276,11 +276,34 @@ Problem problem_of(const Contraction& c, const Form& form, const Loop& nest, con
           kPanelBytes / size};
 }
 
-/// The best tile of each form, the one with the least time first.
+/// Another form or tile than the best one, where that is to be taken. `tiles_of`: all tiles of each form; the best one of it is that of its candidate.
+std::optional<Candidate> decide_form_and_tile(const Chooser& chooser, const std::vector<Candidate>& forms,
+                                              const std::vector<std::vector<WarpgroupTile>>& tiles_of) {
+  std::vector<std::pair<size_t, size_t>> options;
+  std::vector<double> times;
+  for (size_t form = 0; form < forms.size(); form++) {
+    for (size_t tile = 0; tile < tiles_of[form].size(); tile++) {
+      options.emplace_back(form, tile);
+      times.push_back(tiles_of[form][tile].ns + forms[form].ns - forms[form].tile.ns);
+    }
+  }
+  if (options.empty()) return std::nullopt;
+  const auto best = static_cast<size_t>(std::min_element(times.begin(), times.end()) - times.begin());
+  const size_t taken = chooser.decide("form and tile", times, best);
+  if (taken == best) return std::nullopt;
+  const auto [form, tile] = options[taken];
+  Candidate other = forms[form];
+  other.tile = tiles_of[form][tile];
+  other.ns = times[taken];
+  return other;
+}
+
+/// The best tile of each form, the one with the least time first; in front of them the one that is to be taken, where that is another.
 std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest, const TensorCore& core, const Chooser& chooser) {
   const Target& target = chooser.target();
   const std::string& dim = nest.dims[0].var->name;
   std::vector<Candidate> candidates;
+  std::vector<std::vector<WarpgroupTile>> tiles_of;  // of each candidate, as it was found
   for (const Form& form_given : forms_of(given, nest)) {
     // Few rows are the columns of a tile: an instruction takes as few as eight.
     const bool exchange = form_given.rows() <= kFewRows;
@@ -306,8 +329,11 @@ std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest
     candidate.tile = *best;
     candidate.ns = best->ns + (candidate.turn_a ? turn_ns(c.a, target) : 0) + (candidate.turn_b ? turn_ns(c.b, target) : 0);
     candidates.push_back(candidate);
+    tiles_of.push_back(tiles);
   }
+  std::optional<Candidate> other = decide_form_and_tile(chooser, candidates, tiles_of);
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& x, const auto& y) { return x.ns < y.ns; });
+  if (other) candidates.insert(candidates.begin(), std::move(*other));
   return candidates;
 }
 
@@ -316,7 +342,7 @@ struct Cut {
   int64_t parts;
   WarpgroupTile tile;
 };
-std::optional<Cut> cut_of(const Problem& problem, const Merged& merged, const WarpgroupTile& whole) {
+std::optional<Cut> cut_of(const Chooser& chooser, const Problem& problem, const Merged& merged, const WarpgroupTile& whole) {
   const Contraction& c = merged.contraction;
   if (!c.contiguous || c.contiguous->name != merged.n) return std::nullopt;  // rows and columns would be others in the parts
   MatmulShape shape{iterations(problem.form.batch),
@@ -327,10 +353,13 @@ std::optional<Cut> cut_of(const Problem& problem, const Merged& merged, const Wa
                     problem.core.flops_per_ns / problem.target.cores};
   shape.bytes_read = bytes_of(*c.a.buffer) + bytes_of(*c.b.buffer);
   shape.zeros_past_the_end = zeros_past_the_end(c);
-  const std::vector<WarpgroupTile> tiles = tiles_for(problem);
+  std::vector<WarpgroupTile> tiles = tiles_for(problem);
+  Problem of_part = problem;
+  of_part.stored.clear();  // parts are f32, and not what the nest stores
+  std::erase_if(tiles, [&](WarpgroupTile tile) { return !measure(of_part, tile); });
   std::vector<TileShape> shapes;
   for (const WarpgroupTile& tile : tiles) shapes.push_back({tile.m, tile.n, tile.efficiency});
-  const SplitK cut = choose_split_k(std::span<const TileShape>(shapes), {whole.m, whole.n, whole.efficiency}, shape, problem.target);
+  const SplitK cut = choose_split_k(std::span<const TileShape>(shapes), {whole.m, whole.n, whole.efficiency}, shape, chooser);
   return cut.parts == 1 ? std::nullopt : std::optional<Cut>({cut.parts, tiles[cut.tile]});
 }
 
@@ -352,7 +381,7 @@ WhyNot schedule_candidate(Chooser& chooser, const Candidate& candidate, const Te
   const Loop nest = std::get<Loop>(trial.find(c.dims[0]->name).node);
   const Merged merged = merge(trial, c, candidate.form);
   const Problem problem = problem_of(c, candidate.form, nest, core, target);
-  const std::optional<Cut> cut = cut_of(problem, merged, candidate.tile);
+  const std::optional<Cut> cut = cut_of(chooser, problem, merged, candidate.tile);
   Chooser copies = trial;
   if (WhyNot why_not = schedule_copies(copies, merged.contraction, merged, problem, candidate.tile)) return why_not;
   const std::string first = merged.contraction.dims[0]->name;
