@@ -112,6 +112,11 @@ void CompileFlags::add_code_flags(CLI::App& app) {
   group(add_list(app, "--schedule", o.schedules, "replaces schedules of units: lines as --emit=schedule prints them, of one target")
             ->type_name("[TARGET=]FILE"),
         "Code");
+  group(app.add_option("--tune-db", o.tune_db, "takes the schedules that `tcc tune` has measured to be the fastest")->type_name("FILE"),
+        "Code");
+  group(app.add_flag("--tune-frozen", o.tune_frozen,
+                     "with --tune-db: what the file lacks is an error, so that every machine builds the same"),
+        "Code");
   group(add_list(app, "--kernel", o.kernels, "replaces a kernel by a text as --emit=kernel prints it")->type_name("kN=FILE"), "Code");
   group(app.add_option("--matmul-precision", matmul_precision,
                        "of f32 products and convolutions: highest (f32); high, medium: tf32 on CUDA, 10 bits of each factor (highest)")
@@ -175,6 +180,9 @@ void CompileFlags::refuse_idle_flags() const {
   refuse(!o.cpu, "--cpu", "--target=cuda", "it goes with --target=cpu; -march chooses the chips of CUDA");
   refuse(o.from == "kernel", "--schedule", "--from=kernel", "kernels are scheduled already");
   refuse(o.from == "kernel", "--kernel", "--from=kernel", "edit the text itself");
+  refuse(o.from == "kernel", "--tune-db", "--from=kernel", "kernels are scheduled already");
+  if (o.tune_frozen && o.tune_db.empty())
+    usage("--tune-frozen says nothing without --tune-db", "name the file that `tcc tune` has written");
   if (o.from.empty()) return;
   const std::string from = "--from=" + o.from;
   refuse(true, "-x", from, "the form of the text is that of --from");

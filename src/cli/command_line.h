@@ -75,6 +75,7 @@ void print_error(const Error& error, bool json);
 int compile(const Arguments& arguments);
 int run(const Arguments& arguments);
 int bench(const Arguments& arguments);
+int tune(const Arguments& arguments);
 int verify(const Arguments& arguments);
 int check(const Arguments& arguments);
 int inspect(const Arguments& arguments);

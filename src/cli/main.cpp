@@ -12,6 +12,7 @@ const std::vector<Verb>& verbs() {
   static const std::vector<Verb> list = {
       {"run", run, "run a library on given or random inputs, or train with it"},
       {"bench", bench, "time a library"},
+      {"tune", tune, "time other schedules for a model's units, and note the fastest in a file for compiling"},
       {"verify", verify, "compile a model, run it and compare every output and gradient with the interpreter in f64"},
       {"check", check, "list everything in a model that is not supported"},
       {"inspect", inspect, "say what a model, a library, a printed form or a state file holds"},

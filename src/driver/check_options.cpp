@@ -58,6 +58,7 @@ void list_files(const Options& options, CommandFiles& files) {
   if (!options.parameters.empty()) files.reads(options.parameters, "the parameters");
   for (const std::string& text : options.schedules) files.reads(given_schedules(text).path, "the file of --schedule");
   for (const std::string& text : options.kernels) files.reads(given_kernel(text).path, "the file of --kernel");
+  if (!options.tune_db.empty()) files.reads(options.tune_db, "the file of --tune-db");
   if (options.output == "-") {
     throw Error(ExitCode::usage, "invalid-argument", "", "-o -: a library doesn't go to standard output",
                 "name a file; ./- is one of that name");

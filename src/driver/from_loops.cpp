@@ -5,6 +5,7 @@
 #include "driver/replace_stages.h"
 #include "driver/stage_results.h"
 #include "driver/stages.h"
+#include "driver/use_tuning.h"
 #include "tcc/driver/read_ir.h"
 #include "tcc/loop/rewrite.h"
 #include "tcc/schedule/schedule.h"
@@ -77,6 +78,7 @@ UnitBuilds plan_loops(Session& session, const std::vector<TargetChoice>& choices
     build.choice = choice;
     schedule::ScheduleCache cache;
     build.scheduled.push_back(by_hand ? schedule_by_hand(session, forms, choice.target) : to_kernels(session, forms, choice, cache));
+    if (!by_hand) use_tuning(session, build, {});
     build.plans.push_back(plan::plan_units(build.scheduled.front(), "unit"));
     if (replace_schedules(session, build)) build.plans.front() = plan::plan_units(build.scheduled.front(), "unit");
   }

@@ -6,6 +6,7 @@
 
 #include "driver/replace_stages.h"
 #include "driver/stages.h"
+#include "driver/use_tuning.h"
 #include "link/weights_layout.h"
 #include "tcc/residuals/residuals.h"
 #include "tcc/rules/verify.h"
@@ -108,6 +109,7 @@ class TargetPlanner {
     build.scheduled.clear();
     for (const Entry& entry : entries_)
       build.scheduled.push_back(to_kernels(session_, entry.lowered->units.forms, choice_, caches_.scheduled));
+    use_tuning(session_, build, labels_of_units());
     plan(build);
     if (replace_schedules(session_, build)) plan(build);
     return build;
@@ -134,6 +136,16 @@ class TargetPlanner {
     if (main && emitter_.wants("groups", choice_)) emitter_.write("groups", choice_.name, group::print(lowered.groups));
     entries_.push_back({name, &lowered, options});
     interfaces.push_back({name, lowered.groups.graph});
+  }
+
+  UnitLabels labels_of_units() const {
+    UnitLabels labels;
+    for (const Entry& entry : entries_) {
+      const group::LoweredUnits& units = entry.lowered->units;
+      for (size_t i = 0; i < units.form_of_unit.size(); ++i)
+        labels.try_emplace(units.forms[static_cast<size_t>(units.form_of_unit[i])].key, entry.lowered->groups.units[i].label);
+    }
+    return labels;
   }
 
   void plan(TargetBuild& build) {

@@ -22,6 +22,7 @@
 #include "plan/padding.h"
 #include "plan/reuse.h"
 #include "plan/state_writes.h"
+#include "plan/unit_constants.h"
 #include "tcc/graph/ranges.h"
 #include "tcc/loop/overwrite.h"
 #include "tcc/plan/plan.h"
@@ -453,30 +454,8 @@ class Planner {
     return result;
   }
 
-  /// The temporaries of a unit that are constants: kernels make them of the unit's constant inputs, and of one another, alone. Each is made by one kernel.
   std::set<std::string> constants_of(int unit_number) const {
-    std::set<std::string> known, made;
-    if (plan_.target.is_cuda()) return made;  // constants run on the host
-    const schedule::ScheduledUnit& scheduled = *scheduled_[static_cast<size_t>(unit_number)];
-    std::unordered_map<std::string, int> writers;
-    for (const loop::Param& param : scheduled.form.unit->params) {
-      if (param.constant) known.insert(param.buffer->name);
-      if (param.written) writers[param.buffer->name] = 2;  // a result of the unit, which is no temporary
-    }
-    if (known.empty()) return made;
-    for (const loop::Kernel& kernel : scheduled.kernels) {
-      for (const loop::Param& param : kernel.params) writers[param.buffer->name] += param.written;
-    }
-    for (const loop::Kernel& kernel : scheduled.kernels) {
-      const bool constant = loop::num_index_checks(kernel.body) == 0 &&
-                            std::all_of(kernel.params.begin(), kernel.params.end(), [&](const loop::Param& param) {
-                              return param.written ? writers[param.buffer->name] == 1 : known.contains(param.buffer->name);
-                            });
-      for (const loop::Param& param : kernel.params) {
-        if (constant && param.written && known.insert(param.buffer->name).second) made.insert(param.buffer->name);
-      }
-    }
-    return made;
+    return unit_constants(*scheduled_[static_cast<size_t>(unit_number)], plan_.target);
   }
 
   /// The row of a temporary that is a constant: `<weight>.packed` for the first one of a weight.
@@ -523,9 +502,7 @@ class Planner {
       launch.cost_ns = part.cost_ns;
       if (part.checks_indices) launch.first_check = first_check;
       for (const int argument : part.arguments) launch.arguments.push_back(arguments[static_cast<size_t>(argument)]);
-      const bool constant = std::any_of(part.kernel->params.begin(), part.kernel->params.end(),
-                                        [&](const loop::Param& param) { return param.written && constants.contains(param.buffer->name); });
-      (constant ? plan_.constants : plan_.launches).push_back(std::move(launch));
+      (makes_constant(*part.kernel, constants) ? plan_.constants : plan_.launches).push_back(std::move(launch));
     }
     last_launch_[static_cast<size_t>(unit_number)] = static_cast<int>(plan_.launches.size()) - 1;
   }

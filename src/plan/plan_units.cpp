@@ -3,10 +3,13 @@
 //   unit (%a0: f32[64]) -> (%r0: f32[])        launch k0 "unit" (%a0, %v0.parts)   launch k1 "unit" (%v0.parts, %r0)
 //                                              buffer %a0 input 0   buffer %v0.parts arena scratch   buffer %r0 output 0
 
+#include <set>
 #include <unordered_map>
 
 #include "plan/arena.h"
+#include "plan/unit_constants.h"
 #include "tcc/plan/plan.h"
+#include "tcc/plan/plan_unit.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::plan {
@@ -14,26 +17,38 @@ namespace {
 
 class UnitPlanner {
  public:
-  UnitPlanner(Plan& plan, int number, const schedule::ScheduledUnit& unit) : plan_(plan) {
-    int inputs = 0, outputs = 0;
+  /// `constants`: those of its temporaries that are made when the library is. `with_weights`: its constant parameters are the weights of the plan.
+  UnitPlanner(Plan& plan, int number, const schedule::ScheduledUnit& unit, const std::set<std::string>& constants, bool with_weights)
+      : plan_(plan) {
+    int inputs = 0, outputs = 0, weights = 0;
     for (const loop::Param& param : unit.form.unit->params) {
-      add(*param.buffer, param.written ? Buffer::Kind::output : Buffer::Kind::input, param.written ? outputs++ : inputs++, 0);
+      if (param.constant && with_weights) add(*param.buffer, Buffer::Kind::weight, weights++, 0);
+      else if (param.written) add(*param.buffer, Buffer::Kind::output, outputs++, 0);
+      else add(*param.buffer, Buffer::Kind::input, inputs++, 0);
     }
     for (const loop::BufferRef& temporary : unit.temporaries) {
+      if (constants.contains(temporary->name)) {
+        add(*temporary, Buffer::Kind::constant, static_cast<int>(plan.constant_values.size()), 0);
+        plan.constant_values.emplace_back();
+        continue;
+      }
       const int64_t bytes = add(*temporary, Buffer::Kind::arena, 0, plan.arena_bytes);
       plan.arena_bytes += aligned(bytes);
       plan.buffers.back().scratch = true;
     }
     plan.total_bytes = plan.arena_bytes;
-    for (size_t i = 0; i < unit.kernels.size(); ++i) {
-      launch(unit.kernels[i], unit.costs_ns[i]);
-      plan.launches.back().unit = number;
+    for (const bool once : {false, true}) {  // kernels of constants are the last ones
+      for (size_t i = 0; i < unit.kernels.size(); ++i) {
+        if (makes_constant(unit.kernels[i], constants) == once)
+          launch(unit.kernels[i], unit.costs_ns[i], number, once ? plan.constants : plan.launches);
+      }
     }
   }
 
  private:
-  void launch(const loop::Kernel& kernel, double cost_ns) {
+  void launch(const loop::Kernel& kernel, double cost_ns, int unit, std::vector<Launch>& launches) {
     Launch launch;
+    launch.unit = unit;
     if (loop::num_index_checks(kernel.body) > 0) launch.first_check = add_checks(kernel.body);
     launch.kernel = static_cast<int>(plan_.kernels.size());
     launch.label = kUnitLabel;
@@ -46,7 +61,7 @@ class UnitPlanner {
       launch.arguments.push_back(found->second);
     }
     plan_.kernels.push_back(kernel);
-    plan_.launches.push_back(std::move(launch));
+    launches.push_back(std::move(launch));
   }
 
   /// A unit says of its checks only what the extents are.
@@ -84,7 +99,16 @@ Plan plan_units(const schedule::ScheduledUnits& scheduled, std::string name) {
   Plan plan;
   plan.name = std::move(name);
   plan.target = scheduled.target;
-  for (size_t i = 0; i < scheduled.units.size(); ++i) UnitPlanner(plan, static_cast<int>(i), *scheduled.units[i]);
+  for (size_t i = 0; i < scheduled.units.size(); ++i) UnitPlanner(plan, static_cast<int>(i), *scheduled.units[i], {}, false);
+  return plan;
+}
+
+Plan plan_unit(const schedule::ScheduledUnit& unit, const schedule::Target& target, std::string name, std::span<Weight* const> weights) {
+  Plan plan;
+  plan.name = std::move(name);
+  plan.target = target;
+  plan.weights.assign(weights.begin(), weights.end());
+  UnitPlanner(plan, 0, unit, unit_constants(unit, target), true);
   return plan;
 }
 

@@ -12,7 +12,7 @@
 namespace tcc::test {
 namespace {
 
-const std::vector<std::string> kVerbs = {"run", "bench", "verify", "check", "inspect", "explain"};
+const std::vector<std::string> kVerbs = {"run", "bench", "tune", "verify", "check", "inspect", "explain"};
 
 class Manners : public testing::Test {
  protected:

@@ -64,6 +64,8 @@ struct Options {
 
   std::vector<std::string> schedules;  ///< --schedule: `[TARGET=]FILE`, lines `k3: split(i, 4)`
   std::vector<std::string> kernels;    ///< --kernel: `k3=FILE`
+  std::string tune_db;                 ///< --tune-db: what `tcc tune` has measured; empty: none
+  bool tune_frozen = false;            ///< --tune-frozen: what it lacks is an error
 
   WeightsPlace weights = WeightsPlace::embed;
   std::string symbol_prefix = "tcc_model";

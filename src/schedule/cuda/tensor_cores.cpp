@@ -70,7 +70,8 @@ class Product {
     double ns = 0;
   };
 
-  std::optional<Choice> choose(const Chooser& chooser) const {
+  /// The one with the least time; `chooser` (null: that one) may want another.
+  std::optional<Choice> choose(const Chooser* chooser) const {
     std::vector<Choice> choices;
     std::vector<double> times;
     size_t best = 0;
@@ -87,7 +88,7 @@ class Product {
       }
     }
     if (choices.empty()) return std::nullopt;
-    return choices[chooser.decide("form and tile", times, best)];
+    return choices[chooser ? chooser->decide("form and tile", times, best) : best];
   }
 
   std::vector<MmaTile> tiles_for(const Form& form) const {
@@ -219,7 +220,7 @@ WhyNot misfit(const Contraction& c, const TensorCore* core, const Target& target
 std::optional<double> tensor_cores_ns(const Contraction& c, const Loop& nest, const Target& target) {
   const TensorCore* core = target.tensor_core(c.a.dtype());
   if (misfit(c, core, target)) return std::nullopt;
-  const std::optional<Product::Choice> choice = Product(c, nest, *core, target).best();
+  const std::optional<Product::Choice> choice = Product(c, nest, *core, target).choose(nullptr);
   return choice ? std::optional(choice->ns) : std::nullopt;
 }
 
@@ -231,7 +232,7 @@ WhyNot tensor_cores(CudaNest& nest) {
   const TensorCore* core = target.tensor_core(c.a.dtype());
   if (WhyNot why_not = misfit(c, core, target)) return why_not;
   const Product product(c, nest.loop(), *core, target);
-  const std::optional<Product::Choice> choice = product.choose(chooser);
+  const std::optional<Product::Choice> choice = product.choose(&chooser);
   if (!choice) return "it has no dim of rows or none of columns";
   const std::vector<MmaTile> tiles = product.tiles_for(choice->form);
   std::vector<TileShape> shapes;
