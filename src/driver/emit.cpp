@@ -24,6 +24,7 @@ constexpr auto kKinds = std::to_array<EmitKind>({
     {"groups", Stage::planned, true, true, true, false, "units of work: what is fused"},
     {"loop", Stage::planned, true, true, true, false, "each distinct unit as loops"},
     {"schedule", Stage::planned, true, true, true, false, "what is done to the loops, a line per kernel"},
+    {"candidates", Stage::planned, true, true, true, false, "the best schedules of each unit, with modelled times"},
     {"kernel", Stage::planned, true, true, true, false, "the loops after that"},
     {"plan", Stage::planned, true, true, true, false, "launches and buffers"},
     {"llvm", Stage::planned, true, true, true, false, "LLVM IR, optimised", "ll", "ll"},
@@ -42,7 +43,7 @@ bool exists_from(std::string_view kind, std::string_view from) {
   if (kind == "graph" || kind == "fx" || kind == "joint" || kind == "prims" || kind == "remat" || kind == "forward" || kind == "backward" ||
       kind == "groups" || kind == "plan" || kind == "header" || kind == "manifest")
     return false;
-  return from == "loop" || (kind != "loop" && kind != "schedule");
+  return from == "loop" || (kind != "loop" && kind != "schedule" && kind != "candidates");
 }
 
 const EmitKind& kind_named(const std::string& name, Mode mode) {
@@ -104,7 +105,8 @@ ProductWriter::ProductWriter(const Options& options, const std::vector<TargetCho
   if (requests.empty() && !options.dump_dir.empty()) {
     for (const EmitKind& kind : kKinds) {
       if (kind.of_gradients && options.mode == Mode::infer) continue;
-      if (kind.name == "fx") continue;  // `graph` says the same
+      // `graph` says the same as `fx`; schedules that are not taken take long to find.
+      if (kind.name == "fx" || kind.name == "candidates") continue;
       const bool any = std::any_of(targets.begin(), targets.end(), [&](const TargetChoice& target) { return has(kind, target); });
       if (any && exists_from(kind.name, options.from) && options.passes.empty()) requests.push_back({std::string(kind.name), ""});
     }

@@ -6,8 +6,11 @@
 #include "driver/evaluate_constants.h"
 #include "driver/generate_code.h"
 #include "driver/stage_results.h"
+#include "driver/tuning_database.h"
 #include "tcc/codegen/codegen.h"
+#include "tcc/schedule/candidates.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/parallel.h"
 
 namespace tcc::driver {
 
@@ -50,6 +53,39 @@ std::string units_text(const TargetBuild& build) {
   return text;
 }
 
+/// The candidates of one unit, a line each, below what the model says of it.
+std::string candidates_text(const schedule::ScheduledUnit& unit, const Target& target) {
+  std::string text;
+  std::vector<std::string> faults;
+  for (const schedule::Candidate& candidate : schedule::candidates(*unit.form.unit, target, schedule::kFewCandidates)) {
+    text +=
+        "// " + print_us(candidate.ns / 1000) + "\n" + schedule::explain(candidate.schedule) + schedule::print(candidate.schedule) + "\n";
+    for (const loop::Kernel& kernel : schedule::schedule_unit(unit.form, candidate.schedule, target).kernels) {
+      for (const std::string& fault : loop::verify_kernel(kernel)) faults.push_back(fault + "\n  " + schedule::print(candidate.schedule));
+    }
+  }
+  require_well_formed("candidates", faults);
+  return text;
+}
+
+std::string candidates_text(const TargetBuild& build) {
+  std::map<std::string_view, std::string> names;
+  std::vector<UnitPtr> distinct;
+  const std::vector<std::vector<UnitPtr>> units = units_of_kernels(build);
+  const std::vector<std::string> comments = comments_of_kernels(build);
+  for (size_t k = 0; k < units.size(); ++k) {
+    for (const UnitPtr& unit : units[k]) {
+      const auto [at, is_new] = names.try_emplace(unit->form.key, "// " + kernel_name(k) + "\n" + comments[k]);
+      if (is_new) distinct.push_back(unit);
+    }
+  }
+  std::vector<std::string> texts(distinct.size());
+  parallel_each(distinct.size(), [&](size_t i) { texts[i] = candidates_text(*distinct[i], build.choice.target); });
+  std::string text;
+  for (size_t i = 0; i < distinct.size(); ++i) text += (i > 0 ? "\n" : "") + names[distinct[i]->form.key] + texts[i];
+  return text;
+}
+
 /// PTX with the comment of each kernel above its entry.
 std::string commented_ptx(const std::string& ptx, const TargetChoice& choice, const std::vector<std::string>& comments) {
   std::string text;
@@ -73,6 +109,12 @@ void emit_target(Session& session, const TargetBuild& build, ProductWriter& writ
   };
   write("loop", [&] { return units_text(build); });
   write("schedule", [&] { return schedules_text(build); });
+  if (writer.wants("candidates", choice)) {
+    session.progress.step("seeking candidates");
+    std::string text;
+    run_stage(session, "candidates", kernels_input(build), [&] { text = candidates_text(build); });
+    writer.write("candidates", choice.name, text);
+  }
   write("kernel", [&] { return print_kernels(plan.kernels, comments_of_kernels(build)); });
   write("plan", [&] {
     std::string text;

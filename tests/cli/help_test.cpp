@@ -67,7 +67,7 @@ TEST_F(Manners, WordsThatAreUnknown) {
   expect_usage("inspct", "tcc: error: `inspct` is neither a verb nor a file [invalid-argument]\ntcc: help: did you mean `tcc inspect`?");
   expect_usage(
       "help verfy",
-      "tcc: error: there is no verb `verfy` [invalid-argument]\ntcc: help: did you mean `verify`? verbs are `run`, `bench`, `verify`, "
+      "tcc: error: there is no verb `verfy` [invalid-argument]\ntcc: help: did you mean `verify`? verbs are `run`, `bench`, `tune`, `verify`, "
       "`check`, `inspect`, `explain`, `help`");
   expect_usage("m.onnx x.so -o n.so",
                "tcc: error: `x.so` is one argument too many, the model is `m.onnx` [invalid-argument]\ntcc: help: " + more);

@@ -213,6 +213,18 @@ TEST_F(Tune, AnInterruptionLosesNothing) {
   good(other_ + "--tune-db=t --emit=plan");
 }
 
+TEST_F(Tune, CandidatesArePrinted) {
+  const std::string text = good(model_ + "--emit=candidates");
+  EXPECT_NE(text.find("// k0\n// 1/node_linear + 2/node_relu\n// "), std::string::npos) << text;
+  EXPECT_GT(count(text, " us\n// contraction: "), 6) << text;
+  // What is chosen is the first.
+  const std::string schedules = good(model_ + "--emit=schedule"), chosen = schedules.substr(schedules.find("\nk0: ") + 5);
+  const std::string line = chosen.substr(0, chosen.find('\n'));
+  EXPECT_NE(text.find(line), std::string::npos) << text;
+  EXPECT_LT(text.find(line), text.find("not packed_panels: another candidate was asked for")) << text;
+  EXPECT_NE(good("$MODELS/mnist_mlp/dynamo.onnx --emit=candidates --target=cuda -march=sm_90a").find("// k0\n"), std::string::npos);
+}
+
 TEST_F(Tune, ModesAndPrecisionsHaveUnitsOfTheirOwn) {
   const std::string step = "$MODELS/mnist_mlp/unoptimized.onnx --target=cpu --mode=train --loss=cross_entropy --optimizer=sgd ";
   good(tune_ + step);

@@ -6,15 +6,16 @@
 #include <vector>
 
 #include "tcc/driver/options.h"
+#include "tcc/schedule/candidates.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::driver {
 
 struct TuneOptions {
-  int candidates = 8;               ///< of a unit, at most
-  bool again = false;               ///< also what the file has
-  bool cuda_needed = false;         ///< --target names cuda: without a device that is an error
-  std::function<bool()> stop = {};  ///< asked between units; what was measured is kept
+  int candidates = static_cast<int>(schedule::kFewCandidates);  ///< of a unit, at most
+  bool again = false;                                           ///< also what the file has
+  bool cuda_needed = false;                                     ///< --target names cuda: without a device that is an error
+  std::function<bool()> stop = {};                              ///< asked between units; what was measured is kept
 };
 
 struct TunedUnit {

@@ -13,6 +13,9 @@ struct Candidate {
   double ns = 0;      ///< modelled, of all its kernels
 };
 
+/// As many as are worth timing, unless somebody asks for more.
+inline constexpr size_t kFewCandidates = 8;
+
 /// Different schedules of the unit, `most` of them at most: first what `choose` takes, then others, those with the least modelled time first. None for a unit
 /// without statements. Deterministic. Error (internal) when one of them does not apply.
 ///
