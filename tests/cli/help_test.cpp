@@ -65,10 +65,10 @@ TEST_F(Manners, WordsThatAreUnknown) {
                "what it takes");
   expect_usage("bnch m.so", "tcc: error: `bnch` is neither a verb nor a file [invalid-argument]\ntcc: help: did you mean `tcc bench`?");
   expect_usage("inspct", "tcc: error: `inspct` is neither a verb nor a file [invalid-argument]\ntcc: help: did you mean `tcc inspect`?");
-  expect_usage(
-      "help verfy",
-      "tcc: error: there is no verb `verfy` [invalid-argument]\ntcc: help: did you mean `verify`? verbs are `run`, `bench`, `tune`, `verify`, "
-      "`check`, `inspect`, `explain`, `help`");
+  expect_usage("help verfy",
+               "tcc: error: there is no verb `verfy` [invalid-argument]\ntcc: help: did you mean `verify`? verbs are `run`, `bench`, "
+               "`tune`, `verify`, "
+               "`check`, `inspect`, `explain`, `help`");
   expect_usage("m.onnx x.so -o n.so",
                "tcc: error: `x.so` is one argument too many, the model is `m.onnx` [invalid-argument]\ntcc: help: " + more);
   expect_usage("explain unsuported-op",

@@ -130,7 +130,7 @@ bool is_slow(const Target& target, const std::string& text) {
   if (target.is_cpu()) return false;
   int64_t elements = 0;
   for (const loop::Param& param : loop::parse_unit(text, "test").params) elements += param.buffer->count();
-  return elements > 3000;
+  return elements > 20000;
 }
 
 /// On targets that little work fills.
@@ -153,9 +153,9 @@ TEST_P(SmallCandidates, OfSmallFormsComputeTheSame) {
 /// The same for units that nobody wrote down.
 TEST_P(SmallCandidates, OfRandomContractionsComputeTheSame) {
   const Target target = target_named(GetParam());
-  for (uint32_t seed = 1; seed <= (target.is_cpu() ? 16 : 4) && !HasFailure(); seed++) {
+  for (uint32_t seed = 1; seed <= 16 && !HasFailure(); seed++) {
     examples::ContractionGenerator random(seed);
-    check_candidates(random.draw(seed % 3 == 0, seed % 2 == 0).text, target, target.is_cpu() ? kMost : 4);
+    check_candidates(random.draw(seed % 3 == 0, seed % 2 == 0).text, target, kMost);
   }
 }
 
@@ -179,8 +179,7 @@ std::string random_rows(uint32_t seed) {
 
 TEST_P(SmallCandidates, OfRandomRowsComputeTheSame) {
   const Target target = target_named(GetParam());
-  for (uint32_t seed = 1; seed <= (target.is_cpu() ? 24 : 6) && !HasFailure(); seed++)
-    check_candidates(random_rows(seed), target, target.is_cpu() ? kMost : 4);
+  for (uint32_t seed = 1; seed <= 24 && !HasFailure(); seed++) check_candidates(random_rows(seed), target, kMost);
 }
 
 TEST(CandidatesOfOneUnit, AreOtherStrategiesAndOtherTiles) {
