@@ -87,6 +87,9 @@ int tune(const Arguments& arguments) {
       "tcc tune");
   flags.add_to(app);
   app.add_option("--candidates", tuning.candidates, "of a unit, at most (8)")->type_name("N")->group("Tuning");
+  CLI::Option* threads = app.add_option("--threads", tuning.threads, "of the CPU, that kernels are timed with (what this process may use)")
+                             ->type_name("N")
+                             ->group("Tuning");
   app.add_flag("--again", tuning.again, "measures units that the file has, too")->group("Tuning");
   app.add_flag("--json", json, "prints one JSON object")->group("Output");
   app.add_flag("--time-report", options.time_report, "how long each stage took, to standard error")->group("Manners");
@@ -97,6 +100,8 @@ int tune(const Arguments& arguments) {
   if (!parse(app, arguments, help)) return 0;
   flags.apply();
   check(options, tuning.candidates);
+  if (threads->count() > 0 && tuning.threads < 1)
+    refuse("--threads=" + std::to_string(tuning.threads) + ": a number of threads was expected, at least 1");
   tuning.cuda_needed = std::ranges::find(flags.targets, "cuda") != flags.targets.end();
   Diagnostics diagnostics;
   const Interruption interruption;

@@ -73,6 +73,9 @@ void set_up(const Options& options) {
   if (!options.parameters.empty() && (options.from == "loop" || options.from == "kernel"))
     throw Error(ExitCode::usage, "invalid-argument", "", "--parameters says nothing with --from=" + options.from,
                 "it goes with models and graphs");
+  if (!options.passes.empty() && !options.tune_db.empty())
+    throw Error(ExitCode::usage, "invalid-argument", "", "--tune-db says nothing with --pass",
+                "--pass says what runs, and by which schedule");
   check_format(options);
   check_pass_names(options);
   check_replacements(options);

@@ -45,9 +45,11 @@ std::string cpu_name() {
 /// A unit that has no entry yet.
 struct Task {
   TuningKey key;
-  std::unique_ptr<UnitProgram> program;
+  loop::FirstForm form;
   std::string computes;
   std::vector<schedule::Candidate> candidates;
+  // While it is measured: inputs and code take memory.
+  std::unique_ptr<UnitProgram> program;
   std::vector<std::shared_ptr<const runtime::Library>> libraries;
 };
 
@@ -85,8 +87,7 @@ class Tuner {
     std::vector<Task> tasks = tasks_of(build);
     session_.progress.step("seeking candidates for " + build.choice.name);
     parallel_each(tasks.size(), [&](size_t i) {
-      tasks[i].candidates =
-          schedule::candidates(*tasks[i].program->form().unit, build.choice.target, static_cast<size_t>(tuning_.candidates));
+      tasks[i].candidates = schedule::candidates(*tasks[i].form.unit, build.choice.target, static_cast<size_t>(tuning_.candidates));
     });
     report.single += static_cast<size_t>(std::erase_if(tasks, [](const Task& task) { return task.candidates.size() < 2; }));
     const size_t together = kCompiledTogether * static_cast<size_t>(num_threads());
@@ -106,6 +107,7 @@ class Tuner {
 
   runtime::InstanceOptions instance_options(const TargetChoice& choice) const {
     runtime::InstanceOptions options;
+    options.num_threads = tuning_.threads;
     options.device = choice.target.is_cpu() ? runtime::Device::cpu : runtime::Device::cuda;
     return options;
   }
@@ -145,13 +147,11 @@ class Tuner {
           report.known++;
           continue;
         }
-        const loop::Unit& form = *unit->form.unit;
-        tasks.push_back({key,
-                         std::make_unique<UnitProgram>(unit->form),
-                         printable(label == labels.end() ? std::string(plan::kUnitLabel) : label->second) + ": " + types_of(form, false) +
-                             " -> " + types_of(form, true),
-                         {},
-                         {}});
+        Task& task = tasks.emplace_back();
+        task.key = key;
+        task.form = unit->form;
+        task.computes = printable(label == labels.end() ? std::string(plan::kUnitLabel) : label->second) + ": " +
+                        types_of(*unit->form.unit, false) + " -> " + types_of(*unit->form.unit, true);
       }
     }
     return tasks;
@@ -175,7 +175,7 @@ class Tuner {
             .form = "loop",
             .text = [tasks] {
               std::vector<loop::FirstForm> forms;
-              for (const Task& task : tasks) forms.push_back(task.program->form());
+              for (const Task& task : tasks) forms.push_back(task.form);
               return print_forms(forms);
             }};
   }
@@ -187,6 +187,7 @@ class Tuner {
       task.libraries.resize(task.candidates.size());
       for (size_t i = 0; i < task.candidates.size(); ++i) parts.emplace_back(&task, i);
     }
+    parallel_each(tasks.size(), [&](size_t i) { tasks[i].program = std::make_unique<UnitProgram>(tasks[i].form); });
     session_.progress.step("compiling candidates for " + choice.name + ", " + std::to_string(left) + " units left",
                            static_cast<int64_t>(parts.size()));
     run_stage(session_, "compile-candidates", input_of(tasks, choice), [&] {
@@ -203,6 +204,10 @@ class Tuner {
       run_stage(session_, "time-candidates", input_of(std::span(&task, 1), choice), [&] { time(task, choice, chip); });
       session_.progress.advance();
     }
+    for (Task& task : tasks) {
+      task.libraries.clear();
+      task.program.reset();
+    }
     report.stopped = wants_stop();
     write_file_atomically(session_.options.tune_db, print(database_));
   }
@@ -211,7 +216,6 @@ class Tuner {
 
   void time(Task& task, const TargetChoice& choice, const std::string& chip) {
     const CandidateTimes times = CandidateRace(*task.program, task.candidates, task.libraries, choice, instance_options(choice)).run();
-    task.libraries.clear();
     TuningEntry entry;
     entry.computes = task.computes;
     entry.chip = printable(chip);

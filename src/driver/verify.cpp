@@ -170,9 +170,11 @@ FirstDifference find_first_difference(const Graph& prims, const std::vector<Tens
   for (size_t n = 0; n < prims.body.nodes.size(); ++n) {
     for (size_t r = 0; r < prims.body.nodes[n]->results.size(); ++r) places.push_back({n, static_cast<int>(r)});
   }
+  Options of_parts = options;
+  of_parts.tune_frozen = false;  // parts of the model have units that the file of --tune-db lacks
   Comparison at_first;
   const auto differs = [&](const Place& place) {
-    const Verification single = verify_prims(*only_value(prims, place), inputs, options, verify);
+    const Verification single = verify_prims(*only_value(prims, place), inputs, of_parts, verify);
     if (!single.passed) at_first = single.outputs[0].comparison;
     return !single.passed;
   };

@@ -6,7 +6,8 @@
 //   ranks {1, 1}     both
 //
 // They come in rounds: the first alternatives of all points, then the second ones and pairs of first ones, and so on. So the few that are wanted differ in more
-// than the size of one tile. In a round the faster ones, by the model, are first.
+// than the size of one tile. Options that a model ranks, such as tiles, are many and matter most: two of them come in a round. In a round the faster ones, by the
+// model, are first.
 #include "tcc/schedule/candidates.h"
 
 #include <algorithm>
@@ -32,16 +33,15 @@ constexpr size_t kRunsPerCandidate = 12;
 /// A run that is to be made.
 struct Run {
   std::vector<size_t> ranks;
+  size_t round = 0;
   bool ranked = false;     ///< a strategy's model says how much slower it is than the run that it differs from
   double ns = 0;           ///< modelled; where it is not ranked, that of the run that it differs from,
   double finished_ns = 0;  ///< whose finished kernels take that long by the model
-
-  size_t round() const { return std::accumulate(ranks.begin(), ranks.end(), size_t{0}); }
 };
 
 struct Later {
   bool operator()(const Run& a, const Run& b) const {
-    if (a.round() != b.round()) return a.round() > b.round();
+    if (a.round != b.round) return a.round > b.round;
     if (a.ns != b.ns) return a.ns > b.ns;
     return a.ranks > b.ranks;
   }
@@ -90,6 +90,7 @@ class Search {
     if (!run.ranks.empty() && decisions.points().at(run.ranks.size() - 1).open) {
       Run next = given;
       next.ranks.back()++;
+      next.round++;
       waiting_.push(std::move(next));
     }
     if (!first && run.ns > kFarBehind * found_.front().ns) return;
@@ -101,7 +102,7 @@ class Search {
   /// Runs that take another option at the point.
   void expand(const Run& run, size_t number, const Decisions::Point& point) {
     const auto wait = [&](size_t rank, bool ranked, double ns) {
-      Run other{run.ranks, ranked, ns, run.finished_ns};
+      Run other{run.ranks, run.round + (ranked ? (rank + 1) / 2 : rank), ranked, ns, run.finished_ns};
       other.ranks.resize(number);
       other.ranks.push_back(rank);
       waiting_.push(std::move(other));

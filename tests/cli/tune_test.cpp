@@ -81,6 +81,14 @@ TEST_F(Tune, WhatTheFileHasIsNotMeasuredAgain) {
   }
 }
 
+/// The machine with the device needs no model.
+TEST_F(Tune, UnitsThatWerePrintedAreThoseOfTheModel) {
+  folder_.write("units", good(other_ + "--emit=loop"));
+  good(tune_ + "--from=loop units --target=cpu --threads=1");
+  const std::string schedules = good(other_ + "--tune-db=t --tune-frozen --emit=schedule");
+  EXPECT_EQ(tuned(schedules), kernels(schedules)) << schedules;
+}
+
 TEST_F(Tune, TheScheduleOfTheFileIsTaken) {
   good(tune_ + model_);
   std::string file = folder_.read("t");
@@ -185,6 +193,8 @@ TEST_F(Tune, FlagsThatSayNothingAreRefused) {
   refused(tune_ + model_ + "--tune-frozen", 2, "error: --tune-frozen says nothing with `tcc tune`");
   refused("tune --tune-db=t --candidates=1 " + model_, 2, "error: --candidates=1: a number from 2 to 64 was expected");
   refused(model_ + "--tune-frozen -o m.so", 2, "error: --tune-frozen says nothing without --tune-db");
+  refused("tune --tune-db=t --threads=0 " + model_, 2, "error: --threads=0: a number of threads was expected, at least 1");
+  refused("--from=loop u --pass='bind(i, parallel)' --tune-db=t --emit=kernel", 2, "error: --tune-db says nothing with --pass");
   refused("--from=kernel k --tune-db=t -o m.so", 2, "error: --tune-db says nothing with --from=kernel");
   refused("tune --tune-db=no/such/t " + model_, 5, "[unwritable-file]");
   folder_.write("g", small_graph());

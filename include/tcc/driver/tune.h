@@ -13,6 +13,7 @@ namespace tcc::driver {
 
 struct TuneOptions {
   int candidates = static_cast<int>(schedule::kFewCandidates);  ///< of a unit, at most
+  int threads = 0;                                              ///< that kernels for the CPU are timed with; 0: what this process may use
   bool again = false;                                           ///< also what the file has
   bool cuda_needed = false;                                     ///< --target names cuda: without a device that is an error
   std::function<bool()> stop = {};                              ///< asked between units; what was measured is kept
