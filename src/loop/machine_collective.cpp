@@ -236,9 +236,9 @@ void Machine::execute(const Mma& mma, const Threads& active) {
   if (!mma.async) require_landed(d, true);
   Memory& a_memory = memory(mma.a, 0, false);
   Memory& b_memory = memory(mma.b, 0, false);
-  // Both operands as dense f32, row by row of k.
+  // Both operands as dense numbers, row by row of k; doubles hold those of all dtypes.
   auto operand = [&](const BufferRef& buffer, Memory& from, std::vector<int64_t> base, int64_t rows, bool k_first) {
-    std::vector<float> values;
+    std::vector<double> values;
     const size_t row_axis = base.size() - (k_first ? 1 : 2), k_axis = base.size() - (k_first ? 2 : 1);
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t k = 0; k < mma.k; ++k) {
@@ -250,20 +250,30 @@ void Machine::execute(const Mma& mma, const Threads& active) {
         if (!from.defined.empty() && !from.defined[static_cast<size_t>(place)])
           fail(element(*buffer, at.data()) + " is read but was never written");
         note_read(buffer, from, place, who);
-        const float value = static_cast<float>(get(from, place, buffer->dtype).f);
-        values.push_back(tf32 ? to_tf32(value) : value);
+        const ScalarValue value = get(from, place, buffer->dtype);
+        if (!is_float(buffer->dtype)) values.push_back(static_cast<double>(value.i));
+        else values.push_back(tf32 ? to_tf32(static_cast<float>(value.f)) : value.f);
       }
     }
     return values;
   };
-  const std::vector<float> a = operand(mma.a, a_memory, a_from, mma.m, mma.transpose_a);
-  const std::vector<float> b = operand(mma.b, b_memory, b_from, mma.n, mma.transpose_b);
+  const std::vector<double> a = operand(mma.a, a_memory, a_from, mma.m, mma.transpose_a);
+  const std::vector<double> b = operand(mma.b, b_memory, b_from, mma.n, mma.transpose_b);
   auto update = [&](Memory& held, int64_t at, int64_t m, int64_t n) {
     const int64_t place[] = {m, n};
     if (!held.defined[static_cast<size_t>(at)]) fail(element(d, place) + " is read but was never written");
-    float sum = static_cast<float>(get(held, at, d.dtype).f);
-    for (int64_t k = 0; k < mma.k; ++k) sum += a[static_cast<size_t>(m * mma.k + k)] * b[static_cast<size_t>(n * mma.k + k)];
-    set(held, at, d.dtype, ScalarValue::of_float(static_cast<double>(sum)));
+    const double* x = a.data() + m * mma.k;
+    const double* y = b.data() + n * mma.k;
+    const ScalarValue old = get(held, at, d.dtype);
+    if (is_float(d.dtype)) {
+      float sum = static_cast<float>(old.f);
+      for (int64_t k = 0; k < mma.k; ++k) sum += static_cast<float>(x[k]) * static_cast<float>(y[k]);
+      set(held, at, d.dtype, ScalarValue::of_float(static_cast<double>(sum)));
+    } else {
+      auto sum = static_cast<uint32_t>(old.i);  // it wraps
+      for (int64_t k = 0; k < mma.k; ++k) sum += static_cast<uint32_t>(static_cast<int32_t>(x[k] * y[k]));
+      set(held, at, d.dtype, ScalarValue::of_int(static_cast<int32_t>(sum)));
+    }
   };
   if (!options_.lockstep || !d.tile) {
     for (int64_t m = 0; m < mma.m; ++m) {

@@ -372,8 +372,8 @@ void Verifier::statement(const Copy& copy) {
   indices(copy.to);
   visible_ = visible;
   const DType from = copy.source->dtype, to = copy.destination->dtype;
-  if (from != to && !(copy.kind == Copy::Kind::plain && is_float(from) && is_float(to)))
-    fault("a copy from " + std::string(name_of(from)) + " to " + std::string(name_of(to)));
+  const bool converts = copy.kind == Copy::Kind::plain && (is_float(from) || (is_integer(from) && size_bits(from) >= 8)) && is_float(to);
+  if (from != to && !converts) fault("a copy from " + std::string(name_of(from)) + " to " + std::string(name_of(to)));
   if (is_read_param(copy.destination.get())) fault("%" + copy.destination->name + " is only read, but copied to");
   if (copy.from.size() != copy.source->extents.size() || copy.to.size() != copy.destination->extents.size()) {
     fault("a copy needs an index for each axis of both buffers");

@@ -172,7 +172,9 @@ void check_warpgroup(const Mma& mma, const TensorCore& core, int threads, std::v
     return fault("%" + d.name + " is not laid out as the accumulator of warpgroups");
   if (warps * 32 != threads) fault("an mma of " + std::to_string(warps) + " warps in a block of " + std::to_string(threads) + " threads");
   const int64_t columns = mma.n / groups[1];
-  if (columns > core.most_n || (mma.transpose_b && groups[1] > 1 && columns % 64 != 0))
+  // Of integers, steps of 16 columns: those below 32 are for all.
+  const bool steps = is_float(mma.a->dtype) || columns % 16 == 0 || columns < 32;
+  if (columns > core.most_n || !steps || (mma.transpose_b && groups[1] > 1 && columns % 64 != 0))
     fault(mma.shape + " of " + std::to_string(columns) + " columns for each warpgroup");
   if (mma.k % core.k != 0) fault(mma.shape + " on a sum of " + std::to_string(mma.k));
   if (!core.transposed && (mma.transpose_a || mma.transpose_b)) fault(mma.shape + " takes no transposed operand");
@@ -186,8 +188,10 @@ std::vector<std::string> faults_of(const Mma& mma, const Target& target, int thr
   std::vector<std::string> faults;
   const auto fault = [&](const std::string& message) { faults.push_back(message); };
   const Buffer& d = *mma.accumulator;
-  if (!d.tile || d.dtype != DType::f32 || d.extents != std::vector<int64_t>{mma.m, mma.n}) {
-    fault("the accumulator of an mma is an f32 register tile of [" + std::to_string(mma.m) + ", " + std::to_string(mma.n) + "]");
+  const DType sums = sum_dtype(mma.a->dtype);
+  if (!d.tile || d.dtype != sums || d.extents != std::vector<int64_t>{mma.m, mma.n}) {
+    fault("the accumulator of an mma of " + std::string(name_of(mma.a->dtype)) + " is an " + std::string(name_of(sums)) +
+          " register tile of [" + std::to_string(mma.m) + ", " + std::to_string(mma.n) + "]");
     return faults;
   }
   const TensorCore* core = target.tensor_core(mma.shape);
@@ -197,9 +201,9 @@ std::vector<std::string> faults_of(const Mma& mma, const Target& target, int thr
   }
   for (const BufferRef& operand : {mma.a, mma.b}) {
     if (operand->space != Space::shared) fault("%" + operand->name + " is read by mma and not shared");
-    const bool fits = std::find(core->dtypes.begin(), core->dtypes.end(), operand->dtype) != core->dtypes.end();
-    if (!fits || operand->dtype != mma.a->dtype) fault("mma " + mma.shape + " does not take " + std::string(name_of(operand->dtype)));
   }
+  if (!core->takes(mma.a->dtype, mma.b->dtype))
+    fault("mma " + mma.shape + " does not take " + std::string(name_of(mma.a->dtype)) + " and " + std::string(name_of(mma.b->dtype)));
   if (mma.async != core->warpgroup) fault("mma " + mma.shape + (core->warpgroup ? " is asynchronous" : " is not asynchronous"));
   if (core->warpgroup) {
     if (faults.empty()) check_warpgroup(mma, *core, threads, faults);

@@ -30,15 +30,16 @@ namespace {
 
 bool is_zero(const ExprPtr& expr) { return expr->kind == Expr::Kind::constant && expr->float_value == 0 && expr->int_value == 0; }
 
-/// The load that an expression is, through lets, casts to f32 and one to a 16-bit float.
-std::optional<Factor> as_factor(ExprPtr expr, const std::map<const Scalar*, ExprPtr>& lets) {
+/// The load that an expression is, through lets, casts to the dtype of the sum and one to a 16-bit float.
+std::optional<Factor> as_factor(ExprPtr expr, DType sum, const std::map<const Scalar*, ExprPtr>& lets) {
   std::optional<DType> narrowed;
   while (true) {
     if (expr->kind == Expr::Kind::scalar) {
       const auto found = lets.find(expr->scalar.get());
       if (found == lets.end()) return std::nullopt;
       expr = found->second;
-    } else if (expr->kind == Expr::Kind::op && expr->op == Op::cast_ && expr->dtype == DType::f32) {
+    } else if (expr->kind == Expr::Kind::op && expr->op == Op::cast_ && expr->dtype == sum &&
+               is_float(sum) >= is_float(expr->args[0]->dtype)) {
       expr = expr->args[0];
     } else if (expr->kind == Expr::Kind::op && expr->op == Op::cast_ && (expr->dtype == DType::bf16 || expr->dtype == DType::f16) &&
                !narrowed && is_float(expr->args[0]->dtype)) {
@@ -100,7 +101,9 @@ std::optional<Contraction> as_contraction(const Stmt& stmt, std::string* why_not
   if (reduce->states.size() != 1 || reduce->combine || reduce->where) return no(why_not, "the reduce is not one plain sum");
   const State& state = reduce->states[0];
   if (state.combiner != Combiner::sum || state.init) return no(why_not, "the reduce is not one plain sum");
-  if (state.result->dtype != DType::f32) return no(why_not, "the sum is in " + std::string(name_of(state.result->dtype)) + ", not in f32");
+  const DType dtype = state.result->dtype;
+  if (dtype != DType::f32 && dtype != DType::i32)
+    return no(why_not, "the sum is in " + std::string(name_of(dtype)) + ", not in f32 or i32");
 
   std::map<const Scalar*, ExprPtr> lets;
   for (const Stmt& part : reduce->body) {
@@ -119,7 +122,7 @@ std::optional<Contraction> as_contraction(const Stmt& stmt, std::string* why_not
   const auto factor_of = [&](ExprPtr expr) {
     const bool dilated = product == state.value && expr->kind == Expr::Kind::op && expr->op == Op::select_ && is_zero(expr->args[2]);
     if (dilated) expr = expr->args[1];
-    std::optional<Factor> factor = as_factor(expr, lets);
+    std::optional<Factor> factor = as_factor(expr, dtype, lets);
     if (factor) factor->dilated = dilated;
     return factor;
   };
@@ -128,6 +131,7 @@ std::optional<Contraction> as_contraction(const Stmt& stmt, std::string* why_not
 
   Contraction result;
   result.accumulator = state.result->name;
+  result.dtype = dtype;
   for (const auto& dim : nest->dims) result.dims.push_back(dim.var);
   for (const auto& dim : reduce->dims) result.k_dims.push_back(dim.var);
   const Access stored = access_of(first_store->buffer, first_store->indices, true, false);

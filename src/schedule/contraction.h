@@ -13,9 +13,9 @@ namespace tcc::schedule {
 struct Factor {
   loop::BufferRef buffer;
   std::vector<loop::Index> indices;
-  bool guarded = false;                     ///< load with `else 0`
-  std::optional<DType> narrowed;            ///< what the elements are cast to before they are multiplied, where that is not f32
-  bool dilated = false;                     ///< zero where a condition on the dims says so: its elements have zeros between them
+  bool guarded = false;           ///< load with `else 0`
+  std::optional<DType> narrowed;  ///< what the elements are cast to before they are multiplied, where that is not the dtype of the sum
+  bool dilated = false;           ///< zero where a condition on the dims says so: its elements have zeros between them
   int axis_of(const loop::Var* var) const;  ///< the one axis whose index is var + things without it; -1
   bool is_contiguous(int axis) const { return axis == static_cast<int>(indices.size()) - 1; }
   bool uses(const loop::Var* var) const;
@@ -25,6 +25,7 @@ struct Factor {
 /// r[batch..., m..., n...] = epilogue(sum over k... of a[batch..., m..., k...] * b[batch..., n..., k...])
 struct Contraction {
   std::string accumulator;
+  DType dtype = DType::f32;          ///< of the sum: f32, or i32 of integers
   std::vector<loop::VarRef> dims;    ///< of the map, in order
   std::vector<loop::VarRef> k_dims;  ///< of the reduce, in order
   Factor a, b;
@@ -35,7 +36,7 @@ struct Contraction {
   int64_t length() const { return iterations(k_dims); }  ///< of the sum
 };
 
-/// Nothing, with a reason, for another nest: several reduces, other combiners or accumulators than sums in f32, factors that are no loads.
+/// Nothing, with a reason, for another nest: several reduces, other combiners or accumulators than sums in f32 or i32, factors that are no loads.
 std::optional<Contraction> as_contraction(const loop::Stmt& stmt, std::string* why_not = nullptr);
 
 /// A contraction that is a matmul for each batch index: one summed dim, a dim of rows and one of columns; others count as batch.

@@ -46,7 +46,8 @@ Target cuda(const char* name, int64_t multiprocessor_shared_bytes) {
   target.thread_registers = 255;
   target.vector_bytes = 16;
   target.tensor_cores = {{"m16n8k16", 16, 8, 16, 8, false, {DType::f16, DType::bf16}, true, 300000},
-                         {"m16n8k8", 16, 8, 8, 8, false, {DType::f32}, true, 150000}};
+                         {"m16n8k8", 16, 8, 8, 8, false, {DType::f32}, true, 150000},
+                         {"m16n8k32", 16, 8, 32, 8, false, {DType::i8, DType::u8}, false, 600000}};
   target.cores = 132;
   target.multiprocessor_threads = 2048;
   target.multiprocessor_blocks = 32;
@@ -75,6 +76,8 @@ Target hopper() {
   target.has_tensor_maps = true;
   target.tensor_cores.push_back({"m64nNk16", 64, 8, 16, 256, true, {DType::f16, DType::bf16}, true, 800000});
   target.tensor_cores.push_back({"m64nNk8", 64, 8, 8, 256, true, {DType::f32}, false, 400000});
+  const std::vector<DType> bytes = {DType::f8e4m3fn, DType::f8e5m2, DType::i8, DType::u8};
+  target.tensor_cores.push_back({"m64nNk32", 64, 8, 32, 256, true, bytes, false, 1600000});
   return target;
 }
 
@@ -85,6 +88,11 @@ const std::array<Target, 5>& rows() {
 }
 
 }  // namespace
+
+bool TensorCore::takes(DType a, DType b) const {
+  const auto has = [&](DType dtype) { return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end(); };
+  return has(a) && has(b) && (a == b || (size_bits(a) == 8 && size_bits(b) == 8 && sum_dtype(a) == sum_dtype(b)));
+}
 
 const TensorCore* Target::tensor_core(DType dtype, bool warpgroup) const {
   for (const TensorCore& core : tensor_cores) {

@@ -133,6 +133,42 @@ TEST(Roles, VerifierRefuses) {
   refused("            acquire %p\n", "            acquire %p\n            wait %p\n            release %p\n", "is read by several roles");
 }
 
+// Of 8 bits a step of the sum is twice as long, and sums of integers are i32.
+TEST(Roles, FactorsOfBytes) {
+  const auto replaced = [](std::string text, std::initializer_list<std::pair<std::string_view, std::string_view>> changes) {
+    for (const auto& [from, to] : changes) {
+      EXPECT_NE(text.find(from), std::string::npos) << from;
+      for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+    }
+    return text;
+  };
+  const std::string text = replaced(std::string(kProduct), {{"%a: bf16[192, 192]", "%a: i8[192, 384]"},
+                                                            {"%b: bf16[16, 192]", "%b: u8[16, 384]"},
+                                                            {"%x: bf16[64, 64]", "%x: i8[64, 128]"},
+                                                            {"%y: bf16[16, 64]", "%y: u8[16, 128]"},
+                                                            {"panel(64)", "panel(128)"},
+                                                            {"size(64, 16, 64) shape m64nNk16", "size(64, 16, 128) shape m64nNk32"},
+                                                            {"%p1 in 64", "%p1 in 128"},
+                                                            {"%q1 in 64", "%q1 in 128"},
+                                                            {"%k1 * 64", "%k1 * 128"},
+                                                            {"%acc: f32", "%acc: i32"},
+                                                            {"store 0.0", "store i32(0)"},
+                                                            {"%c: f32", "%c: i32"}});
+  EXPECT_EQ(verify_kernel(parse_kernel(text, "test")), std::vector<std::string>());
+  const auto refused = [&](std::initializer_list<std::pair<std::string_view, std::string_view>> changes, std::string_view why) {
+    const std::vector<std::string> faults = verify_kernel(parse_kernel(replaced(text, changes), "test"));
+    const bool said =
+        std::any_of(faults.begin(), faults.end(), [&](const std::string& fault) { return fault.find(why) != std::string::npos; });
+    EXPECT_TRUE(said) << why << (faults.empty() ? "" : ": " + faults.front());
+  };
+  refused({{"%acc: i32", "%acc: f32"}, {"store i32(0)", "store 0.0"}, {"%c: i32", "%c: f32"}},
+          "the accumulator of an mma of i8 is an i32 register tile");
+  refused({{": u8[", ": f8e4m3fn["}}, "mma m64nNk32 does not take i8 and f8e4m3fn");
+  refused({{"m64nNk32", "m64nNk16"}}, "mma m64nNk16 does not take i8 and u8");
+  refused({{"%x[0, 0], %y[0, 0]", "%x[0, 0], transpose %y[0, 0]"}}, "m64nNk32 takes no transposed operand");
+  refused({{"size(64, 16, 128)", "size(64, 16, 144)"}}, "m64nNk32 on a sum of 144");
+}
+
 // Tensor maps of f32 round what they bring.
 TEST(Roles, F32OfTheCopyEngineIsForMmaAlone) {
   std::string text(kProduct);

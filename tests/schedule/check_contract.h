@@ -1,4 +1,4 @@
-// Whether kernels of a schedule verify and compute what the first form does, on small integers, for which all sums are exact.
+// Whether kernels of a schedule verify and compute what the first form does, on integers for which all sums are exact: small ones, and all of 8 bits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,9 @@ inline std::vector<Tensor> make_params(const loop::Unit& unit) {
     Tensor tensor(param.buffer->dtype, param.buffer->extents);
     for (int64_t i = 0; i < tensor.count() && !param.written; i++) {
       state = state * 1664525u + 1013904223u;
-      tensor.set_int64(i, static_cast<int64_t>(state >> 30) - 1);
+      const DType dtype = tensor.dtype();
+      if (dtype == DType::i8 || dtype == DType::u8) tensor.set_int64(i, static_cast<int64_t>(state >> 24) - (dtype == DType::i8 ? 128 : 0));
+      else tensor.set_int64(i, static_cast<int64_t>(state >> 30) - 1);
     }
     params.push_back(std::move(tensor));
   }

@@ -1,9 +1,33 @@
 // Contraction units as text, for tests: matmuls with any order of operands, batch dims and epilogue.
 #pragma once
 
+#include <initializer_list>
 #include <string>
+#include <utility>
 
 namespace tcc::schedule::examples {
+
+inline std::string replaced(std::string text, std::initializer_list<std::pair<std::string, std::string>> changes) {
+  for (const auto& [from, to] : changes) {
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+/// A contraction of bf16 with factors of other dtypes: of integers the sum is in i32, unless one is a float.
+inline std::string with_factors(const std::string& text, const std::string& a, const std::string& b) {
+  const auto is_integer = [](const std::string& dtype) { return dtype[0] == 'i' || dtype[0] == 'u'; };
+  const std::string zero = is_integer(a) ? "(0)" : "(0.0)";
+  const std::string changed = replaced(text, {{"%a0: bf16", "%a0: " + a},
+                                              {"%v1: bf16", "%v1: " + a},
+                                              {"%a1: bf16", "%a1: " + b},
+                                              {"%v2: bf16", "%v2: " + b},
+                                              {"else bf16(0.0)", "else " + a + zero}});
+  if (!is_integer(a) || !is_integer(b)) return changed;
+  return replaced(
+      changed,
+      {{"%v0: f32", "%v0: i32"}, {"cast<f32>(%v1)", "cast<i32>(%v1)"}, {"cast<f32>(%v2)", "cast<i32>(%v2)"}, {"%r0: f32", "%r0: i32"}});
+}
 
 /// r[m, n] = sum over k of a * b. `turned_a`: a is stored [k, m]; `turned_b`: b is stored [n, k].
 inline std::string matmul(const std::string& dtype, int m, int n, int k, bool turned_a, bool turned_b) {

@@ -8,15 +8,14 @@
 namespace tcc::schedule {
 namespace {
 
-std::string ptx_of(const std::string& text, size_t number = 0) {
-  const Target target = Target::cuda_sm80();
+std::string ptx_of(const std::string& text, size_t number = 0, const Target& target = Target::cuda_sm80()) {
   const loop::Unit unit = loop::parse_unit(text, "test");
   const std::vector<loop::Kernel> kernels = split_kernels(apply(unit, choose(unit, target), target), target, nullptr);
   codegen::Options options;
   options.target = target.name;
   const std::string ptx = codegen::emit_nvptx({{"k", &kernels.at(number)}}, options).assembly;
   for (const char* arch : {"sm_80", "sm_90a"}) {
-    if (codegen::find_ptxas().empty()) break;
+    if (codegen::find_ptxas().empty() || (target.name == "sm_90a" && arch != target.name)) continue;
     std::string report;
     codegen::assemble_ptx(ptx, arch, &report);
     EXPECT_NE(report.find("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"), std::string::npos) << report;
@@ -38,6 +37,24 @@ TEST(CudaContractPtx, LargeProductsOfEitherOrderDontSpill) {
       EXPECT_EQ(count(ptx, "ldmatrix.sync"), 32);
       EXPECT_GE(count(ptx, "st.global.b32"), 60);  // pairs of 16-bit results
     }
+  }
+}
+
+TEST(CudaContractPtx, LargeProductsOfBytesDontSpill) {
+  const std::string product = examples::matmul("bf16", 4096, 4096, 4096, false, true);
+  for (const char* dtype : {"i8", "u8", "f8e4m3fn", "f8e5m2"}) {
+    const std::string text = examples::with_factors(product, dtype, dtype), exact = ptx_of(text),
+                      hopper = ptx_of(text, 0, Target::cuda_sm90a());
+    EXPECT_EQ(count(exact, dtype[0] == 'f' ? "mma.sync.aligned.m16n8k16" : "mma.sync.aligned.m16n8k32"), 128);
+    EXPECT_GT(count(hopper, "wgmma.mma_async.sync.aligned.m64n"), 0);
+    EXPECT_EQ(count(hopper, "mma.sync"), 0);
+  }
+  // Of mixed kinds, the ones of integers with a version of PTX of their own.
+  for (const auto& [a, b] : {std::pair{"u8", "i8"}, {"i8", "u8"}, {"f8e5m2", "f8e4m3fn"}, {"f8e4m3fn", "f8e5m2"}}) {
+    const std::string text = examples::with_factors(product, a, b), hopper = ptx_of(text, 0, Target::cuda_sm90a());
+    EXPECT_EQ(count(hopper, ".version 8.4"), a[0] == 'f' ? 0 : 1) << hopper.substr(0, 200);
+    EXPECT_GT(count(hopper, "wgmma.mma_async.sync.aligned.m64n"), 0);
+    EXPECT_GT(count(ptx_of(text), "mma.sync.aligned"), 0);
   }
 }
 

@@ -48,6 +48,37 @@ TEST(CudaContract, WarpgroupsTakeEitherOrderOfBothOperands) {
   }
 }
 
+TEST(CudaContract, WarpgroupsMultiplyBytes) {
+  const char* kinds[][2] = {{"f8e4m3fn", "f8e4m3fn"}, {"f8e5m2", "f8e4m3fn"}, {"i8", "i8"}, {"u8", "i8"}, {"i8", "u8"}, {"u8", "u8"}};
+  for (const auto& [a, b] : kinds) {
+    // Tails each way; the last step of the sum is partly outside.
+    const std::string text = examples::with_factors(examples::matmul("bf16", 136, 72, 208, false, true), a, b);
+    const std::string schedule = check(text, Target::cuda_sm90a());
+    EXPECT_TRUE(has(schedule, "tensorize(v0, m64nNk32") && has(schedule, "panels=128")) << schedule;
+  }
+  // Floats don't mix with integers, nor do sums in f32 with products of integers.
+  const std::string plain = examples::matmul("bf16", 136, 72, 208, false, true);
+  EXPECT_FALSE(has(check(examples::with_factors(plain, "f8e4m3fn", "i8"), Target::cuda_sm90a()), "m64nNk32"));
+  const std::string in_floats = examples::replaced(examples::with_factors(plain, "i8", "i8"), {{"i32", "f32"}});
+  EXPECT_FALSE(has(check(in_floats, Target::cuda_sm90a()), "m64nNk32"));
+}
+
+TEST(CudaContract, BytesWithTheSumOutsideAreCopiedFirst) {
+  const std::string turned = examples::with_factors(examples::matmul("bf16", 136, 80, 208, false, false), "i8", "i8");
+  for (const Target& target : {Target::cuda_sm80(), Target::cuda_sm90a()}) {
+    const std::string schedule = check(turned, target, nullptr, 2);
+    EXPECT_TRUE(has(schedule, target.has_tensor_maps ? "m64nNk32" : "m16n8k32") && has(schedule, "stage(a1, global, at=top, order=ba)"))
+        << schedule;
+  }
+  // Floats only where that and the product take less time than products in 16 bits.
+  const auto of_floats = [](int size) {
+    return loop::parse_unit(examples::with_factors(examples::matmul("bf16", size, size, size, false, false), "f8e4m3fn", "f8e4m3fn"),
+                            "test");
+  };
+  EXPECT_TRUE(has(print(choose(of_floats(4096), Target::cuda_sm90a())), "m64nNk32"));
+  EXPECT_TRUE(has(print(choose(of_floats(128), Target::cuda_sm90a())), "m16n8k16"));
+}
+
 TEST(CudaContract, TilesOfWarpgroups) {
   struct Form {
     int m, n, groups_m, groups_n;
@@ -62,6 +93,12 @@ TEST(CudaContract, TilesOfWarpgroups) {
           std::to_string(groups_m) + ", " + std::to_string(groups_n) + ") pipeline_tiles(k_0, 3, " +
           std::to_string(groups_m * groups_n == 3 ? 152 : 232) + ", 40)";
       check(examples::matmul("bf16", m + 8, n, 64 * steps, steps % 2 == 0, steps % 3 == 0), Target::cuda_sm90a(), schedule.c_str());
+      if (steps > 2) continue;
+      const std::string bytes =
+          examples::replaced(schedule, {{"split(k, 64)", "split(k, 128)"}, {"panels=64", "panels=128"}, {"m64nNk16", "m64nNk32"}});
+      const char* dtype = steps == 1 ? "i8" : "f8e4m3fn";
+      check(examples::with_factors(examples::matmul("bf16", m + 8, n, 128 * steps, false, true), dtype, dtype), Target::cuda_sm90a(),
+            bytes.c_str());
     }
   }
 }

@@ -12,6 +12,7 @@ namespace {
 
 using examples::ContractionGenerator;
 using examples::RandomContraction;
+using examples::replaced;
 
 std::string call(const std::string& primitive, const std::vector<std::string>& arguments) {
   std::string text;
@@ -55,13 +56,6 @@ Scheduled random_schedule(uint32_t seed) {
   schedule += "tensorize(v0, m16n8k16, 1, 1)";
   if (generator.chance(2)) schedule += " pipeline(" + k + "_0, 3)";
   return {made, schedule};
-}
-
-std::string replaced(std::string text, std::initializer_list<std::pair<std::string, std::string>> changes) {
-  for (const auto& [from, to] : changes) {
-    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
-  }
-  return text;
 }
 
 /// A contraction of bf16 with operands of f32.
@@ -111,6 +105,43 @@ TEST(CudaLayouts, RandomContractionsOfF32) {
     EXPECT_EQ(has(schedule, "tensorize"), made.length >= 16) << schedule;
     check(text, with_tf32(Target::cuda_sm90a()));
     if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+struct Factors {
+  const char *a, *b;
+};
+/// Of 8 bits: alike, mixed, and beside 16 bits.
+constexpr Factors kFactorsOfBytes[] = {{"i8", "i8"},           {"u8", "i8"},   {"i8", "u8"},       {"u8", "u8"}, {"f8e4m3fn", "f8e4m3fn"},
+                                       {"f8e5m2", "f8e4m3fn"}, {"bf16", "i8"}, {"f8e4m3fn", "f16"}};
+
+/// A contraction with such factors. Where both are integers its sum is along both in memory, which the instruction asks for, as often as not.
+std::string random_bytes(uint32_t seed) {
+  ContractionGenerator generator(seed);
+  const auto [a, b] = kFactorsOfBytes[seed % std::size(kFactorsOfBytes)];
+  const bool window = generator.chance(3), ordered = generator.chance(2);
+  return examples::with_factors(generator.draw(window, false, ordered).text, a, b);
+}
+
+TEST(CudaLayouts, RandomContractionsOfBytes) {
+  int by_bytes = 0;
+  for (uint32_t seed = 401; seed <= 448; seed++) {
+    const std::string text = random_bytes(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
+    by_bytes += has(check(text, Target::cuda_sm80(), nullptr, 0), "m16n8k32");
+    check(text, Target::cuda_sm90a(), nullptr, 0);
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+  EXPECT_GT(by_bytes, 6);
+}
+
+TEST(CudaLayouts, BytesWithoutAnInstructionAreCopiedInSixteenBits) {
+  for (const auto& [a, b] : {Factors{"f8e4m3fn", "f8e4m3fn"}, {"f8e5m2", "f8e4m3fnuz"}, {"i8", "bf16"}, {"f16", "u8"}}) {
+    const std::string text = examples::with_factors(examples::matmul("bf16", 72, 40, 56, false, true), a, b);
+    const std::string schedule = check(text, Target::cuda_sm80());
+    EXPECT_TRUE(has(schedule, "tensorize(v0, m16n8k16") &&
+                has(schedule, has(text, ": bf16[") && has(text, "%a1: bf16") ? "as=bf16" : "as=f16"))
+        << text << schedule;
   }
 }
 
@@ -235,6 +266,16 @@ TEST(CudaLayoutsOnDevice, RandomContractionsOfF32) {
     const std::string text = of_f32(generator.draw(generator.chance(2), false).text);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
     check(text, with_tf32(Target::cuda_sm80()), nullptr, 0, run_on_device);
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+TEST(CudaLayoutsOnDevice, RandomContractionsOfBytes) {
+  if (!codegen::DeviceKernels::available()) GTEST_SKIP() << "no CUDA device";
+  for (uint32_t seed = 501; seed <= 620; seed++) {
+    const std::string text = random_bytes(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
+    check(text, Target::cuda_sm80(), nullptr, 0, run_on_device);
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }

@@ -1,4 +1,4 @@
-// Random contractions of 16-bit operands: several dims of rows, columns, sum and batch, axes in any order, axes of one element, windows of images.
+// Random contractions of bf16 operands: several dims of rows, columns, sum and batch, axes in any order, axes of one element, windows of images.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@ class ContractionGenerator {
   explicit ContractionGenerator(uint32_t seed) : random_(seed) {}
 
   /// `window`: rows are read through a window, whose positions belong to the sum. `narrowed`: the first operand is f32, cast to bf16.
-  RandomContraction draw(bool window, bool narrowed) {
+  /// `ordered`: the axes of the operands are in one order, the sum last.
+  RandomContraction draw(bool window, bool narrowed, bool ordered = false) {
     RandomContraction made;
     std::vector<Axis> a, b, r;
     const auto add = [&](const std::string& name, int extent, std::initializer_list<std::vector<Axis>*> buffers) {
@@ -44,7 +45,7 @@ class ContractionGenerator {
     made.sum.push_back(add("c", chance(3) ? between(5, 11) : between(1, 3) * 8, {&a, &b}));
     if (chance(3)) b.push_back({"0", 1});
     for (std::vector<Axis>* axes : {&a, &b, &r}) {
-      if (chance(4)) continue;
+      if (ordered || chance(4)) continue;
       std::shuffle(axes->begin(), axes->end(), random_);
     }
     std::vector<std::string> map = made.batch;

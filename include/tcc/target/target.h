@@ -15,15 +15,19 @@
 
 namespace tcc {
 
-/// A product of small matrices that one instruction computes: D[m, n] in f32 += A[m, k] * B[k, n].
+/// The dtype in which tensor cores add products of factors: f32, of integers i32.
+inline DType sum_dtype(DType factor) { return is_float(factor) ? DType::f32 : DType::i32; }
+
+/// A product of small matrices that one instruction computes: D[m, n] += A[m, k] * B[k, n], D in f32 or i32.
 struct TensorCore {
   std::string_view name;      ///< of the instruction in kernel texts: "m16n8k16"
   int64_t m, n, k;            ///< elements
   int64_t most_n;             ///< n is a multiple of `n` up to this
   bool warpgroup;             ///< by four warps together, asynchronously, from shared memory that tensor maps filled
-  std::vector<DType> dtypes;  ///< of A and B, which have the same one
+  std::vector<DType> dtypes;  ///< of A and B, which have the same one; those of 8 bits mix, floats with floats and integers with integers
   bool transposed = false;    ///< operands may lie in shared memory with k outside
   double flops_per_ns;        ///< multiplications and additions that kernels of tcc reach on the whole chip; measured
+  bool takes(DType a, DType b) const;
   bool operator==(const TensorCore&) const = default;
 };
 

@@ -1,4 +1,6 @@
-// Tensor-core products on register tiles: ldmatrix from shared memory, mma.sync m16n8k16 (f16, bf16) or m16n8k8 (tf32).
+// Tensor-core products on register tiles: ldmatrix from shared memory, mma.sync m16n8k16 (f16, bf16), m16n8k8 (tf32) or m16n8k32 (i8, u8).
+//
+// Of all of them a word of a fragment is 4 bytes of k: 2 elements of 16 bits, 1 of 32 or 4 of 8. So ldmatrix, which moves rows of 16 bytes, loads each.
 //
 // The accumulator's layout has register digits i (rows in steps of 16), j (columns in steps of 8), h (rows in steps of 8), e (columns), the lane digits
 // of an mma fragment (row lane / 4, column 2 * (lane % 4)) and warp digits for both axes. Which of i, j is slower is read from the layout.
@@ -150,9 +152,9 @@ void NvptxEmitter::emit_register(const loop::Loop& loop, int64_t number, const s
 // Where the digits of the accumulator lie among the registers of a thread.
 NvptxEmitter::MmaTile NvptxEmitter::mma_tile(const loop::Mma& mma) const {
   MmaTile tile;
-  tile.tf32 = mma.shape == "m16n8k8";
   const DType dtype = mma.a->dtype;
-  if (tile.tf32 != (dtype == DType::f32) || (!tile.tf32 && mma.shape != "m16n8k16") || mma.k % tile.step() != 0)
+  tile.element_bytes = size_bytes(dtype);
+  if (mma.shape != "m16n8k" + std::to_string(tile.step()) || mma.k % tile.step() != 0)
     fail("mma " + mma.shape + " on " + std::string(name_of(dtype)));
   const loop::Buffer& accumulator = *mma.accumulator;
   int64_t radix = 1;
@@ -218,15 +220,28 @@ std::vector<llvm::Value*> NvptxEmitter::load_turned_words(const loop::Buffer& bu
   return words;
 }
 
+static llvm::Intrinsic::ID instruction_for(DType a, DType b) {
+  switch (a) {
+    case DType::f32: return llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32;
+    case DType::f16: return llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32;
+    case DType::bf16: return llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16;
+    case DType::i8:
+      return b == DType::i8 ? llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8 : llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_s8_u8;
+    case DType::u8:
+      return b == DType::u8 ? llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_u8 : llvm::Intrinsic::nvvm_mma_m16n8k32_row_col_u8_s8;
+    default: internal_error("mma takes no " + std::string(name_of(a)));
+  }
+}
+
 // One instruction: a [16, k] times b [k, 8], added to the four cells of the accumulator.
 void NvptxEmitter::multiply(const loop::Mma& mma, const MmaTile& tile, int64_t i, int64_t j, const std::vector<llvm::Value*>& a,
                             const std::vector<llvm::Value*>& b) {
-  llvm::Type* f32 = builder_.getFloatTy();
+  llvm::Type* type = memory_type(mma.accumulator->dtype);
   const DType dtype = mma.a->dtype;
   llvm::Value* cells = buffers_.at(mma.accumulator->id);
   auto cell = [&](int64_t q) {
     return builder_.CreateConstInBoundsGEP1_64(
-        f32, cells,
+        type, cells,
         static_cast<uint64_t>(i * tile.row_stride + j * tile.column_stride + q / 2 * tile.half_stride + q % 2 * tile.pair_stride));
   };
   std::vector<llvm::Value*> args;
@@ -235,11 +250,8 @@ void NvptxEmitter::multiply(const loop::Mma& mma, const MmaTile& tile, int64_t i
   };
   for (llvm::Value* value : a) args.push_back(operand(value));
   for (llvm::Value* value : b) args.push_back(operand(value));
-  for (int64_t q = 0; q < 4; ++q) args.push_back(builder_.CreateLoad(f32, cell(q)));
-  llvm::Intrinsic::ID id = tile.tf32             ? llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32
-                           : dtype == DType::f16 ? llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32
-                                                 : llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16;
-  llvm::Value* result = builder_.CreateIntrinsic(id, {}, args);
+  for (int64_t q = 0; q < 4; ++q) args.push_back(builder_.CreateLoad(type, cell(q)));
+  llvm::Value* result = builder_.CreateIntrinsic(instruction_for(dtype, mma.b->dtype), {}, args);
   for (int64_t q = 0; q < 4; ++q) builder_.CreateStore(builder_.CreateExtractValue(result, static_cast<unsigned>(q)), cell(q));
 }
 
@@ -257,14 +269,15 @@ void NvptxEmitter::emit(const loop::Mma& mma) {
   llvm::Value* octet = builder_.CreateLShr(this_lane, constant(3));
   llvm::Value* quarter = builder_.CreateAnd(this_lane, constant(3));  // of a fragment: the element of k, and of the other side
   llvm::Value* fourth = builder_.CreateLShr(this_lane, constant(2));
-  const int64_t chunk = tile.tf32 ? 4 : 8;  // elements in the 16 bytes that one lane names
+  const bool turns = tile.element_bytes == 2;     // ldmatrix turns only elements of 16 bits
+  const int64_t chunk = 16 / tile.element_bytes;  // elements in the 16 bytes that one lane names
   for (int64_t k = 0; k < mma.k; k += tile.step()) {
     std::vector<std::vector<llvm::Value*>> a, b;
     for (int64_t i = 0; i < tile.rows; ++i) {
       if (!mma.transpose_a) {  // lanes 0-15: rows at the first half of k; 16-31: at the second
         a.push_back(load_matrices(*mma.a, mma.a_from, {builder_.CreateAdd(m_base, low16), i * 16},
                                   {builder_.CreateMul(upper, constant(chunk)), k}, false));
-      } else if (tile.tf32) {
+      } else if (!turns) {
         a.push_back(load_turned_words(*mma.a, mma.a_from, {quarter, k}, {builder_.CreateAdd(m_base, fourth), i * 16}, false));
       } else {  // stored [k, m]: octets of lanes name (k low, m low), (k low, m high), (k high, m low), (k high, m high)
         llvm::Value* kk = builder_.CreateAdd(low8, builder_.CreateShl(builder_.CreateLShr(octet, constant(1)), constant(3)));
@@ -278,7 +291,7 @@ void NvptxEmitter::emit(const loop::Mma& mma) {
                                                     {builder_.CreateMul(upper, constant(chunk)), k}, false);
         b.push_back({w[0], w[2]});
         b.push_back({w[1], w[3]});
-      } else if (tile.tf32) {
+      } else if (!turns) {
         std::vector<llvm::Value*> w =
             load_turned_words(*mma.b, mma.b_from, {quarter, k}, {builder_.CreateAdd(n_base, fourth), j * 8}, true);
         b.push_back({w[0], w[1]});

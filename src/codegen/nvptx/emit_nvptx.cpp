@@ -261,9 +261,21 @@ llvm::Value* NvptxEmitter::element_pointer(const loop::Buffer& buffer, llvm::Val
 
 void NvptxEmitter::emit(const loop::Barrier&) { barrier(); }
 
+// The version of PTX, where it is later than the first one for the target: products of warpgroups of i8 by u8 came with 8.4.
+static std::string features_of(const std::vector<NamedKernel>& kernels) {
+  bool mixes = false;
+  for (const NamedKernel& named : kernels) {
+    loop::walk(named.kernel->body, [&](const loop::Stmt& stmt) {
+      const auto* mma = std::get_if<loop::Mma>(&stmt.node);
+      mixes |= mma && mma->async && is_integer(mma->a->dtype) && mma->a->dtype != mma->b->dtype;
+    });
+  }
+  return mixes ? "+ptx84" : "";
+}
+
 CompiledModule emit_nvptx(const std::vector<NamedKernel>& kernels, const Options& options) {
   int optimization = std::max(options.optimization, 2);  // below, copies of accumulators stay and registers spill
-  auto machine = make_target_machine(kTriple, options.target, "", optimization);
+  auto machine = make_target_machine(kTriple, options.target, features_of(kernels), optimization);
   llvm::LLVMContext context;
   llvm::Module module("kernels", context);
   module.setTargetTriple(llvm::Triple(kTriple));

@@ -1,9 +1,9 @@
 // Products of warpgroups: wgmma on tiles that lie in shared memory as the copy engine puts them there.
 //
-// A descriptor says where an operand begins and how its rows of 128 bytes follow each other. Panels (64 elements of 16 bits, 32 of 32 bits) are 128 bytes wide
+// A descriptor says where an operand begins and how its rows of 128 bytes follow each other. Panels (128 elements of 8 bits, 64 of 16, 32 of 32) are 128 bytes wide
 // and swizzled by 128 bytes; eight rows make a core matrix of 1,024 bytes.
 //   k contiguous    rows of m or n; a step of k is 32 bytes further along the row
-//   k outside       rows of k, panels of m or n; a step of k (16 rows) is 2,048 bytes further, the next panel all rows further
+//   k outside       (16 bits only) rows of k, panels of m or n; a step of k (16 rows) is 2,048 bytes further, the next panel all rows further
 // The accumulators are SSA values that go through one asm each, tied in and out, so that ptxas keeps them in place between the wait and the next product.
 // Source: PTX ISA, asynchronous warpgroup level matrix instructions.
 #include <llvm/IR/Constants.h>
@@ -22,25 +22,42 @@ namespace {
 
 constexpr int64_t kPanelBytes = 128;  // a row of a panel
 constexpr int64_t kCoreMatrixBytes = 8 * kPanelBytes;
+constexpr int64_t kStepBytes = 32;  // of the sum, that an instruction takes of each row
 constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
 
 std::string dollar(int64_t number) { return "$" + std::to_string(number); }
 
+std::string type_of_factor(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return ".tf32";
+    case DType::f16: return ".f16";
+    case DType::bf16: return ".bf16";
+    case DType::f8e4m3fn: return ".e4m3";
+    case DType::f8e5m2: return ".e5m2";
+    case DType::i8: return ".s8";
+    case DType::u8: return ".u8";
+    default: internal_error("wgmma takes no " + std::string(name_of(dtype)));
+  }
+}
+
 /// The instruction for an accumulator in `cells` registers, operands $0 to $cells-1, then the descriptors.
 std::string wgmma_text(const loop::Mma& mma, int64_t columns, int64_t cells) {
   const DType dtype = mma.a->dtype;
-  const std::string type = dtype == DType::f16 ? "f16" : dtype == DType::bf16 ? "bf16" : "tf32", k = dtype == DType::f32 ? "8" : "16";
-  std::string text = "{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k" + k +
-                     ".f32." + type + "." + type + " {";
+  std::string text = "{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k" +
+                     std::to_string(kStepBytes / size_bytes(dtype)) + (is_float(dtype) ? ".f32" : ".s32") + type_of_factor(dtype) +
+                     type_of_factor(mma.b->dtype) + " {";
   for (int64_t i = 0; i < cells; ++i) text += (i > 0 ? "," : "") + dollar(i);
-  text += "}, " + dollar(cells) + ", " + dollar(cells + 1) + ", p, 1, 1";
-  if (dtype != DType::f32) text += std::string(mma.transpose_a ? ", 1" : ", 0") + (mma.transpose_b ? ", 1" : ", 0");
+  text += "}, " + dollar(cells) + ", " + dollar(cells + 1) + ", p";
+  if (is_float(dtype)) text += ", 1, 1";  // neither factor is negated
+  if (size_bytes(dtype) == 2) text += std::string(mma.transpose_a ? ", 1" : ", 0") + (mma.transpose_b ? ", 1" : ", 0");
   return text + "; }";
 }
 
-std::string tied(int64_t cells, const std::string& others) {
+/// Registers of floats or of integers that an asm reads and writes.
+std::string tied(const llvm::Type* cell, int64_t cells, const std::string& others) {
+  const std::string one = cell->isFloatTy() ? "=f" : "=r";
   std::string text;
-  for (int64_t i = 0; i < cells; ++i) text += (i > 0 ? ",=f" : "=f");
+  for (int64_t i = 0; i < cells; ++i) text += (i > 0 ? "," : "") + one;
   text += others;
   for (int64_t i = 0; i < cells; ++i) text += "," + std::to_string(i);
   return text;
@@ -59,17 +76,17 @@ llvm::Value* NvptxEmitter::descriptor(const loop::Buffer& buffer, bool k_first, 
 }
 
 void NvptxEmitter::multiply_async(const loop::Mma& mma, int64_t columns, int64_t first_register, llvm::Value* a, llvm::Value* b) {
-  llvm::Type* f32 = builder_.getFloatTy();
+  llvm::Type* type = memory_type(mma.accumulator->dtype);
   const int64_t cells = columns / 2;
   llvm::Value* held = buffers_.at(mma.accumulator->id);
-  const auto cell = [&](int64_t i) { return builder_.CreateConstInBoundsGEP1_64(f32, held, static_cast<uint64_t>(first_register + i)); };
+  const auto cell = [&](int64_t i) { return builder_.CreateConstInBoundsGEP1_64(type, held, static_cast<uint64_t>(first_register + i)); };
   std::vector<llvm::Value*> arguments{a, b};
-  for (int64_t i = 0; i < cells; ++i) arguments.push_back(builder_.CreateLoad(f32, cell(i)));
+  for (int64_t i = 0; i < cells; ++i) arguments.push_back(builder_.CreateLoad(type, cell(i)));
   std::vector<llvm::Type*> types{builder_.getInt64Ty(), builder_.getInt64Ty()};
-  types.resize(arguments.size(), f32);
-  llvm::Type* result = llvm::StructType::get(context_, std::vector<llvm::Type*>(static_cast<size_t>(cells), f32));
+  types.resize(arguments.size(), type);
+  llvm::Type* result = llvm::StructType::get(context_, std::vector<llvm::Type*>(static_cast<size_t>(cells), type));
   llvm::InlineAsm* instruction = llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), wgmma_text(mma, columns, cells),
-                                                      tied(cells, ",l,l"), /*hasSideEffects=*/true);
+                                                      tied(type, cells, ",l,l"), /*hasSideEffects=*/true);
   llvm::CallInst* call = builder_.CreateCall(instruction, arguments);
   call->addFnAttr(llvm::Attribute::Convergent);
   for (int64_t i = 0; i < cells; ++i) builder_.CreateStore(builder_.CreateExtractValue(call, static_cast<unsigned>(i)), cell(i));
@@ -84,7 +101,7 @@ void NvptxEmitter::emit_async(const loop::Mma& mma) {
   }
   tile.rows = mma.m / tile.groups_m;
   tile.columns = mma.n / tile.groups_n;
-  const int64_t element = size_bytes(mma.a->dtype), panel = kPanelBytes / element, step = 32 / element;
+  const int64_t element = size_bytes(mma.a->dtype), panel = kPanelBytes / element, step = kStepBytes / element;
   const auto constant = [&](int64_t value) { return builder_.getInt32(static_cast<uint32_t>(value)); };
   llvm::Value* group = builder_.CreateLShr(uniform_warp_, uint64_t{2});
   llvm::Value* group_m = tile.groups_n == 1 ? group : builder_.CreateUDiv(group, constant(tile.groups_n));
@@ -119,18 +136,18 @@ void NvptxEmitter::emit_async(const loop::Mma& mma) {
 // The registers of the tile go through an empty asm: what wrote them stays in front of it, what reads them behind.
 void NvptxEmitter::pin(const loop::Buffer& tile) {
   constexpr int64_t kMostOperands = 128;
-  llvm::Type* f32 = builder_.getFloatTy();
+  llvm::Type* type = memory_type(tile.dtype);
   const int64_t registers = loop::registers_of(*tile.tile);
   llvm::Value* held = buffers_.at(tile.id);
   for (int64_t first = 0; first < registers; first += kMostOperands) {
     const int64_t cells = std::min(registers - first, kMostOperands);
-    const auto cell = [&](int64_t i) { return builder_.CreateConstInBoundsGEP1_64(f32, held, static_cast<uint64_t>(first + i)); };
+    const auto cell = [&](int64_t i) { return builder_.CreateConstInBoundsGEP1_64(type, held, static_cast<uint64_t>(first + i)); };
     std::vector<llvm::Value*> arguments;
-    for (int64_t i = 0; i < cells; ++i) arguments.push_back(builder_.CreateLoad(f32, cell(i)));
-    const std::vector<llvm::Type*> types(arguments.size(), f32);
-    llvm::Type* result = cells == 1 ? f32 : llvm::StructType::get(context_, types);
+    for (int64_t i = 0; i < cells; ++i) arguments.push_back(builder_.CreateLoad(type, cell(i)));
+    const std::vector<llvm::Type*> types(arguments.size(), type);
+    llvm::Type* result = cells == 1 ? type : llvm::StructType::get(context_, types);
     llvm::CallInst* call = builder_.CreateCall(
-        llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), "", tied(cells, ""), /*hasSideEffects=*/true), arguments);
+        llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), "", tied(type, cells, ""), /*hasSideEffects=*/true), arguments);
     for (int64_t i = 0; i < cells; ++i)
       builder_.CreateStore(cells == 1 ? call : builder_.CreateExtractValue(call, static_cast<unsigned>(i)), cell(i));
   }

@@ -81,10 +81,10 @@ class NvptxEmitter final : public Emitter {
 
   // ---- emit_mma.cpp
   struct MmaTile {
-    bool tf32 = false;
+    int64_t element_bytes = 2;
     int64_t rows = 1, columns = 1;  ///< instructions of a warp
     int64_t row_stride = 0, column_stride = 0, half_stride = 0, pair_stride = 0;
-    int64_t step() const { return tf32 ? 8 : 16; }  ///< k of one instruction
+    int64_t step() const { return 32 / element_bytes; }  ///< k of one instruction
   };
   MmaTile mma_tile(const loop::Mma& mma) const;
   /// A row or a column of an operand: what lane and warp say, and a constant.

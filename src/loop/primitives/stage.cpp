@@ -339,6 +339,11 @@ bool edit_inside(Block& block, const std::string& at, const std::set<const Var*>
 bool edit_inside(Block& block, const std::string& at, const Edit& f) { return edit_inside(block, at, {}, f); }
 
 int widest_access(Copy copy) {
+  if (copy.source->space == Space::local) {  // what lies between the nests of a unit is in global memory
+    Buffer source = *copy.source;
+    source.space = Space::global;
+    copy.source = make_buffer(std::move(source));
+  }
   const int least = size_bytes(copy.source->dtype);
   for (copy.vector_bytes = 16; copy.vector_bytes > least; copy.vector_bytes /= 2) {
     if (faults_of(copy).empty()) break;

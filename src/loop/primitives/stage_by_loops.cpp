@@ -16,7 +16,7 @@
 //
 // Zeros that a select puts between the elements of the buffer are copied as zeros.
 //
-// `as=bf16`: what is cast to bf16 as it is read is copied as bf16.
+// `as=bf16`: what is cast to bf16 as it is read is copied as bf16. What has 8 bits is copied as bf16 or f16 whatever it is cast to: they hold all of its values.
 #include "loop/primitives/stage.h"
 
 #include <algorithm>
@@ -79,10 +79,10 @@ class LoopStager {
     std::vector<Index> at;
     for (const VarRef& var : copy.box) at.emplace_back(loop_of_.at(var.get()));
     rewrite_exprs(inner, [&](const ExprPtr& expr) -> ExprPtr {
-      const bool cast = dtype_ && expr->kind == Expr::Kind::op && expr->op == Op::cast_ && expr->dtype == *dtype_;
+      const bool cast = dtype_ && expr->kind == Expr::Kind::op && expr->op == Op::cast_ && (expr->dtype == *dtype_ || widens());
       const ExprPtr& loaded = cast ? expr->args[0] : expr;
-      return cast == dtype_.has_value() && loaded->kind == Expr::Kind::load && loaded->buffer == buffer_ ? load(copy.destination, at)
-                                                                                                         : expr;
+      if (cast != dtype_.has_value() || loaded->kind != Expr::Kind::load || loaded->buffer != buffer_) return expr;
+      return cast ? cast_to(load(copy.destination, at), expr->dtype) : load(copy.destination, at);
     });
     if (uses_of(inner).reads.contains(buffer_.get()))
       unfit("`" + buffer_->name + "` is not cast to " + std::string(name_of(*dtype_)) + " wherever it is read inside `" + at_ + "`");
@@ -94,6 +94,9 @@ class LoopStager {
     for (Stmt& stmt : inner) body.push_back(std::move(stmt));
     inner = std::move(body);
   }
+
+  /// Whether the copy holds each value of the buffer, in more bits.
+  bool widens() const { return size_bits(buffer_->dtype) == 8 && size_bits(*dtype_) >= 16; }
 
   static const Expr& without_casts(const ExprPtr& expr) {
     const Expr* inner = expr.get();

@@ -60,6 +60,7 @@ class Tensorizer {
     const TensorCore* core = Target::cuda_sm90a().tensor_core(shape_);  // it has all instructions
     if (!core) unfit("there is no instruction `" + shape_ + "`");
     warpgroup_ = core->warpgroup;
+    transposed_ = core->transposed;
     Buffer prototype = *plain_;
     prototype.tile = std::make_shared<TileLayout>(layout());
     tile_ = make_buffer(std::move(prototype));
@@ -117,7 +118,7 @@ class Tensorizer {
     };
     const auto without_cast = [&](ExprPtr expr) {
       expr = resolve(expr);
-      if (expr->kind == Expr::Kind::op && expr->op == Op::cast_ && expr->dtype == DType::f32) expr = resolve(expr->args[0]);
+      if (expr->kind == Expr::Kind::op && expr->op == Op::cast_ && expr->dtype == plain_->dtype) expr = resolve(expr->args[0]);
       return expr;
     };
     const ExprPtr sum = resolve(store->value);
@@ -143,6 +144,7 @@ class Tensorizer {
       unfit("the sum of `" + accumulator_ + "` ends inside a buffer, in the middle of a step: what follows is not zero");
     }
 
+    if (!transposed_ && (a->k_first || b->k_first)) unfit("`" + shape_ + "` reads operands along the sum");
     found_ = true;
     Mma mma;
     mma.accumulator = plain_;
@@ -258,6 +260,7 @@ class Tensorizer {
   int64_t warps_m_, warps_n_;
   BufferRef plain_, tile_;
   std::map<const Buffer*, Copy> copies_;  ///< by destination
+  bool transposed_ = false;               ///< operands may lie with the sum outside
   bool warpgroup_ = false;                ///< the instruction is one of four warps, asynchronous; what follows waits for it (pipeline)
   bool found_ = false;
 };

@@ -88,6 +88,16 @@ int launch_all(tcc_instance* instance, const BoundFunction& function, CUstream s
 
 // --- tensor maps: the addresses of their arrays are part of them ------------------------------------------------------------------------
 
+// The copy engine moves bytes: of 8-bit dtypes it knows no other.
+int map_dtype(uint32_t dtype) {
+  switch (dtype) {
+    case TCC_F32: return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
+    case TCC_F16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case TCC_BF16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    default: return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  }
+}
+
 int encode_maps(tcc_instance* instance, const BoundFunction& function, uint32_t l) {
   const Launch& launch = instance->view.rows<Launch>(function.code->launches)[l];
   if (launches_nothing(launch)) return TCC_OK;
@@ -96,9 +106,6 @@ int encode_maps(tcc_instance* instance, const BoundFunction& function, uint32_t 
   const CudaDriver& driver = *instance->cuda->driver;
   for (uint32_t m = 0; m < span.count; m++) {
     const TensorMap& map = instance->view.rows<TensorMap>(target.tensor_maps)[span.first + m];
-    const int dtype = map.dtype == TCC_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                      : map.dtype == TCC_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                              : CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
     const int swizzle = map.swizzle_bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
                         : map.swizzle_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
                         : map.swizzle_bytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
@@ -107,10 +114,10 @@ int encode_maps(tcc_instance* instance, const BoundFunction& function, uint32_t 
     unsigned long long extents[5], strides[4];
     for (uint32_t axis = 0; axis < map.num_axes; axis++) extents[axis] = map.extents[axis];
     for (uint32_t axis = 0; axis + 1 < map.num_axes; axis++) strides[axis] = map.strides[axis];
-    if (CUresult error = driver.cuTensorMapEncodeTiled(static_cast<CUtensorMap*>(function.arguments.map_pointers_of(l)[m]), dtype,
-                                                       map.num_axes, function.arguments.of(l)[map.buffer], extents, strides, map.box, steps,
-                                                       CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                                                       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
+    if (CUresult error = driver.cuTensorMapEncodeTiled(static_cast<CUtensorMap*>(function.arguments.map_pointers_of(l)[m]),
+                                                       map_dtype(map.dtype), map.num_axes, function.arguments.of(l)[map.buffer], extents,
+                                                       strides, map.box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                                                       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
       return cuda_fail(driver, error, "cuTensorMapEncodeTiled", LaunchText(instance->view, target, launch).text);
   }
   return TCC_OK;

@@ -1,5 +1,5 @@
-// Contractions on tensor cores: f16 and bf16, and f32 where the target allows tf32. Tiles of 128 x 256 x 32 and smaller, copied ahead by cp.async, mma.sync on
-// register tiles.
+// Contractions on tensor cores: f16 and bf16, i8 and u8, and f32 where the target allows tf32. Tiles of 128 x 256 x 32 and smaller (x 64 of 8 bits), copied ahead
+// by cp.async, mma.sync on register tiles. Factors of 8 bits without an instruction are copied in 16 bits, which hold them.
 //
 //   split(i, 128) split(j, 256) ... bind(i_0_0, block) bind(j_0, block) ... split(k, 32) tile(v0, i_1, j_1)
 //   stage(a1, shared, at=k_0, by=loops, swizzle=2) stage(a0, shared, at=k_0, by=loops, swizzle=2) tensorize(v0, m16n8k16, 2, 4) pipeline(k_0, 4)
@@ -14,6 +14,7 @@
 
 #include "schedule/cuda/forms.h"
 #include "schedule/cuda/matmul.h"
+#include "schedule/cuda/turned_factor.h"
 #include "tcc/loop/edit.h"
 #include "tcc/loop/primitives.h"
 
@@ -39,8 +40,9 @@ constexpr int64_t kSmallestSide = 16;
 
 /// Of a sum that is worth it.
 constexpr int64_t kShortestSum = 16;
-/// Of the sum, that one step takes.
-int64_t step_of(int64_t sum) { return sum < 32 ? 16 : 32; }
+/// Of the sum, that one step takes: at least, and where it is long enough.
+int64_t least_step(const TensorCore& core) { return std::max(kShortestSum, core.k); }
+int64_t step_of(const TensorCore& core, int64_t sum) { return sum < 2 * least_step(core) ? least_step(core) : 2 * least_step(core); }
 /// Instructions of a thread for one access of a copy; for a result whose address takes divisions, shared by a row or column of them; for one under a mask.
 constexpr double kCopyInstructions = 12, kDivisionInstructions = 4, kMaskInstructions = 8;
 
@@ -53,11 +55,28 @@ int64_t swizzle_bits(int64_t row_bytes) {
   return std::min<int64_t>(3, std::countr_zero(static_cast<uint64_t>(row_bytes)) - 4);
 }
 
+/// Whether neighbours along the sum are neighbours in memory.
+bool is_along_memory(const Factor& factor, const std::vector<VarRef>& k) {
+  return stride_of(access_of(factor.buffer, factor.indices, false, factor.guarded), k.back().get()) == 1;
+}
+
+/// Factors of 8 bits that no instruction takes are copied in the 16 bits of the other factor, or both in f16.
+Contraction with_wide_bytes(Contraction c, const Target& target) {
+  const TensorCore* core = target.tensor_core(c.a.dtype());
+  if (c.dtype != DType::f32 || (core && core->takes(c.a.dtype(), c.b.dtype()) && sum_dtype(c.a.dtype()) == c.dtype)) return c;
+  const auto is_half = [](const Factor& factor) { return is_float(factor.dtype()) && size_bits(factor.dtype()) == 16; };
+  const DType wide = is_half(c.a) ? c.a.dtype() : is_half(c.b) ? c.b.dtype() : DType::f16;
+  for (Factor* factor : {&c.a, &c.b}) {
+    if (size_bits(factor->dtype()) == 8 && factor->dtype() != DType::boolean) factor->narrowed = wide;
+  }
+  return c;
+}
+
 /// A contraction, and what its nest and target say about the time of its forms.
 class Product {
  public:
   Product(const Contraction& c, const Loop& nest, const TensorCore& core, const Target& target)
-      : c_(c), nest_(nest), core_(core), target_(target), step_(step_of(c.length())) {
+      : c_(c), nest_(nest), core_(core), target_(target), step_(step_of(core, c.length())) {
     for (const Stmt& stmt : nest.body) {
       if (std::holds_alternative<Reduce>(stmt.node)) continue;
       for (const Access& access : accesses_of(Block{stmt})) results_.push_back(access);
@@ -76,6 +95,7 @@ class Product {
     std::vector<double> times;
     size_t best = 0;
     for (const Form& form : forms_of(c_, nest_)) {
+      if (!core_.transposed && !(is_along_memory(c_.a, form.k) && is_along_memory(c_.b, form.k))) continue;
       for (const MmaTile& tile : tiles_for(form)) {
         const double ns = time_ns(form, tile);
         choices.push_back({form, tile, ns});
@@ -94,8 +114,8 @@ class Product {
   std::vector<MmaTile> tiles_for(const Form& form) const {
     std::vector<MmaTile> tiles;
     for (MmaTile tile : kMmaTiles) {
-      for (tile.step = step_; tile.step >= kShortestSum && !fits(tile, form);) tile.step /= 2;
-      if (tile.step >= kShortestSum) tiles.push_back(tile);
+      for (tile.step = step_; tile.step >= least_step(core_) && !fits(tile, form);) tile.step /= 2;
+      if (tile.step >= least_step(core_)) tiles.push_back(tile);
     }
     return tiles;
   }
@@ -191,7 +211,7 @@ void schedule_tiles(Chooser& chooser, const Contraction& c, const Merged& names,
   split_into_tiles(chooser, names.m, tile.m);
   split_into_tiles(chooser, names.n, tile.n);
   bind_tiles(chooser, batch, {names.m, tile.m}, {names.n, tile.n}, {names.m + "_1", names.n + "_1"});
-  chooser.split(names.k, tile.step);
+  split_into_tiles(chooser, names.k, tile.step);
   chooser.add("tile", {Chooser::arg(c.accumulator), Chooser::arg(names.m + "_1"), Chooser::arg(names.n + "_1")});
   const bool b_ahead = stage_operand(chooser, c.b, names.k + "_0"), a_ahead = stage_operand(chooser, c.a, names.k + "_0");
   chooser.add("tensorize",
@@ -206,52 +226,86 @@ void schedule_tiles(Chooser& chooser, const Contraction& c, const Merged& names,
 WhyNot misfit(const Contraction& c, const TensorCore* core, const Target& target) {
   const DType dtype = c.a.dtype();
   if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
-  if (c.b.dtype() != dtype) return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
   if (!core) return "no instruction takes " + std::string(tcc::name_of(dtype));
+  if (!core->takes(dtype, c.b.dtype()))
+    return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
+  if (c.dtype != sum_dtype(dtype)) return "the sum is in " + std::string(tcc::name_of(c.dtype));
   if (dtype == DType::f32 && !target.allow_tf32) return "products of f32 must be exact";
-  if (!core->transposed && (access_width(c.a, c.k_dims) == 1 || access_width(c.b, c.k_dims) == 1))
-    return "the instruction takes no transposed factor";
   if (c.length() < kShortestSum) return "a sum of " + std::to_string(c.length()) + " is short";
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<double> tensor_cores_ns(const Contraction& c, const Loop& nest, const Target& target) {
+std::optional<double> tensor_cores_ns(const Contraction& given, const Loop& nest, const Target& target) {
+  const Contraction c = with_wide_bytes(given, target);
   const TensorCore* core = target.tensor_core(c.a.dtype());
   if (misfit(c, core, target)) return std::nullopt;
   const std::optional<Product::Choice> choice = Product(c, nest, *core, target).choose(nullptr);
   return choice ? std::optional(choice->ns) : std::nullopt;
 }
 
-WhyNot tensor_cores(CudaNest& nest) {
-  if (!nest.nest.contraction) return nest.nest.not_contraction;
-  Chooser& chooser = nest.chooser;
-  const Contraction& c = *nest.nest.contraction;
-  const Target& target = nest.target();
-  const TensorCore* core = target.tensor_core(c.a.dtype());
-  if (WhyNot why_not = misfit(c, core, target)) return why_not;
-  const Product product(c, nest.loop(), *core, target);
+namespace {
+
+/// The contraction with the sum along both factors, for an instruction that takes no other: copies in nests of their own. Nothing where they can't be made.
+std::optional<Contraction> with_sum_inside(Chooser& chooser, const Contraction& c, const Loop& nest) {
+  const std::vector<Form> forms = forms_of(c, nest);
+  if (forms.empty()) return std::nullopt;
+  const std::vector<VarRef>& k = forms.front().k;
+  const std::string& dim = nest.dims[0].var->name;
+  for (const Factor* factor : {&c.a, &c.b}) {
+    if (!is_along_memory(*factor, k) && !can_turn(chooser, dim, *factor, k)) return std::nullopt;
+  }
+  for (const Factor* factor : {&c.a, &c.b}) {
+    if (!is_along_memory(*factor, k)) turn(chooser, *factor, k);
+  }
+  return as_contraction(chooser.find(dim));
+}
+
+WhyNot schedule_product(Chooser& chooser, const Contraction& c, const TensorCore& core) {
+  const Target& target = chooser.target();
+  const Loop nest = std::get<Loop>(chooser.find(c.dims[0]->name).node);
+  const Product product(c, nest, core, target);
   const std::optional<Product::Choice> choice = product.choose(&chooser);
-  if (!choice) return "it has no dim of rows or none of columns";
+  if (!choice)
+    return core.transposed ? "it has no dim of rows or none of columns" : "no form has rows, columns, and a sum along both factors";
   const std::vector<MmaTile> tiles = product.tiles_for(choice->form);
   std::vector<TileShape> shapes;
   for (const MmaTile& tile : tiles) shapes.push_back(product.shape_of(choice->form, tile));
   MatmulShape shape = product.shape_of(choice->form);
 
   Merged merged = merge(chooser, c, choice->form);
+  merged.contraction = with_wide_bytes(std::move(merged.contraction), target);
   shape.zeros_past_the_end = zeros_past_the_end(merged.contraction);
   const VarRef& along = merged.contraction.contiguous;
   const bool cuts = along && along->name == merged.n;  // rows and columns would be others in the parts
   const SplitK cut = cuts ? choose_split_k(shapes, product.shape_of(choice->form, choice->tile), shape, chooser) : SplitK{};
   if (cut.parts == 1) {
-    schedule_tiles(chooser, merged.contraction, merged, choice->tile, *core);
+    schedule_tiles(chooser, merged.contraction, merged, choice->tile, core);
     return std::nullopt;
   }
   const std::string first = merged.contraction.dims[0]->name;
   merged = cut_sum(chooser, merged, cut.parts, product.step());
-  schedule_tiles(chooser, merged.contraction, merged, tiles[cut.tile], *core);
+  merged.contraction = with_wide_bytes(std::move(merged.contraction), target);
+  schedule_tiles(chooser, merged.contraction, merged, tiles[cut.tile], core);
   schedule_sum_of_parts(chooser, first);
+  return std::nullopt;
+}
+
+}  // namespace
+
+WhyNot tensor_cores(CudaNest& nest) {
+  if (!nest.nest.contraction) return nest.nest.not_contraction;
+  const Target& target = nest.target();
+  const Contraction c = with_wide_bytes(*nest.nest.contraction, target);
+  const TensorCore* core = target.tensor_core(c.a.dtype());
+  if (WhyNot why_not = misfit(c, core, target)) return why_not;
+  const WhyNot why_not = schedule_product(nest.chooser, c, *core);
+  if (!why_not || core->transposed) return why_not;
+  Chooser copies = nest.chooser;
+  const std::optional<Contraction> inside = with_sum_inside(copies, c, nest.loop());
+  if (!inside || schedule_product(copies, *inside, *core)) return why_not;
+  nest.chooser.take_over(std::move(copies));
   return std::nullopt;
 }
 

@@ -414,7 +414,9 @@ WhyNot warpgroup_cores(CudaNest& nest) {
   const DType dtype = c.a.dtype();
   const TensorCore* core = target.warpgroup_core(dtype);
   if (!core) return "no instruction of a warpgroup takes " + std::string(tcc::name_of(dtype)) + " on " + target.name;
-  if (c.b.dtype() != dtype) return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
+  if (!core->takes(dtype, c.b.dtype()))
+    return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
+  if (c.dtype != sum_dtype(dtype)) return "the sum is in " + std::string(tcc::name_of(c.dtype));
   if (c.a.narrowed || c.b.narrowed) return "a factor is rounded as it is read";
   if (c.a.dilated || c.b.dilated) return "a factor has zeros between its elements";
   if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
