@@ -5,7 +5,7 @@
 //              autocast                                 with --precision: which ops compute in 16 bits
 //              canonicalize ... eliminate-dead-code     as simple as it gets
 //              build-joint                              with gradients: --mode=grad, train
-//   prims      decompose, and simple again
+//   prims      decompose, multiply-quantized, and simple again
 //              split-wide-nodes                         in sizes that kernels are made for
 //              choose-residuals                         for each target: what the backward half computes again (plan_functions.cpp)
 //   groups     form-groups                              which prims are computed together
@@ -61,6 +61,9 @@ void to_joint(Session& session, PassState& state) {
 
 void to_prims(Session& session, PassState& state) {
   run_pass(session, state, "decompose");
+  // Before weights are folded, dequantised ones among them.
+  run_pass(session, state, "canonicalize");
+  run_pass(session, state, "multiply-quantized");
   // From here on prims only. Folding again catches what composites were made of: transposed weights, scales of batch norms, masks.
   simplify(session, state);
 }

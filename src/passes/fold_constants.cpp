@@ -6,8 +6,11 @@
 //     %y: f32[8, 2] = matmul(%x, @w)
 // A result is stored when it is small, or not larger than the constants that go with it: weights and folded values that nothing else reads. So a
 // chain folds into one weight, a cast of a tied embedding stays a cast. Results whose elements are all the same become `full`.
+// Leaves alone, before composites are decomposed: weights of 8 bits that would grow, since products read them as they are (multiply_quantized.cpp).
 // Leaves alone: `full` and `iota`, which cost nothing where they are read, and broadcasts that grow, which are views; what reads them may fold.
 // With `keep_parameters`, float weights of the model are no constants: a training step changes them.
+
+#include <algorithm>
 
 #include "passes/check_indices.h"
 #include "passes/known_values.h"
@@ -24,7 +27,10 @@ constexpr int64_t kSmallBytes = 1 << 20;
 class Folder {
  public:
   Folder(Graph& graph, bool keep_parameters, Diagnostics* diagnostics)
-      : graph_(graph), keep_parameters_(keep_parameters), diagnostics_(diagnostics), uses_(count_uses(graph)), known_(graph, kept_) {}
+      : graph_(graph), keep_parameters_(keep_parameters), diagnostics_(diagnostics), uses_(count_uses(graph)), known_(graph, kept_) {
+    has_composites_ = std::any_of(graph.body.nodes.begin(), graph.body.nodes.end(),
+                                  [](const Node* node) { return info(node->op).kind == OpKind::composite; });
+  }
 
   void run() {
     const std::vector<Node*> nodes = std::move(graph_.body.nodes);
@@ -81,9 +87,18 @@ class Folder {
     return false;
   }
 
+  /// Whether elements of 8 bits get more; a few don't matter.
+  bool widens(const Node& node) const {
+    if (node.op != Op::cast_ && node.op != Op::dequantize_linear_) return false;
+    constexpr int64_t kFew = 4096;
+    const Type& from = node.operand(0)->type;
+    return has_composites_ && size_bits(from.dtype) == 8 && from.dtype != DType::boolean && from.count() > kFew &&
+           size_bits(node.result()->type.dtype) > 8;
+  }
+
   /// Whether the node leaves the graph.
   bool fold(Node& node) {
-    if (!node.regions.empty() || info(node.op).kind == OpKind::dynamic || !indices_fit(node)) return false;
+    if (!node.regions.empty() || info(node.op).kind == OpKind::dynamic || widens(node) || !indices_fit(node)) return false;
     int64_t released = 0, result_bytes = 0, operand_bytes = 0;
     for (const Value* operand : node.operands) {
       if (operand == nullptr) continue;
@@ -108,6 +123,7 @@ class Folder {
 
   Graph& graph_;
   bool keep_parameters_;
+  bool has_composites_;
   Diagnostics* diagnostics_;
   std::vector<int> uses_;
   std::vector<Node*> kept_;

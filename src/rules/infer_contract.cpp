@@ -40,8 +40,9 @@ void check_product_dtype(DType a, DType b, DType result) {
   if (a == DType::boolean || b == DType::boolean) throw RuleError{"unsupported-dtype", "product " + text + ", expected numbers"};
   if (is_float(a) != is_float(b) || is_float(a) != is_float(result))
     type_error("product " + text + ", expected all floats or all integers");
-  if (is_float(a) && a != b) type_error("product " + text + ", expected operands of one dtype");
-  if (is_float(a) && result != a && result != DType::f32)
+  if (is_float(a) && a != b && !(size_bits(a) == 8 && size_bits(b) == 8))
+    type_error("product " + text + ", expected operands of one dtype");
+  if (is_float(a) && (result != a || a != b) && result != DType::f32)
     type_error("product " + text + ", expected a result of the operands' dtype or f32");
   if (!is_float(a) && size_bits(result) < size_bits(a)) type_error("product " + text + ", expected a result at least as wide");
 }

@@ -47,5 +47,7 @@ void eliminate_common_subexpressions(Graph& graph, bool merge_model_weights = fa
 void eliminate_dead_code(Graph& graph);  ///< eliminate-dead-code
 /// decompose: composites to prims, implicit broadcasts explicit. Reports each node that has a fault.
 void decompose(Graph& graph, Diagnostics& diagnostics);
+/// multiply-quantized: products of dequantised factors become products of their 8-bit elements. Takes a canonical graph of prims.
+void multiply_quantized(Graph& graph, bool keep_parameters = false);
 
 }  // namespace tcc
