@@ -1,4 +1,7 @@
-"""Products of matrices as models have them, in 16 bits and of f32 by tf32: against PyTorch in f64, then timed beside cuBLAS in one process.
+"""Products of matrices as models have them, in 16 bits, of f32 by tf32 and of 8 bits: against PyTorch in f64, then timed beside cuBLAS in one process.
+
+Of 8-bit floats the factors are dequantised by a scale each and the result is bf16, as torch._scaled_mm has it (with its fast accumulation); of integers the
+result is i32, as torch._int_mm has it, and exact.
 
 Sizes are m, n, k, as an operand is stored transposed or not. `ratio` is the time of PyTorch over that of tcc.
 """
@@ -9,7 +12,8 @@ import torch
 from gpu.library import Library, compile_library
 from gpu.measure import failure, poison, time_together
 
-NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.float8_e4m3fn: "f8e4m3fn", torch.float8_e5m2: "f8e5m2", torch.int8: "i8"}
+BYTES = (torch.float8_e4m3fn, torch.float8_e5m2, torch.int8)
 TURNS = ((False, True), (False, False), (True, False), (True, True))
 
 
@@ -22,6 +26,12 @@ def linear_sizes():
     sizes += [(6304, n, k) for n, k in ((768, 768), (3072, 768), (768, 3072))]
     sizes += [(1000, 1000, 1000), (4104, 2056, 520), (136, 4096, 4096), (264, 8192, 1024), (3000, 128, 2048)]
     return sizes
+
+
+def bytes_sizes():
+    """Square ones, and the linear layers of bert-base and of llama with 7 billion weights."""
+    sizes = [(s, s, s) for s in (1024, 2048, 8192)] + [(4096, n, k) for n, k in ((768, 768), (3072, 768), (768, 3072))]
+    return sizes + [(m, n, k) for m in (512, 4096) for n, k in ((4096, 4096), (12288, 4096), (11008, 4096), (4096, 11008))]
 
 
 def few_rows():
@@ -45,6 +55,41 @@ def graph_text(m, n, k, dtype, turned_a, turned_b, epilogue):
     else:
         lines.append(f"%c: {result} = matmul({x}, {y})")
     return f"graph @product(%a: {a}, %b: {b}{bias}) -> (%c: {result}) {{\n" + "".join(f"  {line}\n" for line in lines) + "  return %c\n}\n"
+
+
+def second_factor(dtype):
+    """The library takes no two factors of e5m2."""
+    return torch.float8_e4m3fn if dtype == torch.float8_e5m2 else dtype
+
+
+def bytes_graph_text(m, n, k, dtype):
+    """a [m, k] times b [n, k], turned, as a model has it: a MatMulInteger, or dequantised factors."""
+    d, other = NAMES[dtype], NAMES[second_factor(dtype)]
+    head = f"graph @product(%a: {d}[{m}, {k}], %b: {other}[{n}, {k}]"
+    turn = f"  %bt: {other}[{k}, {n}] = transpose(%b) {{permutation=[1, 0]}}\n"
+    if dtype == torch.int8:
+        return f"{head}) -> (%c: i32[{m}, {n}]) {{\n{turn}  %c: i32[{m}, {n}] = matmul_integer(%a, %bt)\n  return %c\n}}\n"
+    return (
+        f"{head}, %s: f32[], %t: f32[]) -> (%c: bf16[{m}, {n}]) {{\n{turn}"
+        f"  %x: f32[{m}, {k}] = dequantize_linear(%a, %s) {{axis=0}}\n  %y: f32[{k}, {n}] = dequantize_linear(%bt, %t) {{axis=0}}\n"
+        f"  %p: f32[{m}, {n}] = matmul(%x, %y)\n  %c: bf16[{m}, {n}] = cast(%p) {{dtype=bf16}}\n  return %c\n}}\n"
+    )
+
+
+def bytes_operands(m, n, k, dtype):
+    if dtype == torch.int8:
+        return [torch.randint(-128, 128, shape, device="cuda").to(dtype) for shape in ((m, k), (n, k))]
+    tensors = [torch.randn(m, k, device="cuda").to(dtype), torch.randn(n, k, device="cuda").to(second_factor(dtype))]
+    return tensors + [torch.tensor(scale, device="cuda") for scale in (0.5, 0.0625)]
+
+
+def bytes_product(a, b, s=None, t=None):
+    """As PyTorch computes it; of doubles, exactly."""
+    if a.dtype == torch.float64:
+        return a @ b.t() * (1 if s is None else s * t)
+    if s is None:
+        return torch._int_mm(a, b.t())
+    return torch._scaled_mm(a, b.t(), scale_a=s, scale_b=t, out_dtype=torch.bfloat16, use_fast_accum=True)
 
 
 def operands(m, n, k, dtype, turned_a, turned_b, epilogue):
@@ -77,6 +122,10 @@ def cases(quick):
             yield size, torch.float32, turned_a, turned_b, False
     for size in [(136, 75, 203), (4096, 3072, 768), (512, 4096, 4096), (8192, 8192, 8192)]:
         yield size, torch.float32, False, True, False
+    # of 8 bits, both along the sum
+    for dtype in BYTES:
+        for size in [(208, 144, 336), (4096, 4096, 4096)] + ([] if quick or dtype == torch.float8_e5m2 else bytes_sizes()):
+            yield size, dtype, False, True, False
 
 
 def check_contractions(options, folder):
@@ -89,18 +138,18 @@ def check_contractions(options, folder):
         try:
             text, output = os.path.join(folder, f"product{number}.graph"), os.path.join(folder, f"product{number}.so")
             with open(text, "w") as file:
-                file.write(graph_text(m, n, k, dtype, turned_a, turned_b, epilogue))
+                file.write(bytes_graph_text(m, n, k, dtype) if dtype in BYTES else graph_text(m, n, k, dtype, turned_a, turned_b, epilogue))
             precision = ["--matmul-precision=high"] if dtype == torch.float32 else []
             compile_library(options.tcc, ["--from=graph", text, "--target=cuda", *precision, *options.flags.split()], output)
-            inputs = operands(m, n, k, dtype, turned_a, turned_b, epilogue)
+            inputs = bytes_operands(m, n, k, dtype) if dtype in BYTES else operands(m, n, k, dtype, turned_a, turned_b, epilogue)
             library = Library(output)
             outputs, run = library.bind(inputs)
             poison(outputs)
             run()
             torch.cuda.synchronize()
-            function = product(turned_a, turned_b, epilogue)
+            function = bytes_product if dtype in BYTES else product(turned_a, turned_b, epilogue)
             with torch.no_grad():
-                exact = function(*[t.double() for t in inputs]) if m * n * k < 2**37 or dtype == torch.float32 else function(*[t.float() for t in inputs]).double()
+                exact = function(*[t.double() for t in inputs]) if m * n * k < 2**37 or dtype not in (torch.bfloat16, torch.float16) else function(*[t.float() for t in inputs]).double()
                 torch.backends.cuda.matmul.allow_tf32 = True
                 theirs = function(*inputs)
                 norm = exact.norm()
