@@ -1,5 +1,5 @@
 // How candidates are compared. In each round every candidate runs for some milliseconds, one after the other, in a new order; so what slows a machine down for a
-// while slows all of them down. A candidate takes the place of the choice only where its median is shorter by a margin and it was faster in most of the rounds:
+// while slows all of them down. A round is several pieces, of which the fastest counts: what another process takes away is not the candidate's. A candidate takes the place of the choice only where its median is shorter by a margin and it was faster in most of the rounds:
 // otherwise chance would decide, and the file would change with each tuning.
 #include "driver/time_candidates.h"
 
@@ -24,9 +24,9 @@ namespace tcc::driver {
 namespace {
 
 constexpr int kRounds = 9, kWarmups = 3;
-/// Of one candidate in a round, in microseconds; and most of its runs.
+/// Of one candidate in a round, in microseconds; pieces of it, and most runs of one.
 constexpr double kRoundUs = 4000;
-constexpr int kMostRuns = 400;
+constexpr int kPieces = 8, kMostRuns = 100;
 /// Rounds after which a candidate that takes so many times the least time is left out.
 constexpr int kEarlyRounds = 2;
 constexpr double kFarBehind = 1.3;
@@ -141,12 +141,18 @@ struct CandidateRace::Runner {
     instance.prepare(inputs);
     double us = 0;
     for (int i = 0; i < kWarmups; ++i) us = instance.run_prepared().device_us;
-    runs = std::clamp(static_cast<int>(kRoundUs / std::max(us, 0.1)), 1, kMostRuns);
+    const double wanted = kRoundUs / std::max(us, 0.1);
+    pieces = std::clamp(static_cast<int>(wanted), 1, kPieces);
+    runs = std::clamp(static_cast<int>(wanted / pieces), 1, kMostRuns);
   }
-  void time() { us.push_back(instance.run_prepared_many(runs).device_us / runs); }
+  void time() {
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < pieces; ++i) least = std::min(least, instance.run_prepared_many(runs).device_us / runs);
+    us.push_back(least);
+  }
 
   runtime::Instance instance;
-  int runs = 1;
+  int pieces = 1, runs = 1;
   std::vector<double> us;  ///< of one run, in each round
   bool left_out = false;
 };
