@@ -15,11 +15,11 @@ namespace tcc::driver {
 
 namespace {
 
-/// Parameters are inputs and outputs in their order.
+/// Parameters are inputs and outputs in their order. The caller has the padding of rows in his tensors.
 std::unique_ptr<Graph> interface_of(const std::vector<loop::Param>& params) {
   auto graph = std::make_unique<Graph>("unit");
   for (const loop::Param& param : params) {
-    const Type type(param.buffer->dtype, param.buffer->extents);
+    const Type type(param.buffer->dtype, param.buffer->padded_extents());
     if (!param.written) graph->add_input(param.buffer->name, type);
     else graph->add_output(graph->make_value(Value::Kind::result, type, param.buffer->name), param.buffer->name);
   }

@@ -6,6 +6,7 @@
 #include "tcc/driver/pipeline.h"
 #include "tcc/driver/read_ir.h"
 #include "tcc/driver/verify.h"
+#include "tcc/loop/row_padding.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::driver {
@@ -45,7 +46,7 @@ const std::vector<loop::Param>& UnitText::params() const {
 std::vector<std::pair<std::string, Type>> UnitText::inputs() const {
   std::vector<std::pair<std::string, Type>> inputs;
   for (const loop::Param& param : params()) {
-    if (!param.written) inputs.emplace_back(param.buffer->name, Type(param.buffer->dtype, param.buffer->extents));
+    if (!param.written) inputs.emplace_back(param.buffer->name, Type(param.buffer->dtype, param.buffer->padded_extents()));
   }
   return inputs;
 }
@@ -59,7 +60,8 @@ Verification UnitText::verify(const std::vector<Tensor>& inputs, const VerifyOpt
   const std::vector<Tensor> found = trial.instance().run(inputs);
   std::vector<Tensor> tensors;
   size_t next = 0;
-  for (const loop::Param& param : params()) tensors.push_back(param.written ? Tensor() : inputs.at(next++));
+  for (const loop::Param& param : params())
+    tensors.push_back(param.written ? Tensor() : loop::without_row_padding(*param.buffer, inputs.at(next++)));
   std::visit([&](const auto& text) { loop::interpret(text, tensors); }, text_);
 
   Verification result;
@@ -73,7 +75,7 @@ Verification UnitText::verify(const std::vector<Tensor>& inputs, const VerifyOpt
     output.type = Type(buffer.dtype, buffer.extents);
     if (is_float(buffer.dtype)) output.rounding = rounding_of(params());
     output.tolerance = with_options(default_tolerance(output.rounding), verify);
-    output.comparison = compare(found.at(next++), tensors[i], output.tolerance);
+    output.comparison = compare(loop::without_row_padding(buffer, found.at(next++)), tensors[i], output.tolerance);
     result.passed &= output.comparison.num_wrong == 0;
     result.outputs.push_back(std::move(output));
   }

@@ -33,7 +33,9 @@ Groups form_groups(const Graph& graph, bool fuse) {
     }
     sink_pointwise(clusters);
   }
-  return materialize(clusters);
+  Groups groups = materialize(clusters);
+  pad_rows(groups);
+  return groups;
 }
 
 }  // namespace tcc::group

@@ -17,16 +17,21 @@ using loop::Index;
 using loop::VarRef;
 
 Inliner::Inliner(const Unit& unit) : unit_of_(unit) {
+  const auto parameter = [&](std::string name, const Value* value) {
+    const size_t number = params_.size();
+    const int64_t padding = unit.row_padding.empty() ? 0 : unit.row_padding[number];
+    return loop::make_parameter(std::move(name), value->type.dtype, value->type.shape(), padding);
+  };
   for (size_t i = 0; i < unit.inputs.size(); ++i) {
     const Value* value = unit.inputs[i];
-    auto buffer = loop::make_buffer("a" + std::to_string(i), value->type.dtype, value->type.shape(), loop::Space::global);
+    auto buffer = parameter("a" + std::to_string(i), value);
     buffers_[value] = buffer;
     inputs_.insert(value);
     params_.push_back({buffer, false, !unit.constant.empty() && unit.constant[i]});
   }
   int number = 0;
   for (const Value* value : unit.outputs) {
-    auto buffer = loop::make_buffer("r" + std::to_string(number++), value->type.dtype, value->type.shape(), loop::Space::global);
+    auto buffer = parameter("r" + std::to_string(number++), value);
     buffers_[value] = buffer;
     outputs_.insert(value);
     params_.push_back({buffer, true});

@@ -86,6 +86,7 @@ std::optional<std::string> structure_of(const Unit& unit) {
     writer.type(unit.inputs[i]->type);
     writer.number(!unit.constant.empty() && unit.constant[i]);
   }
+  writer(unit.row_padding);
   writer.size(unit.nodes.size());
   for (const Node* node : unit.nodes) {
     if (node->op == Op::check_index_ || index_use(*node)) return std::nullopt;

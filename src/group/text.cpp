@@ -5,6 +5,7 @@
 //     unit 1 rows "softmax/Softmax" {%m, %m_1, %d, %e, %s, %s_1, %y} (%r) -> (%y)
 //     alias %z = %y + 0
 //     padding %flat + 24 bytes 232
+//     row padding %h 3
 //   }
 //
 // A node is named by its first result.
@@ -92,6 +93,8 @@ std::string print(const Groups& groups) {
     text += "  padding " + name_of(padding.base) + " + " + std::to_string(padding.byte_offset) + " bytes " +
             std::to_string(padding.size_bytes) + "\n";
   }
+  for (const RowPadding& padding : groups.row_paddings)
+    text += "  row padding " + name_of(padding.value) + " " + std::to_string(padding.elements) + "\n";
   return text + "}\n";
 }
 
@@ -124,6 +127,12 @@ Groups parse_groups(std::string_view text, const std::string& file, const Graph&
       groups.paddings.push_back(padding);
       continue;
     }
+    if (lexer.accept("row")) {
+      lexer.expect("padding");
+      Value* value = names.value();
+      groups.row_paddings.push_back({value, lexer.expect_integer()});
+      continue;
+    }
     lexer.expect("unit");
     Unit unit;
     unit.id = static_cast<int>(lexer.expect_integer());
@@ -144,6 +153,7 @@ Groups parse_groups(std::string_view text, const std::string& file, const Graph&
     unit.outputs = names.list();
     groups.units.push_back(std::move(unit));
   }
+  spread_row_paddings(groups);
   return groups;
 }
 
@@ -182,6 +192,12 @@ bool equal(const Groups& a, const Groups& b, std::string* why) {
     const Padding &x = a.paddings[i], &y = b.paddings[i];
     if (name_of(x.base) != name_of(y.base) || x.byte_offset != y.byte_offset || x.size_bytes != y.size_bytes)
       return differ("padding " + std::to_string(i) + " differs");
+  }
+  if (a.row_paddings.size() != b.row_paddings.size())
+    return differ(std::to_string(a.row_paddings.size()) + " row paddings and " + std::to_string(b.row_paddings.size()));
+  for (size_t i = 0; i < a.row_paddings.size(); ++i) {
+    if (name_of(a.row_paddings[i].value) != name_of(b.row_paddings[i].value) || a.row_paddings[i].elements != b.row_paddings[i].elements)
+      return differ("row padding " + std::to_string(i) + " differs");
   }
   return true;
 }

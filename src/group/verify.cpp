@@ -30,6 +30,7 @@ class Verifier {
       gap_bytes_[padding.base] += padding.size_bytes;
     }
     for (const Unit& unit : groups_.units) check_unit(unit);
+    check_row_paddings();
     for (const Value* output : graph.body.results) check_present(output, "the graph returns", nullptr);
     for (const StateUpdate& update : graph.state_updates) check_present(update.value, "the state takes", nullptr);
     return std::move(faults_);
@@ -46,6 +47,44 @@ class Verifier {
     if (alias.byte_offset < 0 || end > alias.base->type.size_bytes()) fault("an alias reaches outside of its base:", alias.value);
     if (writers_.count(alias.value)) pieces_[alias.base].push_back(alias.value);
     else if (alias.value->type.size_bytes() != alias.base->type.size_bytes()) parts_.insert(alias.value);
+  }
+
+  /// Padded are values of tcc's own that one unit writes, under names that have the same rows, and every unit knows of it.
+  void check_row_paddings() {
+    std::unordered_map<const Value*, int64_t> paddings;
+    for (const RowPadding& padding : groups_.row_paddings) {
+      if (padding.elements <= 0 || padding.value->type.rank() == 0) fault("there is no room in the row padding of", padding.value);
+      if (!writers_.count(padding.value) || aliased_.count(padding.value))
+        fault("padded rows of what no unit stores on its own:", padding.value);
+      if (!paddings.emplace(padding.value, padding.elements).second) fault("two row paddings of", padding.value);
+    }
+    const auto padding_of = [&](const Value* value) {
+      while (aliased_.count(value)) value = aliased_.at(value)->base;
+      const auto found = paddings.find(value);
+      return found == paddings.end() ? 0 : found->second;
+    };
+    for (const Alias& alias : groups_.aliases) {
+      const Shape view = alias.value->type.shape(), base = alias.base->type.shape();
+      const bool same_rows = alias.byte_offset == 0 && num_elements(view) == num_elements(base) && !view.empty() && !base.empty() &&
+                             view.back() == base.back();
+      if (padding_of(alias.base) > 0 && !same_rows) fault("an alias has other rows than its padded base:", alias.value);
+    }
+    for (const Value* output : groups_.graph->body.results) {
+      if (padding_of(output) > 0) fault("the graph returns padded rows:", output);
+    }
+    for (const StateUpdate& update : groups_.graph->state_updates) {
+      if (padding_of(update.value) > 0) fault("the state takes padded rows:", update.value);
+    }
+    for (const Unit& unit : groups_.units) {
+      size_t number = 0;
+      for (const auto* values : {&unit.inputs, &unit.outputs}) {
+        for (const Value* value : *values) {
+          const int64_t known = unit.row_padding.empty() ? 0 : unit.row_padding.at(number);
+          if (known != padding_of(value)) fault("unit " + std::to_string(unit.id) + " does not know of the row padding of", value);
+          ++number;
+        }
+      }
+    }
   }
 
   /// Whether the value is in memory before `unit` (null: at the end).

@@ -5,6 +5,7 @@
 
 #include "loop/machine.h"
 #include "tcc/loop/loop.h"
+#include "tcc/loop/row_padding.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
@@ -32,6 +33,19 @@ void own_written(const std::vector<Param>& params, std::vector<Tensor>& tensors)
   }
 }
 
+/// Runs on the parameters as they lie in memory.
+void run(const Block& body, const std::vector<Param>& params, std::vector<Tensor>& tensors, const Machine::Options& options) {
+  std::vector<Tensor> memory = tensors;
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (params[i].buffer->row_padding() > 0) memory[i] = with_row_padding(*params[i].buffer, tensors[i]);
+  }
+  Machine(body, params, memory, options).run();
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (params[i].written && params[i].buffer->row_padding() > 0)
+      unpad_rows(*params[i].buffer, memory[i].bytes(), tensors[i].mutable_bytes());
+  }
+}
+
 bool has_pipes(const Block& body) {
   bool result = false;
   walk(body, [&](const Stmt& stmt) { result = result || as<PipeDecl>(stmt); });
@@ -45,7 +59,7 @@ void interpret(const Unit& unit, std::vector<Tensor>& params, std::vector<int64_
   if (bad_indices) bad_indices->assign(static_cast<size_t>(num_index_checks(unit.body)), 0);
   Machine::Options options;
   options.bad_indices = bad_indices;
-  Machine(unit.body, unit.params, params, options).run();
+  run(unit.body, unit.params, params, options);
 }
 
 void interpret(const Kernel& kernel, std::vector<Tensor>& params, std::vector<int64_t>* bad_indices) {
@@ -57,16 +71,16 @@ void interpret(const Kernel& kernel, std::vector<Tensor>& params, std::vector<in
   options.lockstep = true;
   options.grid = kernel.grid;
   if (!has_pipes(kernel.body)) {
-    Machine(kernel.body, kernel.params, params, options).run();
+    run(kernel.body, kernel.params, params, options);
     return;
   }
   // The producer as far ahead as the pipes allow, then as far behind: a schedule that is right gives the same.
   std::vector<Tensor> late = params;
   own_written(kernel.params, late);
-  Machine(kernel.body, kernel.params, params, options).run();
+  run(kernel.body, kernel.params, params, options);
   options.copies_land_late = true;
   options.last_role_first = true;
-  Machine(kernel.body, kernel.params, late, options).run();
+  run(kernel.body, kernel.params, late, options);
   for (size_t i = 0; i < params.size(); ++i) {
     if (!params[i].same_bytes(late[i]))
       internal_error("interpret: %" + kernel.params[i].buffer->name + " depends on when the copies of a pipe arrive");

@@ -140,12 +140,7 @@ void Machine::acquire(Ring& ring) {
   }
   stage.state = Ring::State::filling;
   stage.buffers.clear();
-  for (const BufferRef& buffer : ring.pipe->buffers) {
-    int64_t elements = 1;
-    const auto strides = buffer->element_strides();
-    for (size_t i = 0; i < strides.size(); ++i) elements += (buffer->extents[i] - 1) * strides[i];
-    stage.buffers.push_back(make_memory(*buffer, elements, options_.lockstep));
-  }
+  for (const BufferRef& buffer : ring.pipe->buffers) { stage.buffers.push_back(make_memory(*buffer, buffer->span(), options_.lockstep)); }
 }
 
 void Machine::wait(Ring& ring) {

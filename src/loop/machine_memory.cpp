@@ -8,17 +8,6 @@
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::loop {
-namespace {
-
-int64_t span(const Buffer& buffer) {
-  if (buffer.count() == 0) return 0;
-  const auto strides = buffer.element_strides();
-  int64_t last = 0;
-  for (size_t i = 0; i < strides.size(); ++i) last += (buffer.extents[i] - 1) * strides[i];
-  return last + 1;
-}
-
-}  // namespace
 
 std::string Machine::element(const Buffer& buffer, const int64_t* indices) {
   std::string text;
@@ -41,7 +30,7 @@ void Machine::execute(const Alloc& alloc, const Threads& active) {
   if (buffer.space == Space::shared && options_.lockstep) collective(active, "an alloc of shared memory");
   const bool private_to_threads = options_.lockstep && buffer.space != Space::shared && buffer.space != Space::global;
   const bool tiled = options_.lockstep && buffer.tile != nullptr;
-  const int64_t elements = tiled ? places(buffer).registers : span(buffer);
+  const int64_t elements = tiled ? places(buffer).registers : buffer.span();
   for (int t = 0; t < (private_to_threads ? options_.threads : 1); ++t) {
     memories.push_back(make_memory(buffer, elements, options_.lockstep && buffer.space == Space::shared));
   }

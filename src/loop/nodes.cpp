@@ -18,6 +18,25 @@ int64_t Buffer::count() const { return num_elements(extents); }
 
 std::vector<int64_t> Buffer::element_strides() const { return strides.empty() ? row_major_strides(extents) : strides; }
 
+int64_t Buffer::span() const {
+  if (count() == 0) return 0;
+  const std::vector<int64_t> steps = element_strides();
+  int64_t last = 0;
+  for (size_t axis = 0; axis < extents.size(); ++axis) last += (extents[axis] - 1) * steps[axis];
+  return last + 1;
+}
+
+int64_t Buffer::row_padding() const {
+  if (space != Space::global || strides.size() < 2 || strides.back() != 1) return 0;
+  return strides[strides.size() - 2] - extents.back();
+}
+
+std::vector<int64_t> Buffer::padded_extents() const {
+  std::vector<int64_t> result = extents;
+  if (!result.empty()) result.back() += row_padding();
+  return result;
+}
+
 BufferRef make_buffer(Buffer prototype) {
   prototype.id = next_id++;
   check(prototype.strides.empty() || prototype.strides.size() == prototype.extents.size(),
@@ -31,6 +50,19 @@ BufferRef make_buffer(std::string name, DType dtype, std::vector<int64_t> extent
   buffer.dtype = dtype;
   buffer.extents = std::move(extents);
   buffer.space = space;
+  return make_buffer(std::move(buffer));
+}
+
+BufferRef make_parameter(std::string name, DType dtype, std::vector<int64_t> extents, int64_t row_padding) {
+  Buffer buffer;
+  buffer.name = std::move(name);
+  buffer.dtype = dtype;
+  buffer.extents = std::move(extents);
+  if (row_padding > 0) {
+    std::vector<int64_t> rows = buffer.extents;
+    rows.back() += row_padding;
+    buffer.strides = row_major_strides(rows);
+  }
   return make_buffer(std::move(buffer));
 }
 

@@ -83,7 +83,8 @@ class Checker {
       : kernel_(kernel), old_(old), result_(result), same_extents_(old->extents == result->extents), digits_(digits_of(kernel.body)) {}
 
   bool run() {
-    if (!old_->strides.empty() || !result_->strides.empty()) return false;
+    if (!same_extents_ && (old_->row_padding() > 0 || result_->row_padding() > 0)) return false;
+    if (old_->row_padding() != result_->row_padding()) return false;
     int seen = 0;
     walk_exprs(kernel_.body, [&](const Expr& e) { seen += e.kind == Expr::Kind::load && e.buffer.get() == old_; });
     collect(kernel_.body);

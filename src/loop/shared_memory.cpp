@@ -12,12 +12,7 @@
 namespace tcc::loop {
 namespace {
 
-int64_t buffer_bytes(const Buffer& buffer) {
-  int64_t last = 0;
-  std::vector<int64_t> strides = buffer.element_strides();
-  for (size_t i = 0; i < strides.size(); ++i) last += strides[i] * (buffer.extents[i] - 1);
-  return (last + 1) * size_bytes(buffer.dtype);
-}
+int64_t buffer_bytes(const Buffer& buffer) { return buffer.span() * size_bytes(buffer.dtype); }
 
 int64_t alignment(const Buffer& buffer) { return buffer.swizzle.bits ? 1024 : 128; }
 

@@ -135,7 +135,7 @@ std::vector<std::string> faults_of_tensor_copy(const Copy& copy) {
   const int64_t row = copy.box.back()->extent;
   if (copy.where) fault("the copy is masked");
   if (source.dtype != destination.dtype) fault("the copy converts");
-  if (!source.strides.empty() || !destination.strides.empty()) fault("both buffers are row-major");
+  if (!destination.strides.empty()) fault("%" + destination.name + " is not row-major");
   if (destination.panel > 0 ? row % destination.panel != 0 : destination.swizzle.bits != 0)
     fault("rows of " + std::to_string(row) + " elements are not whole panels");
   const Swizzle& swizzle = destination.swizzle;

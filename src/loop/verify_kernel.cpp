@@ -15,13 +15,7 @@
 namespace tcc::loop {
 namespace {
 
-int64_t span_bytes(const Buffer& buffer) {
-  if (buffer.count() == 0) return 0;
-  int64_t last = 0;
-  const std::vector<int64_t> strides = buffer.element_strides();
-  for (size_t i = 0; i < strides.size(); ++i) last += (buffer.extents[i] - 1) * strides[i];
-  return (last + 1) * std::max(size_bytes(buffer.dtype), 1);
-}
+int64_t span_bytes(const Buffer& buffer) { return buffer.span() * std::max(size_bytes(buffer.dtype), 1); }
 
 bool is_thread_bind(Bind bind) { return bind == Bind::thread || bind == Bind::warp || bind == Bind::lane; }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tcc/graph/state.h"
+#include "tcc/loop/row_padding.h"
 #include "tcc/plan/plan.h"
 #include "tcc/support/diagnostics.h"
 
@@ -18,7 +19,7 @@ class Runner {
     for (const Buffer& buffer : plan.buffers) {
       if (buffer.kind != Buffer::Kind::output) continue;
       if (outputs_.size() <= static_cast<size_t>(buffer.index)) outputs_.resize(static_cast<size_t>(buffer.index) + 1);
-      if (buffer.index != plan.first_packed_output) outputs_[static_cast<size_t>(buffer.index)] = Tensor(buffer.dtype, buffer.shape);
+      if (buffer.index != plan.first_packed_output) outputs_[static_cast<size_t>(buffer.index)] = output_tensor(buffer);
     }
     if (plan.first_packed_output >= 0) {
       outputs_.resize(static_cast<size_t>(plan.first_packed_output) + 1);
@@ -49,6 +50,13 @@ class Runner {
   }
 
  private:
+  /// Of a unit alone, the caller has the padding of rows in his tensors.
+  static Tensor output_tensor(const Buffer& buffer) {
+    Shape shape = buffer.shape;
+    if (buffer.row_padding > 0) shape.back() += buffer.row_padding;
+    return Tensor(buffer.dtype, shape);
+  }
+
   /// Bytes that no launch has written yet: a NaN in every float dtype, so that reading them shows.
   static constexpr std::byte kFill{0xff};
 
@@ -102,7 +110,8 @@ class Runner {
       const Buffer& b = buffer(launch.arguments[i]);
       Tensor tensor(b.dtype, b.shape);  // a copy: what a kernel is given may not change while it runs
       const std::byte* bytes = kernel.params[i].written ? bytes_of(launch.arguments[i]) : read_from(launch.arguments[i]);
-      std::memcpy(tensor.mutable_bytes(), bytes, static_cast<size_t>(tensor.size_bytes()));
+      if (b.row_padding > 0) loop::unpad_rows(*kernel.params[i].buffer, bytes, tensor.mutable_bytes());
+      else std::memcpy(tensor.mutable_bytes(), bytes, static_cast<size_t>(tensor.size_bytes()));
       tensors.push_back(std::move(tensor));
     }
     std::vector<int64_t> bad;
@@ -112,8 +121,10 @@ class Runner {
       if (first == 0) first = bad[i];
     }
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
-      if (kernel.params[i].written)
-        std::memcpy(bytes_of(launch.arguments[i]), tensors[i].bytes(), static_cast<size_t>(tensors[i].size_bytes()));
+      if (!kernel.params[i].written) continue;
+      if (buffer(launch.arguments[i]).row_padding > 0)
+        loop::pad_rows(*kernel.params[i].buffer, tensors[i].bytes(), bytes_of(launch.arguments[i]));
+      else std::memcpy(bytes_of(launch.arguments[i]), tensors[i].bytes(), static_cast<size_t>(tensors[i].size_bytes()));
     }
   }
 

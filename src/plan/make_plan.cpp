@@ -61,6 +61,7 @@ class Planner {
           const PlanOptions& options)
       : graph_(*groups.graph), groups_(groups), lowered_(lowered), options_(options), aliases_(groups), state_(options.state) {
     for (const int form : lowered.form_of_unit) scheduled_.push_back(scheduled.units[static_cast<size_t>(form)].get());
+    for (const group::RowPadding& padding : groups.row_paddings) row_paddings_[padding.value] = padding.elements;
     plan_.name = graph_.name;
     plan_.target = scheduled.target;
     last_launch_.resize(groups.units.size());
@@ -269,7 +270,7 @@ class Planner {
       const Value* base = aliases_.of(value).base;
       if (!base->producer || output_of_.count(base) || writes_.in_place.count(base)) return;
       const auto [at, is_new] = numbers.emplace(base, static_cast<int>(numbers.size()));
-      if (is_new) result.block_bytes.push_back(aligned(base->type.size_bytes()));
+      if (is_new) result.block_bytes.push_back(aligned(padded_bytes(base)));
       auto& blocks = result.blocks[step];
       if (std::find(blocks.begin(), blocks.end(), at->second) == blocks.end()) blocks.push_back(at->second);
     };
@@ -364,6 +365,15 @@ class Planner {
     return at->second;
   }
 
+  int64_t row_padding_of(const Value* value) const {
+    const auto found = row_paddings_.find(aliases_.of(value).base);
+    return found == row_paddings_.end() ? 0 : found->second;
+  }
+  int64_t padded_bytes(const Value* value) const {
+    const int64_t padding = row_padding_of(value), bytes = value->type.size_bytes();
+    return padding == 0 || bytes == 0 ? bytes : bytes / value->type.shape().back() * (value->type.shape().back() + padding);
+  }
+
   int buffer_of(const Value* value) {
     if (const auto it = buffers_.find(value); it != buffers_.end()) return it->second;
     const DType dtype = value->type.dtype;
@@ -396,6 +406,8 @@ class Planner {
     } else {
       number = add_buffer(Buffer::Kind::arena, value->name, dtype, shape, 0);
     }
+    plan_.buffers[static_cast<size_t>(number)].row_padding = row_padding_of(value);
+    plan_.buffers[static_cast<size_t>(number)].size_bytes = padded_bytes(value);
     buffers_[value] = number;
     return number;
   }
@@ -488,6 +500,7 @@ class Planner {
       }
       const std::string name = "unit" + std::to_string(unit.id) + ".scratch" + std::to_string(scratch++);
       arguments.push_back(add_buffer(Buffer::Kind::arena, name, temporary->dtype, temporary->extents, 0));
+      plan_.buffers.back().row_padding = temporary->row_padding();
       plan_.buffers.back().size_bytes = span_bytes(*temporary);
       plan_.buffers.back().scratch = true;
     }
@@ -599,6 +612,7 @@ class Planner {
   const BufferAliases aliases_;
   const StateWeights state_;
   Plan plan_;
+  std::unordered_map<const Value*, int64_t> row_paddings_;
   std::unordered_map<const Value*, int> scalars_;
   std::unordered_map<const Value*, Place> inputs_;
   std::vector<Place> outputs_;

@@ -81,7 +81,8 @@ class UnitPlanner {
     row.name = buffer.name;
     row.dtype = buffer.dtype;
     row.shape = buffer.extents;
-    row.size_bytes = span_bytes(buffer);
+    row.row_padding = buffer.row_padding();
+    row.size_bytes = row.row_padding > 0 ? storage_bytes(buffer.dtype, num_elements(buffer.padded_extents())) : span_bytes(buffer);
     row.index = index;
     row.offset = offset;
     buffers_[buffer.name] = static_cast<int>(plan_.buffers.size());

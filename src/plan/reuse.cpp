@@ -25,10 +25,11 @@ std::vector<Reuse> find_reuses(const group::Groups& groups, const BufferAliases&
       const Value* result = unit.outputs[o];
       if (aliases.alias(result) || result->type.count() == 0 || !in_arena(result)) continue;
       const std::string& to = params.at(unit.inputs.size() + o).buffer->name;
-      for (const Value* input : unit.inputs) {
-        const Value* old = aliases.of(input).base;
+      for (size_t number = 0; number < unit.inputs.size(); ++number) {
+        const Value* old = aliases.of(unit.inputs[number]).base;
         if (!old->producer || taken.count(old) || !in_arena(old) || !dies_at(old, unit_number)) continue;
         if (old->type.dtype != result->type.dtype || old->type.size_bytes() != result->type.size_bytes()) continue;
+        if (params[number].buffer->row_padding() != params[unit.inputs.size() + o].buffer->row_padding()) continue;
         std::vector<loop::Overwrite> pairs;
         bool fits = true;
         for (size_t i = 0; i < unit.inputs.size() && fits; ++i) {

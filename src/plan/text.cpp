@@ -36,6 +36,7 @@ std::string name_of(const Buffer& buffer) {
 
 std::string print(const Plan& plan, const Buffer& buffer) {
   std::string text = "  buffer " + name_of(buffer) + ": " + std::string(tcc::name_of(buffer.dtype)) + to_string(buffer.shape);
+  if (buffer.row_padding > 0) text += " row padding " + std::to_string(buffer.row_padding);
   switch (buffer.kind) {
     case Buffer::Kind::input:
     case Buffer::Kind::output: {
@@ -179,6 +180,12 @@ class Parser {
       buffer.shape.push_back(lexer_.expect_integer());
     }
     buffer.size_bytes = storage_bytes(buffer.dtype, num_elements(buffer.shape));
+    if (lexer_.accept("row")) {
+      lexer_.expect("padding");
+      buffer.row_padding = lexer_.expect_integer();
+      if (buffer.shape.empty() || buffer.shape.back() <= 0) lexer_.fail("`" + buffer.name + "` has no rows");
+      buffer.size_bytes = buffer.size_bytes / buffer.shape.back() * (buffer.shape.back() + buffer.row_padding);
+    }
     std::string base;
     const std::string kind = lexer_.expect_identifier();
     if (kind == "arena") {
@@ -295,8 +302,9 @@ bool equal(const Plan& a, const Plan& b, std::string* why) {
   if (a.checks != b.checks) return differ("the checks of indices differ");
   for (size_t i = 0; i < a.buffers.size(); ++i) {
     const Buffer &x = a.buffers[i], &y = b.buffers[i];
-    if (x.kind != y.kind || x.name != y.name || x.dtype != y.dtype || x.shape != y.shape || x.size_bytes != y.size_bytes ||
-        x.index != y.index || x.offset != y.offset || x.scratch != y.scratch || x.overwrites != y.overwrites) {
+    if (x.kind != y.kind || x.name != y.name || x.dtype != y.dtype || x.shape != y.shape || x.row_padding != y.row_padding ||
+        x.size_bytes != y.size_bytes || x.index != y.index || x.offset != y.offset || x.scratch != y.scratch ||
+        x.overwrites != y.overwrites) {
       return differ("buffer " + std::to_string(i) + " differs");
     }
   }

@@ -116,6 +116,7 @@ class Verifier {
         faults_.push_back("the alias " + quoted(b) + " reaches beyond its base " + quoted(buffer(base)));
         return;
       }
+      if (buffer(at).row_padding != buffer(base).row_padding) faults_.push_back("the alias " + quoted(b) + " has other rows than its base");
       at = base;
     }
   }
@@ -236,7 +237,8 @@ class Verifier {
       for (size_t i = 0; i < kernel.params.size(); ++i) {
         const loop::Buffer& param = *kernel.params[i].buffer;
         writes[i] = kernel.params[i].written;
-        if (buffer(launch.arguments[i]).dtype != param.dtype || buffer(launch.arguments[i]).shape != param.extents) {
+        if (buffer(launch.arguments[i]).dtype != param.dtype || buffer(launch.arguments[i]).shape != param.extents ||
+            buffer(launch.arguments[i]).row_padding != param.row_padding()) {
           faults_.push_back(where + " gives " + quoted(buffer(launch.arguments[i])) + " for a parameter of another type");
         }
       }

@@ -1,6 +1,7 @@
 // Obeys a schedule: each primitive is one pass of src/loop/primitives.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <span>
 #include <string>
 #include <utility>
@@ -213,7 +214,14 @@ constexpr std::array kPrimitives = {
           const int64_t warps_m = a.number("the number of warps along the rows");
           return loop::tensorize(unit, accumulator, shape, warps_m, a.number("the number of warps along the columns"));
         }},
-    Row{"epilogue", "epilogue(REDUCE)", [](const Unit& unit, Arguments& a) { return loop::epilogue(unit, a.name("a reduce")); }},
+    Row{"epilogue", "epilogue(REDUCE, bytes=16)",
+        [](const Unit& unit, Arguments& a) {
+          const std::string accumulator = a.name("a reduce");
+          const int64_t bytes = a.integer("bytes", 1, 16);
+          if (bytes > 16 || !std::has_single_bit(static_cast<uint64_t>(bytes)))
+            loop::unfit("pieces of " + std::to_string(bytes) + " bytes");
+          return loop::epilogue(unit, accumulator, bytes);
+        }},
     Row{"pipeline", "pipeline(LOOP, STAGES)",
         [](const Unit& unit, Arguments& a) {
           const std::string dim = a.name("a loop");

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "host_unit.h"
+#include "schedule/padded_rows.h"
 
 namespace tcc::codegen {
 namespace {
@@ -141,7 +142,10 @@ TEST(Contractions, AreAsInterpreted) {
   uint32_t packed = 0, copied_once = 0, channels = 0;
   for (uint32_t seed = first; seed < first + count && !HasFailure(); ++seed) {
     Random random(seed);
-    const std::string text = seed % 5 < 3 ? random_contraction(random) : seed % 5 == 3 ? random_pixels(random) : random_convolution(random);
+    const std::string dense = seed % 5 < 3    ? random_contraction(random)
+                              : seed % 5 == 3 ? random_pixels(random)
+                                              : random_convolution(random);
+    const std::string text = seed % 7 == 0 ? schedule::examples::with_padded_rows(dense) : dense;
     const Target target = seed % 4 == 0 ? Target::cpu_v3() : seed % 5 == 4 ? slow() : small_caches();
     const schedule::Schedule chosen = schedule::choose(loop::parse_unit(text, "test"), target);
     packed += schedule::explain(chosen).find(": packed_panels") != std::string::npos;

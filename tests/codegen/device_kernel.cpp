@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "kernel_memory.h"
+#include "tcc/loop/row_padding.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::codegen {
@@ -51,10 +53,12 @@ void DeviceKernels::run(const std::string& name, const loop::Kernel& kernel, std
   call(driver<int(void**, void*, const char*)>("cuModuleGetFunction")(&function, module_, name.c_str()), "finding a kernel");
   std::vector<Address> addresses(params.size());
   std::vector<void*> arguments;
+  std::vector<Tensor> memory;
   for (size_t i = 0; i < params.size(); ++i) {
-    const auto size = static_cast<size_t>(params[i].size_bytes());
+    memory.push_back(in_memory(*kernel.params[i].buffer, params[i]));
+    const auto size = static_cast<size_t>(memory[i].size_bytes());
     call(driver<int(Address*, size_t)>("cuMemAlloc_v2")(&addresses[i], size + 1), "memory");
-    call(driver<int(Address, const void*, size_t)>("cuMemcpyHtoD_v2")(addresses[i], params[i].bytes(), size), "a copy to the device");
+    call(driver<int(Address, const void*, size_t)>("cuMemcpyHtoD_v2")(addresses[i], memory[i].bytes(), size), "a copy to the device");
     arguments.push_back(&addresses[i]);
   }
   constexpr int64_t kSharedByDefault = 48 << 10;
@@ -69,9 +73,10 @@ void DeviceKernels::run(const std::string& name, const loop::Kernel& kernel, std
        "a launch");
   call(driver<int()>("cuCtxSynchronize")(), "the end of a launch");
   for (size_t i = 0; i < params.size(); ++i) {
-    call(driver<int(void*, Address, size_t)>("cuMemcpyDtoH_v2")(params[i].mutable_bytes(), addresses[i],
-                                                                static_cast<size_t>(params[i].size_bytes())),
+    call(driver<int(void*, Address, size_t)>("cuMemcpyDtoH_v2")(memory[i].mutable_bytes(), addresses[i],
+                                                                static_cast<size_t>(memory[i].size_bytes())),
          "a copy from the device");
+    loop::unpad_rows(*kernel.params[i].buffer, memory[i].bytes(), params[i].mutable_bytes());
     driver<int(Address)>("cuMemFree_v2")(addresses[i]);
   }
 }

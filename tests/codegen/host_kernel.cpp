@@ -9,7 +9,9 @@
 #include <random>
 
 #include "guarded.h"
+#include "kernel_memory.h"
 #include "tcc/codegen/codegen.h"
+#include "tcc/loop/row_padding.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/files.h"
 
@@ -40,7 +42,9 @@ HostKernels::~HostKernels() { dlclose(library_); }
 void HostKernels::run(size_t which, std::vector<Tensor>& params, int64_t begin, int64_t end, std::vector<int64_t>* bad_indices) const {
   std::vector<std::unique_ptr<Guarded>> memory;
   std::vector<void*> pointers;
-  for (const Tensor& tensor : params) {
+  const std::vector<loop::Param>& of_kernel = kernels_[which].params;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Tensor tensor = in_memory(*of_kernel[i].buffer, params[i]);
     const auto size = static_cast<size_t>(tensor.size_bytes()), element = static_cast<size_t>(size_bytes(tensor.dtype()));
     const auto place = (memory.size() + static_cast<size_t>(begin)) % 2 == 0 ? Guarded::Place::after_start : Guarded::Place::before_end;
     memory.push_back(std::make_unique<Guarded>(size, element, place));
@@ -54,7 +58,7 @@ void HostKernels::run(size_t which, std::vector<Tensor>& params, int64_t begin, 
   function(pointers.data(), begin, end);
   if (bad_indices) *bad_indices = bad;
   for (size_t i = 0; i < params.size(); ++i) {
-    std::memcpy(params[i].mutable_bytes(), memory[i]->data(), static_cast<size_t>(params[i].size_bytes()));
+    loop::unpad_rows(*of_kernel[i].buffer, static_cast<const std::byte*>(memory[i]->data()), params[i].mutable_bytes());
   }
 }
 

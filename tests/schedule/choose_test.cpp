@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "padded_rows.h"
 #include "tcc/loop/loop.h"
 #include "tcc/schedule/schedule.h"
 #include "tcc/support/tensor.h"
@@ -164,28 +165,38 @@ TEST(Choose, TheStrategyIsTheOneForTheNest) {
   EXPECT_EQ(strategy_of(chosen("conv_constant", cpu, "small")), "channels_in_vectors");
 }
 
-TEST_P(Forms, ChoiceComputesTheSame) {
-  const Target target = target_named(GetParam());
-  for (const auto& path : forms("small")) {
-    SCOPED_TRACE(path.filename().string());
-    const loop::Unit unit = loop::parse_unit(read(path), path.filename().string());
-    Schedule schedule;
-    choose_or_fail(unit, target, schedule);
-    SCOPED_TRACE(print(schedule));
-    const loop::Unit scheduled = apply(unit, schedule, target);
-    std::vector<loop::BufferRef> temporaries;
-    const std::vector<loop::Kernel> kernels = split_kernels(scheduled, target, &temporaries);
-    std::vector<Tensor> expected = make_params(unit), actual = make_params(unit);
-    loop::interpret(unit, expected);
-    ASSERT_NO_THROW(run_kernels(unit, kernels, actual, temporaries));
-    for (size_t i = 0; i < expected.size(); i++) {
-      if (unit.params[i].written) expect_close(expected[i], actual[i], unit.params[i].buffer->name);
-    }
-    if (testing::Test::HasFailure() && getenv("TCC_PRINT_KERNELS")) {
-      for (const loop::Kernel& kernel : kernels) std::puts(loop::print(kernel, "k").c_str());
-      return;
-    }
+void expect_the_same(const std::string& text, const std::string& name, const Target& target) {
+  SCOPED_TRACE(name);
+  const loop::Unit unit = loop::parse_unit(text, name);
+  Schedule schedule;
+  choose_or_fail(unit, target, schedule);
+  SCOPED_TRACE(print(schedule));
+  const loop::Unit scheduled = apply(unit, schedule, target);
+  std::vector<loop::BufferRef> temporaries;
+  const std::vector<loop::Kernel> kernels = split_kernels(scheduled, target, &temporaries);
+  for (const loop::Kernel& kernel : kernels) {
+    for (const std::string& fault : loop::verify_kernel(kernel)) ADD_FAILURE() << fault << "\n" << loop::print(kernel, "k");
   }
+  std::vector<Tensor> expected = make_params(unit), actual = make_params(unit);
+  loop::interpret(unit, expected);
+  ASSERT_NO_THROW(run_kernels(unit, kernels, actual, temporaries));
+  for (size_t i = 0; i < expected.size(); i++) {
+    if (unit.params[i].written) expect_close(expected[i], actual[i], unit.params[i].buffer->name);
+  }
+  if (testing::Test::HasFailure() && getenv("TCC_PRINT_KERNELS")) {
+    for (const loop::Kernel& kernel : kernels) std::puts(loop::print(kernel, "k").c_str());
+    return;
+  }
+}
+
+TEST_P(Forms, ChoiceComputesTheSame) {
+  for (const auto& path : forms("small")) expect_the_same(read(path), path.filename().string(), target_named(GetParam()));
+}
+
+/// Parameters whose rows have padding.
+TEST_P(Forms, ChoiceComputesTheSameWithPaddedRows) {
+  for (const auto& path : forms("small"))
+    expect_the_same(examples::with_padded_rows(read(path)), path.filename().string(), target_named(GetParam()));
 }
 
 /// LLVM takes vectors of 24 or 40 elements apart wherever they live longer than a block of code: a register tile is made of powers of two.

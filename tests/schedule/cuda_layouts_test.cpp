@@ -4,6 +4,7 @@
 #include "check_contract.h"
 #include "codegen/device_kernel.h"
 #include "contract_units.h"
+#include "padded_rows.h"
 #include "random_contraction.h"
 #include "tcc/codegen/codegen.h"
 
@@ -91,6 +92,7 @@ TEST(CudaLayouts, RandomContractionsAreChosenForTensorCores) {
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + made.text);
     const std::string schedule = check(made.text, Target::cuda_sm80());
     EXPECT_EQ(has(schedule, "tensorize"), made.length >= 16) << schedule;
+    check(examples::with_padded_rows(made.text), seed % 2 == 0 ? Target::cuda_sm80() : Target::cuda_sm90a());
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }
@@ -177,6 +179,8 @@ TEST(CudaLayouts, WarpgroupsReadTilesOfAnyAxes) {
     const std::string schedule = check(text, Target::cuda_sm90a());
     EXPECT_TRUE(has(schedule, "m64nNk16")) << text;
     EXPECT_EQ(has(schedule, "fuse(b, s)"), has(text, "%s in")) << text << schedule;
+    // Pixels of several rows with padding between them are no one dim.
+    EXPECT_EQ(has(check(examples::with_padded_rows(text), Target::cuda_sm90a()), "m64nNk16"), !has(text, "%y in")) << text;
   }
 }
 
@@ -210,6 +214,40 @@ TEST(CudaLayouts, SumsAreCopiedInsideForWarpgroupsOfTf32) {
     EXPECT_EQ(copied("a0") + copied("a1"), copies) << text << schedule;
     EXPECT_FALSE(has(check(text, with_tf32(Target::cuda_sm90a()), nullptr, 0), "global")) << text;  // few results: as they are
   }
+}
+
+TEST(CudaLayouts, WarpgroupsSumOverDimsInAnyOrder) {
+  // The gradient of a weight whose input has batches first, and whose result has them last: no step has terms of two batches, so the tail of each is zeros.
+  for (const char* length : {"40", "64", "77"}) {
+    const std::string text = replaced(product("%i in 72, %j in 136", "%s in 77, %b in 3", "[77, 3, 72]", "[%s, %b, %i]", "[3, 77, 136]",
+                                              "[%b, %s, %j]", "[72, 136]", "[%i, %j]"),
+                                      {{"77", length}});
+    const std::string schedule = check(text, Target::cuda_sm90a());
+    EXPECT_TRUE(has(schedule, "m64nNk16") && has(schedule, "reorder(b, s)")) << text << schedule;
+  }
+  // Parts of a sum that is filled up.
+  Target target = Target::cuda_sm90a();
+  target.second_kernel_ns = target.launch_ns = 0;
+  const std::string text = product("%i in 64, %j in 64", "%s in 70, %b in 12", "[70, 12, 64]", "[%s, %b, %i]", "[12, 70, 64]",
+                                   "[%b, %s, %j]", "[64, 64]", "[%i, %j]");
+  const std::string schedule = check(text, target, nullptr, 0);
+  EXPECT_TRUE(has(schedule, "m64nNk16") && has(schedule, "split_reduce")) << schedule;
+}
+
+TEST(CudaLayouts, WarpgroupsReadAndWriteRowsWithPadding) {
+  // Scores of 77 tokens, and what is read by them: rows end within a piece of 16 bytes, and within a step of the sum.
+  const std::string scores = product("%h in 3, %i in 77, %j in 77", "%d in 64", "[3, 77, 64]", "[%h, %i, %d]", "[3, 77, 64]",
+                                     "[%h, %j, %d]", "[3, 77, 77]", "[%h, %i, %j]");
+  const std::string values = product("%h in 3, %i in 77, %d in 64", "%j in 77", "[3, 77, 77]", "[%h, %i, %j]", "[3, 77, 64]",
+                                     "[%h, %j, %d]", "[3, 77, 64]", "[%h, %i, %d]");
+  for (const std::string& text : {scores, values}) {
+    const std::string schedule = check(examples::with_padded_rows(text), Target::cuda_sm90a());
+    EXPECT_TRUE(has(schedule, "m64nNk16") && has(schedule, "epilogue(v0)")) << schedule;
+  }
+  EXPECT_FALSE(has(check(values, Target::cuda_sm90a()), "m64nNk16"));
+  // Without padding rows leave in pieces as large as all of them begin at multiples of.
+  EXPECT_TRUE(has(check(scores, Target::cuda_sm90a()), "epilogue(v0, bytes=2)"));
+  EXPECT_TRUE(has(check(replaced(scores, {{"77", "76"}}), Target::cuda_sm90a()), "epilogue(v0, bytes=8)"));
 }
 
 /// The text with 16-bit tensors in place of those of f32.
@@ -254,7 +292,8 @@ TEST(CudaLayoutsOnDevice, RandomContractions) {
   for (uint32_t seed = 1; seed <= 200; seed++) {
     const auto [made, schedule] = random_schedule(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + made.text + schedule);
-    check(made.text, Target::cuda_sm80(), seed % 2 == 0 ? schedule.c_str() : nullptr, 0, run_on_device);
+    const std::string text = seed % 3 == 0 ? examples::with_padded_rows(made.text) : made.text;
+    check(text, Target::cuda_sm80(), seed % 2 == 0 ? schedule.c_str() : nullptr, 0, run_on_device);
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }

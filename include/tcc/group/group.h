@@ -22,12 +22,13 @@ enum class UnitKind : uint8_t { map, rows, contract, window, scan, scatter, sort
 struct Unit {
   int id = 0;
   UnitKind kind = UnitKind::map;
-  std::string label;            ///< the model's own node names, "fc1/Gemm + relu/Relu"
-  std::vector<Node*> nodes;     ///< in graph order; views and creates may be in several units, all others in one
-  std::vector<Value*> inputs;   ///< values it reads that are materialised elsewhere (inputs, weights, results of other units)
-  std::vector<Value*> outputs;  ///< values it materialises
-  Node* anchor = nullptr;       ///< contract, window, scan, scatter, sort
-  std::vector<bool> constant;   ///< of each input, see mark_constants; empty: none is
+  std::string label;                 ///< the model's own node names, "fc1/Gemm + relu/Relu"
+  std::vector<Node*> nodes;          ///< in graph order; views and creates may be in several units, all others in one
+  std::vector<Value*> inputs;        ///< values it reads that are materialised elsewhere (inputs, weights, results of other units)
+  std::vector<Value*> outputs;       ///< values it materialises
+  Node* anchor = nullptr;            ///< contract, window, scan, scatter, sort
+  std::vector<bool> constant;        ///< of each input, see mark_constants; empty: none is
+  std::vector<int64_t> row_padding;  ///< of each input, then of each output, see pad_rows; empty: none has any
 };
 
 /// An index that is checked where it is read: the operand `index` of `node` has to be in [low, high], negative ones counting from the end.
@@ -50,11 +51,18 @@ struct Padding {
   int64_t byte_offset = 0, size_bytes = 0;
 };
 
+/// Elements behind each row (the last axis) of a value and of its aliases, in memory.
+struct RowPadding {
+  Value* value;
+  int64_t elements = 0;
+};
+
 struct Groups {
   const Graph* graph = nullptr;
   std::vector<Unit> units;  ///< in an order that respects their dependences
   std::vector<Alias> aliases;
-  std::vector<Padding> paddings;  ///< by base, then by offset
+  std::vector<Padding> paddings;         ///< by base, then by offset
+  std::vector<RowPadding> row_paddings;  ///< of values that units store and no alias: see pad_rows
 };
 
 /// Makes every piece of a vector concatenated from many (all gradients, to be updated as one) a value that nothing else is: one that is there twice, or is
@@ -71,6 +79,12 @@ std::string print(const Groups& groups);  ///< after the graph's text; node resu
 Groups parse_groups(std::string_view text, const std::string& file, const Graph& graph);
 bool equal(const Groups& a, const Groups& b, std::string* why = nullptr);
 std::vector<std::string> verify(const Groups& groups);  ///< every needed value materialised once, acyclic, kinds hold
+
+/// Lets the rows of some values begin at multiples of 16 bytes: results of contractions and what contractions read, where they are neither results of the
+/// graph nor state, and rows of nothing else. The last step of form_groups.
+void pad_rows(Groups& groups);
+/// Gives Unit::row_padding by Groups::row_paddings.
+void spread_row_paddings(Groups& groups);
 
 /// Marks the inputs that are weights, are in no state (null: there is none), and are read by this one unit alone: no program can tell what becomes of their
 /// bytes. Such a weight may be stored in another layout.

@@ -77,10 +77,16 @@ struct Buffer {
   std::vector<int> distributed;
   int64_t count() const;
   std::vector<int64_t> element_strides() const;  ///< strides, or row-major ones
+  int64_t span() const;                          ///< elements from the first to the last one
+  /// Elements behind the end of each row that belong to the buffer and hold nothing: a kernel may read and write anything there. Of parameters alone.
+  int64_t row_padding() const;
+  std::vector<int64_t> padded_extents() const;  ///< with the padding, as if it were elements
 };
 using BufferRef = std::shared_ptr<const Buffer>;
 BufferRef make_buffer(std::string name, DType dtype, std::vector<int64_t> extents, Space space);
 BufferRef make_buffer(Buffer prototype);  ///< fresh id
+/// Of a kernel or unit, in global memory; `row_padding` as in Buffer.
+BufferRef make_parameter(std::string name, DType dtype, std::vector<int64_t> extents, int64_t row_padding);
 
 // -------------------------------------------------------------------------------------------------------- expressions
 

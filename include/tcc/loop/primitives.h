@@ -55,8 +55,8 @@ Unit tensorize(const Unit& unit, const std::string& accumulator, const std::stri
 /// The copies to shared memory in the body of the `for` dim run up to stages - 1 iterations ahead; its last iterations become a loop of their own.
 Unit pipeline(const Unit& unit, const std::string& dim, int stages);
 Unit pipeline_tiles(const Unit& unit, const std::string& dim, int stages, int math_registers, int load_registers);
-/// The finished register tile of `accumulator` leaves through shared memory, so that warps write whole rows in 16-byte pieces.
-Unit epilogue(const Unit& unit, const std::string& accumulator);
+/// The finished register tile of `accumulator` leaves through shared memory, so that warps write whole rows in pieces of so many bytes, a power of two.
+Unit epilogue(const Unit& unit, const std::string& accumulator, int64_t piece_bytes = 16);
 /// Spreads a reduce dim over the lanes of a warp, or the threads of a block; every one of them has the result.
 Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind);
 /// A reduce over one long dim -> partial results of `parts` pieces in a temporary, then a nest that combines them. With `multiple` the pieces are multiples

@@ -32,6 +32,7 @@ struct Buffer {
   std::string name;  ///< of the value (scratch: "<unit>.scratch0")
   DType dtype = DType::f32;
   Shape shape;
+  int64_t row_padding = 0;  ///< elements behind each row, as loop::Buffer has it
   int64_t size_bytes = 0;
   int index = 0;  ///< input, output, weight, scalar, constant: which; alias: the base buffer's number; state: the block
   int64_t offset =

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codegen/llvm/emitter.h"
+#include "tcc/loop/edit.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::codegen {
@@ -265,6 +266,12 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
       base = builder_.CreateSelect(mask, base, llvm::Constant::getNullValue(base->getType()));
       return with_passthrough(from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, base, 0), align), buffer.dtype));
     }
+    if (is_piece_of_row(buffer, address)) {
+      llvm::Value* any = varies(mask) ? builder_.CreateOrReduce(mask) : mask;
+      llvm::Value* base = lane_offset(address, 0);
+      base = builder_.CreateSelect(any, base, llvm::Constant::getNullValue(base->getType()));
+      return with_passthrough(from_memory(builder_.CreateAlignedLoad(vector, element_pointer(buffer, base, 0), align), buffer.dtype));
+    }
     if (has_masked_memory() && element_size >= 4) {
       llvm::Value* wide_mask = varies(mask) ? mask : splat(mask, vector->getElementCount());
       llvm::Value* value =
@@ -281,6 +288,24 @@ llvm::Value* Emitter::load_from(const loop::Buffer& buffer, const Address& addre
   if (active && varies(active)) active = builder_.CreateOrReduce(active);
   llvm::Value* value = builder_.CreateAlignedLoad(element, lane_pointer(buffer, address, 0, active), alignment_at(buffer, address));
   return with_passthrough(from_memory(value, buffer.dtype));
+}
+
+bool Emitter::is_piece_of_row(const loop::Buffer& buffer, const Address& address) const {
+  const auto lanes = static_cast<int64_t>(lanes_);
+  if (buffer.row_padding() == 0 || address.offsets || address.lane_stride != 1 || address.alignment % lanes != 0) return false;
+  return (buffer.extents.back() + buffer.row_padding()) % lanes == 0;
+}
+
+bool Emitter::masks_padding_alone(const loop::Buffer& buffer, const std::vector<loop::Index>& indices) {
+  for (const loop::ExprPtr& whole : mask_conditions_) {
+    if (!whole) return false;
+    for (const loop::ExprPtr& condition : loop::conjuncts(whole)) {
+      const std::optional<loop::UpperBound> bound = loop::as_upper_bound(condition);
+      const bool ends_row = bound && bound->high == buffer.extents.back() && bound->index == indices.back();
+      if (!ends_row && varies(emit_expr(condition))) return false;
+    }
+  }
+  return true;
 }
 
 // y + x / n < extent as y * n + x < extent * n, which needs no division.
@@ -367,7 +392,7 @@ llvm::Value* Emitter::emit_load(const loop::Expr& expr) {
     Address address = address_of(buffer, expr.indices);
     // Inactive lanes read nothing, unless their element exists anyway.
     Index flat = buffer.tile ? Index() : flat_index(buffer, expr.indices);
-    bool exists = buffer.tile || (flat.min() && *flat.min() >= 0 && flat.max() && *flat.max() < buffer.count());
+    bool exists = buffer.tile || (flat.min() && *flat.min() >= 0 && flat.max() && *flat.max() < buffer.span());
     return load_from(buffer, address, exists ? nullptr : mask_, nullptr);
   }
   llvm::Value* inside = in_bounds(buffer, expr.indices);

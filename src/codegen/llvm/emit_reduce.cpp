@@ -137,10 +137,12 @@ void Emitter::emit(const loop::Reduce& reduce) {
   const bool in_lanes = lane_var_ != nullptr;
   auto loops = [&] { emit_dims(rest, 0, [&] { emit_where(reduce.where, [&] { accumulate(reduce, rest, partials); }); }); };
   llvm::Value* outer_mask = mask_;
-  if (!in_lanes) mask_ = nullptr;  // lanes of the reduce are its own
+  std::vector<loop::ExprPtr> outer_conditions = mask_conditions_;
+  if (!in_lanes) mask_ = nullptr, mask_conditions_.clear();  // lanes of the reduce are its own
   if (parallel.empty()) loops();
   else emit_parallel_dims(parallel, loops);
   mask_ = outer_mask;
+  mask_conditions_ = std::move(outer_conditions);
 
   auto held = [&](const std::vector<llvm::AllocaInst*>& cells) {
     std::vector<llvm::Value*> values;

@@ -109,14 +109,16 @@ void Emitter::emit(const loop::If& branch) {
     emit_if(condition, [&] { emit_block(branch.then); }, branch.otherwise.empty() ? Body() : [&] { emit_block(branch.otherwise); });
     return;
   }
+  emit_masked(condition, branch.condition, [&] { emit_block(branch.then); });
+  if (!branch.otherwise.empty()) emit_masked(builder_.CreateNot(condition), nullptr, [&] { emit_block(branch.otherwise); });
+}
+
+void Emitter::emit_masked(llvm::Value* condition, const loop::ExprPtr& expr, const Body& body) {
   llvm::Value* outer = mask_;
   mask_ = outer ? builder_.CreateAnd(widen(outer), condition) : condition;
-  emit_block(branch.then);
-  if (!branch.otherwise.empty()) {
-    llvm::Value* inverse = builder_.CreateNot(condition);
-    mask_ = outer ? builder_.CreateAnd(widen(outer), inverse) : inverse;
-    emit_block(branch.otherwise);
-  }
+  mask_conditions_.push_back(expr);
+  body();
+  mask_conditions_.pop_back();
   mask_ = outer;
 }
 
@@ -247,10 +249,7 @@ void Emitter::emit_where(const loop::ExprPtr& where, const Body& body) {
     emit_if(condition, body, nullptr);
     return;
   }
-  llvm::Value* outer = mask_;
-  mask_ = outer ? builder_.CreateAnd(widen(outer), condition) : condition;
-  body();
-  mask_ = outer;
+  emit_masked(condition, where, body);
 }
 
 void Emitter::emit(const loop::Loop& loop) {
@@ -287,6 +286,12 @@ void Emitter::emit(const loop::Store& store) {
     const llvm::Align wide = alignment_at(buffer, address);
     if (!mask_ || !varies(mask_)) {
       builder_.CreateAlignedStore(value, lane_pointer(buffer, address, 0), wide);
+      return;
+    }
+    if (is_piece_of_row(buffer, address) && masks_padding_alone(buffer, store.indices)) {
+      emit_if(
+          builder_.CreateExtractElement(mask_, uint64_t{0}),
+          [&] { builder_.CreateAlignedStore(value, lane_pointer(buffer, address, 0), wide); }, nullptr);
       return;
     }
     if (has_masked_memory() && align >= 4) {

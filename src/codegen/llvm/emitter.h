@@ -73,6 +73,8 @@ class Emitter {
   void emit_if(llvm::Value* condition, const Body& then, const Body& otherwise, bool rare = false);  ///< rare: `then` is hardly ever run
   /// serial, unroll and vector dims from `first` on; then body.
   void emit_dims(const std::vector<loop::Dim>& dims, size_t first, const Body& body);
+  /// The body under one more mask. `expr`: what the condition was, null for its opposite.
+  void emit_masked(llvm::Value* condition, const loop::ExprPtr& expr, const Body& body);
   void emit_where(const loop::ExprPtr& where, const Body& body);
   void emit_counted_loop(int64_t extent, const std::function<void(llvm::Value*)>& body);
 
@@ -130,6 +132,10 @@ class Emitter {
   llvm::Value* lane_pointer(const loop::Buffer& buffer, const Address& address, unsigned lane, llvm::Value* active = nullptr);
   llvm::Value* load_from(const loop::Buffer& buffer, const Address& address, llvm::Value* mask, llvm::Value* passthrough);
   llvm::Value* lane_offset(const Address& address, unsigned lane);  ///< in elements
+  /// Whether the lanes are a piece of one row, the padding behind it included: where one of them exists, all of them may be touched.
+  bool is_piece_of_row(const loop::Buffer& buffer, const Address& address) const;
+  /// Whether all lanes for which the mask does not hold, where it holds for the first one, lie in the padding behind a row.
+  bool masks_padding_alone(const loop::Buffer& buffer, const std::vector<loop::Index>& indices);
 
   // ---- emit_packed.cpp: two 4-bit elements a byte, in buffers that others see
   static bool is_packed(const loop::Buffer& buffer) { return size_bits(buffer.dtype) < 8 && buffer.space == loop::Space::global; }
@@ -167,7 +173,8 @@ class Emitter {
   const loop::Var* lane_var_ = nullptr;
   unsigned lanes_ = 1;
   llvm::Value* mask_ = nullptr;
-  llvm::Value* check_slots_ = nullptr;  ///< where bad indices are reported; null in a kernel without checks
+  std::vector<loop::ExprPtr> mask_conditions_;  ///< what mask_ says, all of it; null: something that is no expression
+  llvm::Value* check_slots_ = nullptr;          ///< where bad indices are reported; null in a kernel without checks
 };
 
 }  // namespace tcc::codegen

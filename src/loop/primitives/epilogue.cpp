@@ -1,4 +1,4 @@
-// epilogue(s): a finished register tile leaves through shared memory, so that each warp writes whole rows in 16-byte pieces.
+// epilogue(s): a finished register tile leaves through shared memory, so that each warp writes whole rows in 16-byte pieces, or smaller ones: `bytes=2`.
 //
 //   map %s.tile: %i in 128 bind(tile), %j in 256 bind(tile) { %s: f32 = load %s.tile[%i, %j];  store cast<bf16>(%s), %c[%i, %j] }
 // becomes, with 8 warps,
@@ -11,7 +11,7 @@
 //   }
 //
 // Bias, activation, residual and cast stay where the accumulators are. What the tile is stored to along the last axis leaves so, other stores stay; the pieces
-// of 16 bytes must be enough for all threads; a mask of the tile then is one of the pieces. The padding puts the eight rows that an accumulator fragment spans into different banks. The barrier in front
+// must be enough for all threads; a mask of the tile then is one of the pieces. The padding puts the eight rows that an accumulator fragment spans into different banks. The barrier in front
 // lets the block take the place of what was in shared memory before.
 #include <algorithm>
 #include <utility>
@@ -24,9 +24,13 @@ namespace tcc::loop {
 
 namespace {
 
+/// Pieces of a thread that leave without a loop.
+constexpr int64_t kMostUnrolled = 32;
+
 class Stager {
  public:
-  Stager(const Unit& unit, std::string accumulator) : names_(unit), accumulator_(std::move(accumulator)) {}
+  Stager(const Unit& unit, std::string accumulator, int64_t piece_bytes)
+      : names_(unit), accumulator_(std::move(accumulator)), piece_bytes_(piece_bytes) {}
 
   std::optional<Block> edit(Stmt& stmt) {
     auto* loop = std::get_if<Loop>(&stmt.node);
@@ -92,16 +96,20 @@ class Stager {
     return flat.coefficient_of(j_.get(), &inside) == 1 && !inside;
   }
 
+  /// Elements of one.
+  int64_t piece_of(const Buffer& result) const { return std::max<int64_t>(piece_bytes_ / size_bytes(result.dtype), 1); }
+
   BufferRef block_for(const Buffer& result) {
-    const int64_t vector = 16 / size_bytes(result.dtype);
+    const int64_t vector = piece_of(result);
     const int64_t threads = 32 * count_of(*tile_, TileDigit::Level::warp), rows = i_->extent, columns = j_->extent;
     if (columns % vector != 0 || rows * (columns / vector) % threads != 0)
-      unfit("a tile of " + std::to_string(rows) + " x " + std::to_string(columns) + " has no 16-byte pieces for all threads");
+      unfit("a tile of " + std::to_string(rows) + " x " + std::to_string(columns) + " has no pieces of " + std::to_string(piece_bytes_) +
+            " bytes for all threads");
     Buffer prototype;
     prototype.name = names_.fresh(result.name + ".block");
     prototype.dtype = result.dtype;
     prototype.extents = {rows, columns};
-    prototype.strides = {columns + vector, 1};
+    prototype.strides = {columns + 16 / size_bytes(result.dtype), 1};
     prototype.space = Space::shared;
     return make_buffer(std::move(prototype));
   }
@@ -109,7 +117,7 @@ class Stager {
   /// A row of pieces may be shorter than a warp (then a warp takes several rows) or longer (then each lane takes several pieces); where neither is whole,
   /// the pieces of all rows are one after the other.
   Stmt copy_out(const Staged& staged, const ExprPtr& where) {
-    const int64_t vector = 16 / size_bytes(staged.result->dtype), warps = count_of(*tile_, TileDigit::Level::warp);
+    const int64_t vector = piece_of(*staged.result), warps = count_of(*tile_, TileDigit::Level::warp);
     const int64_t pieces = j_->extent / vector, lanes = std::min<int64_t>(pieces, 32), rows_at_once = 32 / lanes, rows = i_->extent;
     const VarRef warp = make_var(names_.fresh(i_->name + ".warp"), warps), element = make_var(names_.fresh(j_->name + ".element"), vector);
     Loop out;
@@ -121,14 +129,16 @@ class Stager {
                    lane = make_var(names_.fresh(j_->name + ".lane"), lanes);
       r = (Index(row) * warps + Index(warp)) * rows_at_once + Index(part);
       c = (Index(piece) * lanes + Index(lane)) * vector + Index(element);
-      out.dims = {{row, Bind::unroll}, {piece, Bind::unroll}, {warp, Bind::warp}, {part, Bind::lane}, {lane, Bind::lane}};
+      const bool few = row->extent * piece->extent <= kMostUnrolled;
+      out.dims = {
+          {row, few ? Bind::unroll : Bind::serial}, {piece, Bind::unroll}, {warp, Bind::warp}, {part, Bind::lane}, {lane, Bind::lane}};
     } else {
       const VarRef step = make_var(names_.fresh(i_->name + ".step"), rows * pieces / (32 * warps)),
                    lane = make_var(names_.fresh(j_->name + ".lane"), 32);
       const Index number = (Index(step) * warps + Index(warp)) * 32 + Index(lane);
       r = floor_div(number, pieces);
       c = mod(number, pieces) * vector + Index(element);
-      out.dims = {{step, Bind::unroll}, {warp, Bind::warp}, {lane, Bind::lane}};
+      out.dims = {{step, step->extent <= kMostUnrolled ? Bind::unroll : Bind::serial}, {warp, Bind::warp}, {lane, Bind::lane}};
     }
     out.dims.push_back({element, Bind::vector});
     std::vector<Index> to;
@@ -163,14 +173,15 @@ class Stager {
   const TileLayout* tile_ = nullptr;
   NameTable names_;
   std::string accumulator_;
+  int64_t piece_bytes_;
   bool found_ = false;
 };
 
 }  // namespace
 
-Unit epilogue(const Unit& unit, const std::string& accumulator) {
+Unit epilogue(const Unit& unit, const std::string& accumulator, int64_t piece_bytes) {
   Unit result = unit;
-  Stager stager(unit, accumulator);
+  Stager stager(unit, accumulator, piece_bytes);
   rewrite(result.body, [&](Stmt& stmt) { return stager.edit(stmt); });
   if (!stager.found()) unfit("`" + accumulator + "` has no register tile of tensor cores: tensorize it first");
   return result;

@@ -105,6 +105,7 @@ class TilePipeliner {
         if (!products_.empty()) unfit("a copy comes after what reads the others");
         Copy tile = *copy;
         tile.kind = Copy::Kind::tma;
+        tile.vector_bytes = 16;  // what the engine moves rows in, wherever they end
         copies_.push_back({std::move(tile)});
       } else if (const auto* mma = std::get_if<Mma>(&stmt.node); mma && mma->async) {
         products_.push_back(stmt);

@@ -6,6 +6,7 @@
 #include "schedule/cuda/nest.h"
 #include "schedule/cuda/split_k.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::schedule::cuda {
 
@@ -131,7 +132,35 @@ bool ends(const Factor& factor, const VarRef& k) {
 
 }  // namespace
 
+int64_t Form::length() const {
+  const int64_t all = iterations(k);
+  return filled_to == 0 ? all : all / k.back()->extent * align_up(k.back()->extent, filled_to);
+}
+
+Form with_steps_of_one_dim(Form form, int64_t step) {
+  const auto longest =
+      std::max_element(form.k.begin(), form.k.end(), [](const VarRef& x, const VarRef& y) { return x->extent < y->extent; });
+  std::rotate(longest, longest + 1, form.k.end());
+  form.filled_to = step;
+  return form;
+}
+
 std::vector<Form> forms_of(const Contraction& c, const Loop& nest) { return Forms(c, nest).all(); }
+
+namespace {
+
+/// The dims of the sum after the last one has grown to a multiple.
+std::vector<std::string> filled_up(Chooser& chooser, std::vector<std::string> k, int64_t multiple) {
+  const std::string last = k.back();
+  const int64_t extent = chooser.extent(last), filled = align_up(extent, multiple);
+  if (filled == extent) return k;
+  chooser.add("split", {Chooser::arg(last), Chooser::arg(filled), Chooser::key("tail", "pad")});
+  k.back() = last + "_0";
+  k.push_back(last + "_1");
+  return k;
+}
+
+}  // namespace
 
 Merged merge(Chooser& chooser, const Contraction& c, const Form& form) {
   const std::vector<std::string> m = names_of(form.m), n = names_of(form.n), k = names_of(form.k);
@@ -145,8 +174,9 @@ Merged merge(Chooser& chooser, const Contraction& c, const Form& form) {
   Merged merged;
   merged.m = fuse_everything(chooser, m);
   merged.n = fuse_everything(chooser, n);
-  merged.k = fuse_everything(chooser, k);
-  const std::optional<Contraction> result = as_contraction(chooser.find(merged.m));
+  merged.k = fuse_everything(chooser, form.filled_to > 0 ? filled_up(chooser, k, form.filled_to) : k);
+  merged.is_filled = form.filled_to > 0;
+  const std::optional<Contraction> result = as_contraction(chooser.find(merged.m), nullptr, merged.is_filled);
   if (!result) internal_error("the contraction `" + c.accumulator + "` with fused dims is none");
   merged.contraction = *result;
   return merged;
@@ -166,13 +196,17 @@ void split_into_tiles(Chooser& chooser, const std::string& dim, int64_t tile) {
   chooser.add("split", std::move(arguments));
 }
 
-bool zeros_past_the_end(const Contraction& c) { return ends(c.a, c.k_dims[0]) && ends(c.b, c.k_dims[0]); }
+bool zeros_past_the_end(const Merged& merged) {
+  const Contraction& c = merged.contraction;
+  return merged.is_filled || (ends(c.a, c.k_dims[0]) && ends(c.b, c.k_dims[0]));
+}
 
 Merged cut_sum(Chooser& chooser, const Merged& whole, int64_t parts, int64_t step) {
   const Contraction& c = whole.contraction;
-  const std::optional<Contraction> part = as_contraction(chooser.find(split_sum(chooser, c, parts, zeros_past_the_end(c) ? step : 0)));
+  const std::string nest = split_sum(chooser, c, parts, zeros_past_the_end(whole) ? step : 0);
+  const std::optional<Contraction> part = as_contraction(chooser.find(nest), nullptr, whole.is_filled);
   if (!part) internal_error("a part of the contraction `" + c.accumulator + "` is none");
-  return {whole.m + "_part", whole.n + "_part", part->k_dims[0]->name, *part};
+  return {whole.m + "_part", whole.n + "_part", part->k_dims[0]->name, *part, whole.is_filled};
 }
 
 }  // namespace tcc::schedule::cuda

@@ -14,13 +14,19 @@ struct Form {
   std::vector<loop::VarRef> m, n, k, batch;
   int64_t a_width = 1, b_width = 1;  ///< elements of one access of the copies
   bool divides = false;              ///< addresses of results are no sums of the dims
+  /// The last dim of the sum is filled up with masked terms to a multiple of so many, so that no step has terms of two of its rows; 0: it is not.
+  int64_t filled_to = 0;
 
   int64_t rows() const { return iterations(m); }
   int64_t columns() const { return iterations(n); }
+  int64_t length() const;  ///< of the sum, with what fills it up
 };
 
 /// All forms of the contraction of a nest: of each side the dims that follow each other in memory, from some dim on, and the longest alone.
 std::vector<Form> forms_of(const Contraction& c, const loop::Loop& nest);
+
+/// The same form with steps of the longest dim of the sum: factors that have the dims of the sum in different orders share no neighbours but along one dim.
+Form with_steps_of_one_dim(Form form, int64_t step);
 
 /// Bytes of the widest access of a copy, which the efficiency of tiles is about.
 inline constexpr int64_t kWidestAccess = 16;
@@ -31,6 +37,7 @@ int64_t access_width(const Factor& factor, const std::vector<loop::VarRef>& dims
 struct Merged {
   std::string m, n, k;
   Contraction contraction;
+  bool is_filled = false;  ///< the sum, as Form::filled_to says
 };
 Merged merge(Chooser& chooser, const Contraction& c, const Form& form);
 
@@ -40,7 +47,7 @@ std::vector<std::string> batch_dims(const Contraction& c, const Merged& names);
 void split_into_tiles(Chooser& chooser, const std::string& dim, int64_t tile);
 
 /// Whether both factors give zeros where the sum is past its end: parts need not divide it.
-bool zeros_past_the_end(const Contraction& c);
+bool zeros_past_the_end(const Merged& merged);
 
 /// Cuts the sum into parts, of multiples of `step` terms where the factors allow it. Returns the nest of the parts.
 Merged cut_sum(Chooser& chooser, const Merged& whole, int64_t parts, int64_t step);

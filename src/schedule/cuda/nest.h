@@ -64,7 +64,8 @@ std::string fuse_everything(Chooser& chooser, const std::vector<std::string>& di
 void spread_over_threads(Chooser& chooser, const std::vector<std::string>& dims, int64_t threads, int64_t per_thread);
 /// Unrolls what one thread runs in order, so that its loads don't wait for each other. `first`: a dim of the loop.
 void load_together(Chooser& chooser, const std::string& first);
-/// Elements of one access of up to 16 bytes along a dim that every access inside can have; 1 when there is none.
+/// Elements of one access of up to 16 bytes along a dim that every access inside can have; 1 when there is none. The dim is a multiple of it, or ends where
+/// rows with padding do.
 int64_t vector_width(const Chooser& chooser, const std::vector<Access>& accesses, const loop::Dim& dim, bool need_store);
 /// A warp, or from rows of some length on a block, for each row. `outer`: the dims of the map; `loops`: the first dim of each loop over a row.
 void spread_rows(Chooser& chooser, const std::vector<std::string>& outer, const std::vector<std::string>& loops, int64_t longest);

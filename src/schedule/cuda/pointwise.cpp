@@ -4,6 +4,7 @@
 #include "schedule/cuda/nest.h"
 #include "tcc/loop/rewrite.h"
 #include "tcc/ops/op.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::schedule::cuda {
 
@@ -27,7 +28,7 @@ WhyNot vectors_per_thread(CudaNest& nest) {
   const int64_t v = vector_width(c, accesses_of(loop.body), loop.dims.back(), true);
   if (v == 1) return "not every access has neighbours along %" + last;
   const int64_t most = vectors_that_pay(loop.body);  // before the split: it makes another loop
-  const int64_t vectors = iterations(loop.dims) / v, resident = int64_t{c.target().cores} * c.target().multiprocessor_threads;
+  const int64_t vectors = ceil_div(iterations(loop.dims), v), resident = int64_t{c.target().cores} * c.target().multiprocessor_threads;
   c.split(last, v);
   c.vectorize(last + "_1");
   std::vector<std::string> outer(nest.rows.dims.begin(), nest.rows.dims.end() - 1);

@@ -276,7 +276,7 @@ WhyNot schedule_product(Chooser& chooser, const Contraction& c, const TensorCore
 
   Merged merged = merge(chooser, c, choice->form);
   merged.contraction = with_wide_bytes(std::move(merged.contraction), target);
-  shape.zeros_past_the_end = zeros_past_the_end(merged.contraction);
+  shape.zeros_past_the_end = zeros_past_the_end(merged);
   const VarRef& along = merged.contraction.contiguous;
   const bool cuts = along && along->name == merged.n;  // rows and columns would be others in the parts
   const SplitK cut = cuts ? choose_split_k(shapes, product.shape_of(choice->form, choice->tile), shape, chooser) : SplitK{};

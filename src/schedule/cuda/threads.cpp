@@ -36,9 +36,19 @@ void spread_over_threads(Chooser& c, const std::vector<std::string>& dims, int64
   c.bind(all + "_1_1", "thread");
 }
 
+namespace {
+
+/// Whether the access runs along a row of its buffer, to whose end padding follows: a vector that begins in the row may end in the padding.
+bool ends_in_padding(const Access& access, const loop::Dim& dim) {
+  const loop::Buffer& buffer = *access.buffer;
+  return buffer.row_padding() > 0 && dim.var->extent == buffer.extents.back() && access.indices.back() == Index(dim.var);
+}
+
+}  // namespace
+
 int64_t vector_width(const Chooser& chooser, const std::vector<Access>& accesses, const loop::Dim& dim, bool need_store) {
   int64_t v = 8;
-  bool contiguous = false;
+  bool contiguous = false, padded = true;
   for (const Access& access : accesses) {
     const std::optional<int64_t> stride = stride_of(access, dim.var.get());
     if (!stride || (*stride != 0 && *stride != 1)) return 1;
@@ -46,6 +56,7 @@ int64_t vector_width(const Chooser& chooser, const std::vector<Access>& accesses
       if (access.store) return 1;
       continue;
     }
+    padded = padded && ends_in_padding(access, dim);
     if (access.guarded && (access.store || guard_varies(access, dim.var.get()))) return 1;  // a scatter is of one element
     contiguous |= access.store || !need_store;
     v = std::min<int64_t>(v, chooser.target().vector_bytes / size_bytes(access.buffer->dtype));
@@ -60,7 +71,7 @@ int64_t vector_width(const Chooser& chooser, const std::vector<Access>& accesses
     }
   }
   if (!contiguous) return 1;
-  while (v > 1 && dim.var->extent % v != 0) v /= 2;
+  while (v > 1 && !padded && dim.var->extent % v != 0) v /= 2;
   return std::max<int64_t>(v, 1);
 }
 

@@ -10,6 +10,7 @@
 // An instruction that takes no transposed factor gets a copy of one with the sum inside (turned_factor.h), where that and the product take less time than
 // mma.sync, which reads such a factor word by word.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "schedule/cuda/forms.h"
@@ -34,7 +35,7 @@ constexpr int64_t kMostStages = 6;
 constexpr int64_t kWholeColumns = 32;
 /// The warpgroup that has copies made, and the registers that it keeps of each thread; those of one that multiplies, beside its accumulators and where stores are
 /// masked.
-constexpr int64_t kLoadThreads = 128, kLoadRegisters = 40, kOtherRegisters = 32, kMaskRegisters = 8;
+constexpr int64_t kLoadThreads = 128, kLoadRegisters = 40, kOtherRegisters = 32, kMaskRegisters = 8, kRaggedRegisters = 16;
 
 struct WarpgroupTile {
   int64_t m, n, groups_m, groups_n;
@@ -46,13 +47,20 @@ struct WarpgroupTile {
   int64_t threads() const { return 128 * groups_m * groups_n; }
 };
 
+/// What a nest stores along its columns, and the bytes of which all rows are multiples, at most 16.
+struct Stored {
+  std::vector<DType> dtypes;  ///< empty: something else is stored, too
+  int64_t piece_bytes = 16;
+  bool ragged = false;  ///< rows end within a piece, in padding
+};
+
 /// A contraction in one of its forms.
 struct Problem {
   const Contraction& c;
   const Form& form;
   const TensorCore& core;
   const Target& target;
-  std::vector<DType> stored;  ///< along the columns, in rows of whole pieces of 16 bytes; empty: something else is stored, too
+  Stored stored;
   bool a_transposed, b_transposed;
   int64_t size = 2, step = 64;  ///< bytes of an element; of the sum, that a stage has
 
@@ -62,7 +70,7 @@ struct Problem {
 /// Shared memory of the rows that leave through it.
 int64_t leaving_bytes(const Problem& problem, const WarpgroupTile& tile) {
   int64_t bytes = 0;
-  for (const DType dtype : problem.stored) bytes += tile.m * (tile.n * size_bytes(dtype) + 16) + 128;
+  for (const DType dtype : problem.stored.dtypes) bytes += tile.m * (tile.n * size_bytes(dtype) + 16) + 128;
   return bytes;
 }
 
@@ -93,13 +101,16 @@ void share_registers(WarpgroupTile& tile, const Target& target) {
 bool measure(const Problem& problem, WarpgroupTile& tile) {
   const Target& target = problem.target;
   const auto real = [](int64_t value) { return static_cast<double>(value); };
-  tile.in_pieces = !problem.stored.empty();
-  for (const DType dtype : problem.stored)
-    tile.in_pieces = tile.in_pieces && tile.m * tile.n * size_bytes(dtype) / 16 % tile.threads() == 0;
+  tile.in_pieces = !problem.stored.dtypes.empty();
+  for (const DType dtype : problem.stored.dtypes) {
+    const int64_t piece = std::max<int64_t>(problem.stored.piece_bytes / size_bytes(dtype), 1);
+    tile.in_pieces = tile.in_pieces && tile.m * tile.n / piece % tile.threads() == 0;
+  }
   if (stages_of(problem, tile, 1) < 3) tile.in_pieces = false;
-  const int64_t steps = ceil_div(problem.c.length(), problem.step), least = std::min<int64_t>(3, steps + 1);
+  const int64_t steps = ceil_div(problem.form.length(), problem.step), least = std::min<int64_t>(3, steps + 1);
   const bool masked = !tile.in_pieces && (problem.form.rows() % tile.m != 0 || problem.form.columns() % tile.n != 0);
-  const int64_t needed = tile.m * tile.n / tile.threads() + kOtherRegisters + (masked ? kMaskRegisters : 0);
+  const bool ragged = tile.in_pieces && (problem.stored.ragged || problem.stored.piece_bytes < 16);
+  const int64_t needed = tile.m * tile.n / tile.threads() + kOtherRegisters + (masked ? kMaskRegisters : ragged ? kRaggedRegisters : 0);
   if (equal_share(tile, 1, target) < needed || stages_of(problem, tile, 1) < 2) return false;
   tile.blocks = equal_share(tile, 2, target) >= needed && stages_of(problem, tile, 2) >= least ? 2 : 1;
   share_registers(tile, target);
@@ -128,7 +139,8 @@ std::vector<WarpgroupTile> tiles_for(const Problem& problem) {
     const bool fits = (m <= 64 || problem.form.rows() > m / 2) && (n <= 64 || problem.form.columns() > n / 2);
     if (!fits || !measure(problem, tile)) return;
     // Where a warp takes no whole rows of pieces, stores from registers under a mask would cost more than the empty part of a wider tile.
-    if (tile.in_pieces || n % kWholeColumns == 0 || n < kWholeColumns) tiles.push_back(tile);
+    const bool whole_pieces = tile.in_pieces && problem.stored.piece_bytes == 16;
+    if (whole_pieces || n % kWholeColumns == 0 || n < kWholeColumns) tiles.push_back(tile);
   };
   for (int64_t n = 256; n >= 32; n -= 16) {  // of two that take the same time, the wider one reads less from shared memory
     add(128, n, 2, 1);
@@ -212,31 +224,38 @@ void schedule_products(Chooser& chooser, const std::string& accumulator, const M
                             Chooser::arg(tile.groups_n)});
   chooser.add("pipeline_tiles",
               {Chooser::arg(names.k + "_0"), Chooser::arg(tile.stages), Chooser::arg(tile.registers), Chooser::arg(tile.load_registers)});
-  if (tile.in_pieces) chooser.add("epilogue", {Chooser::arg(accumulator)});
+  if (!tile.in_pieces) return;
+  std::vector<Argument> arguments{Chooser::arg(accumulator)};
+  if (problem.stored.piece_bytes < 16) arguments.push_back({"bytes", problem.stored.piece_bytes});
+  chooser.add("epilogue", std::move(arguments));
 }
 
-/// Whether rows of the columns of the form are contiguous where the access goes, and begin at multiples of 16 bytes.
-bool is_in_pieces(const Access& access, const Form& form) {
-  const int64_t vector = 16 / size_bytes(access.buffer->dtype);
+/// Adds what the access stores, if rows of the columns of the form are contiguous there; false otherwise. Where rows have padding, the last piece may reach
+/// into it.
+bool add_stored(Stored& stored, const Access& access, const Form& form) {
   int64_t run = 1;
   for (size_t i = form.n.size(); i-- > 0;) {
     if (stride_of(access, form.n[i].get()) != run) return false;
     run *= form.n[i]->extent;
   }
-  if (run % vector != 0 || access.flat.constant() % vector != 0) return false;
-  return std::all_of(access.flat.terms().begin(), access.flat.terms().end(), [&](const Term& term) {
+  int64_t multiple = std::gcd(16 / size_bytes(access.buffer->dtype), access.flat.constant());
+  const bool padded = access.buffer->row_padding() > 0 && form.n.size() == 1 && access.indices.back() == Index(form.n.back());
+  if (!padded) multiple = std::gcd(multiple, run);
+  for (const Term& term : access.flat.terms()) {
     const bool is_column = std::any_of(form.n.begin(), form.n.end(), [&](const VarRef& var) { return var == term.atom.var; });
-    return is_column || term.coefficient % vector == 0;
-  });
+    if (!is_column) multiple = std::gcd(multiple, term.coefficient);
+  }
+  stored.dtypes.push_back(access.buffer->dtype);
+  stored.piece_bytes = std::min(stored.piece_bytes, multiple * size_bytes(access.buffer->dtype));
+  stored.ragged = stored.ragged || run % multiple != 0;
+  return true;
 }
 
-/// What the nest stores along its columns, if that is rows of whole pieces of 16 bytes.
-std::vector<DType> stored_in_pieces(const Loop& nest, const Form& form) {
-  std::vector<DType> stored;
+Stored stored_in_pieces(const Loop& nest, const Form& form) {
+  Stored stored;
   for (const Access& access : accesses_of(nest.body)) {
     if (!access.store || stride_of(access, form.n.back().get()) != 1) continue;
-    if (!is_in_pieces(access, form)) return {};
-    stored.push_back(access.buffer->dtype);
+    if (!add_stored(stored, access, form)) return {};
   }
   return stored;
 }
@@ -304,7 +323,13 @@ std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest
   const std::string& dim = nest.dims[0].var->name;
   std::vector<Candidate> candidates;
   std::vector<std::vector<WarpgroupTile>> tiles_of;  // of each candidate, as it was found
-  for (const Form& form_given : forms_of(given, nest)) {
+  std::vector<Form> forms = forms_of(given, nest);
+  // Windows of images are no steps of one dim.
+  if (given.k_dims.size() > 1 && !given.a.guarded && !given.b.guarded) {
+    for (size_t i = 0, count = forms.size(); i < count; ++i)
+      forms.push_back(with_steps_of_one_dim(forms[i], kPanelBytes / size_bytes(given.a.dtype())));
+  }
+  for (const Form& form_given : forms) {
     // Few rows are the columns of a tile: an instruction takes as few as eight.
     const bool exchange = form_given.rows() <= kFewRows;
     const Form form = exchange ? exchanged(form_given) : form_given;
@@ -318,6 +343,7 @@ std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest
     } else {
       candidate.turn_a = a_turned;
       candidate.turn_b = b_turned;
+      if (form.filled_to > 0 && (a_turned || b_turned)) continue;  // copies bring the dims of the sum into one order
       if ((a_turned && !can_turn(chooser, dim, c.a, form.k)) || (b_turned && !can_turn(chooser, dim, c.b, form.k))) continue;
     }
     Problem problem = problem_of(c, form, nest, core, target);
@@ -345,17 +371,13 @@ struct Cut {
 std::optional<Cut> cut_of(const Chooser& chooser, const Problem& problem, const Merged& merged, const WarpgroupTile& whole) {
   const Contraction& c = merged.contraction;
   if (!c.contiguous || c.contiguous->name != merged.n) return std::nullopt;  // rows and columns would be others in the parts
-  MatmulShape shape{iterations(problem.form.batch),
-                    problem.form.rows(),
-                    problem.form.columns(),
-                    c.length(),
-                    problem.step,
-                    problem.core.flops_per_ns / problem.target.cores};
+  MatmulShape shape{iterations(problem.form.batch), problem.form.rows(), problem.form.columns(),
+                    problem.form.length(),          problem.step,        problem.core.flops_per_ns / problem.target.cores};
   shape.bytes_read = bytes_of(*c.a.buffer) + bytes_of(*c.b.buffer);
-  shape.zeros_past_the_end = zeros_past_the_end(c);
+  shape.zeros_past_the_end = zeros_past_the_end(merged);
   std::vector<WarpgroupTile> tiles = tiles_for(problem);
   Problem of_part = problem;
-  of_part.stored.clear();  // parts are f32, and not what the nest stores
+  of_part.stored = {};  // parts are f32, and not what the nest stores
   std::erase_if(tiles, [&](WarpgroupTile tile) { return !measure(of_part, tile); });
   std::vector<TileShape> shapes;
   for (const WarpgroupTile& tile : tiles) shapes.push_back({tile.m, tile.n, tile.efficiency});
@@ -390,7 +412,7 @@ WhyNot schedule_candidate(Chooser& chooser, const Candidate& candidate, const Te
     const Merged part = cut_sum(parts, merged, cut->parts, problem.step);
     // What the parts store is f32, and not what the nest stores.
     Problem of_part = problem;
-    of_part.stored.clear();
+    of_part.stored = {};
     WarpgroupTile tile = cut->tile;
     if (!measure(of_part, tile)) internal_error("a tile of the parts of `" + c.accumulator + "` does not fit");
     if (!schedule_copies(parts, part.contraction, part, of_part, tile)) {
