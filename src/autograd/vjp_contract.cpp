@@ -12,8 +12,9 @@
 namespace tcc::autograd {
 namespace {
 
-/// dot_general of g and `other`, whose free axes come after the batch and own ones; then the axes of `target` in its order.
-///   target: the operand to differentiate, with `batch`, `contract`; own free axes stand in g at `own_at`, those of the other at `other_at`.
+/// dot_general of g and the other operand over the free axes of that one, then the axes of `target` in its order. Which of the two comes first: the last axis
+/// of the target shall be the last of the product, so that whatever reads the result reads rows.
+///   target: the operand to differentiate, with `batch`, `contract`.
 Value* dot_vjp(Vjp& v, int target) {
   Builder& b = v.b;
   const Attrs& attrs = v.attrs();
@@ -36,21 +37,25 @@ Value* dot_vjp(Vjp& v, int target) {
   Value* g = v.g;
   Value* factor = v.x(other);
   if (g->type.dtype != factor->type.dtype) factor = b.cast(factor, g->type.dtype);
-  Value* product = b.emit(Op::dot_general_, {g, factor},
-                          {{"lhs_batch", rules::axes_from(0, static_cast<int>(num_batch))},
-                           {"rhs_batch", other_batch},
-                           {"lhs_contract", g_contract},
-                           {"rhs_contract", other_free},
+  const std::vector<int64_t> g_batch = rules::axes_from(0, static_cast<int>(num_batch));
+  const bool own_last = !own_free.empty() && own_free.back() == v.x(target)->type.rank() - 1;
+  Value* product = b.emit(Op::dot_general_, own_last ? std::vector<Value*>{factor, g} : std::vector<Value*>{g, factor},
+                          {{"lhs_batch", own_last ? other_batch : g_batch},
+                           {"rhs_batch", own_last ? g_batch : other_batch},
+                           {"lhs_contract", own_last ? other_free : g_contract},
+                           {"rhs_contract", own_last ? g_contract : other_free},
                            {"dtype", g->type.dtype}});
-  // Now: batch, own free, then the other's contracted axes in their order in it.
+  // Now: batch, then own free axes and the other's contracted ones, in their order in it.
+  const int64_t own_at = num_batch + static_cast<int64_t>(own_last ? contract.size() : 0);
+  const int64_t other_at = num_batch + static_cast<int64_t>(own_last ? 0 : own_free.size());
   std::vector<int64_t> sorted = other_contract;
   std::sort(sorted.begin(), sorted.end());
   std::vector<int64_t> permutation(v.x(target)->type.dims.size());
   for (size_t i = 0; i < batch.size(); ++i) permutation[static_cast<size_t>(batch[i])] = static_cast<int64_t>(i);
-  for (size_t i = 0; i < own_free.size(); ++i) permutation[static_cast<size_t>(own_free[i])] = num_batch + static_cast<int64_t>(i);
+  for (size_t i = 0; i < own_free.size(); ++i) permutation[static_cast<size_t>(own_free[i])] = own_at + static_cast<int64_t>(i);
   for (size_t i = 0; i < contract.size(); ++i) {
     const int64_t at = std::find(sorted.begin(), sorted.end(), other_contract[i]) - sorted.begin();
-    permutation[static_cast<size_t>(contract[i])] = num_batch + static_cast<int64_t>(own_free.size()) + at;
+    permutation[static_cast<size_t>(contract[i])] = other_at + at;
   }
   return b.cast(b.transpose(product, permutation), v.x(target)->type.dtype);
 }
