@@ -33,9 +33,9 @@ constexpr int64_t kFewRows = 32, kShortestSum = 48;
 constexpr int64_t kMostStages = 6;
 /// Columns whose rows in 16 bits are pieces for whole parts of a warp.
 constexpr int64_t kWholeColumns = 32;
-/// The warpgroup that has copies made, and the registers that it keeps of each thread; those of one that multiplies, beside its accumulators and where stores are
-/// masked.
-constexpr int64_t kLoadThreads = 128, kLoadRegisters = 40, kOtherRegisters = 32, kMaskRegisters = 8, kRaggedRegisters = 16;
+/// The warpgroup that has copies made, and the registers that it keeps of each thread; those of one that multiplies, beside its accumulators, where stores are
+/// masked, and for each result whose rows end within pieces.
+constexpr int64_t kLoadThreads = 128, kLoadRegisters = 40, kOtherRegisters = 32, kMaskRegisters = 8, kRaggedRegisters = 18;
 
 struct WarpgroupTile {
   int64_t m, n, groups_m, groups_n;
@@ -110,7 +110,8 @@ bool measure(const Problem& problem, WarpgroupTile& tile) {
   const int64_t steps = ceil_div(problem.form.length(), problem.step), least = std::min<int64_t>(3, steps + 1);
   const bool masked = !tile.in_pieces && (problem.form.rows() % tile.m != 0 || problem.form.columns() % tile.n != 0);
   const bool ragged = tile.in_pieces && (problem.stored.ragged || problem.stored.piece_bytes < 16);
-  const int64_t needed = tile.m * tile.n / tile.threads() + kOtherRegisters + (masked ? kMaskRegisters : ragged ? kRaggedRegisters : 0);
+  const int64_t of_stores = masked ? kMaskRegisters : ragged ? kRaggedRegisters * static_cast<int64_t>(problem.stored.dtypes.size()) : 0;
+  const int64_t needed = tile.m * tile.n / tile.threads() + kOtherRegisters + of_stores;
   if (equal_share(tile, 1, target) < needed || stages_of(problem, tile, 1) < 2) return false;
   tile.blocks = equal_share(tile, 2, target) >= needed && stages_of(problem, tile, 2) >= least ? 2 : 1;
   share_registers(tile, target);
