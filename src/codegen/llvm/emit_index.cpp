@@ -393,7 +393,11 @@ llvm::Value* Emitter::emit_load(const loop::Expr& expr) {
     // Inactive lanes read nothing, unless their element exists anyway.
     Index flat = buffer.tile ? Index() : flat_index(buffer, expr.indices);
     bool exists = buffer.tile || (flat.min() && *flat.min() >= 0 && flat.max() && *flat.max() < buffer.span());
-    return load_from(buffer, address, exists ? nullptr : mask_, nullptr);
+    llvm::Value* mask = exists ? nullptr : mask_;
+    // What lies in the padding is as good as any other value of an inactive lane.
+    if (mask && varies(mask) && is_piece_of_row(buffer, address) && masks_padding_alone(buffer, expr.indices))
+      mask = builder_.CreateExtractElement(mask, uint64_t{0});
+    return load_from(buffer, address, mask, nullptr);
   }
   llvm::Value* inside = in_bounds(buffer, expr.indices);
   llvm::Value* otherwise = emit_expr(expr.otherwise);
