@@ -1,4 +1,4 @@
-"""Products of matrices as models have them, in 16 bits, of f32 by tf32 and of 8 bits: against PyTorch in f64, then timed beside cuBLAS in one process.
+"""Products of matrices as models have them, in 16 bits, of f32, of f32 by tf32 and of 8 bits: against PyTorch in f64, then timed beside cuBLAS in one process.
 
 Of 8-bit floats the factors are dequantised by a scale each and the result is bf16, as torch._scaled_mm has it (with its fast accumulation); of integers the
 result is i32, as torch._int_mm has it, and exact.
@@ -12,7 +12,8 @@ import torch
 from gpu.library import Library, compile_library
 from gpu.measure import failure, poison, time_together
 
-NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.float8_e4m3fn: "f8e4m3fn", torch.float8_e5m2: "f8e5m2", torch.int8: "i8"}
+F32, TF32 = "f32", "tf32"  # of dtype f32, with all bits of the factors and with those of tf32
+NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", F32: "f32", TF32: "tf32", torch.float8_e4m3fn: "f8e4m3fn", torch.float8_e5m2: "f8e5m2", torch.int8: "i8"}
 BYTES = (torch.float8_e4m3fn, torch.float8_e5m2, torch.int8)
 TURNS = ((False, True), (False, False), (True, False), (True, True))
 
@@ -39,7 +40,7 @@ def few_rows():
 
 
 def graph_text(m, n, k, dtype, turned_a, turned_b, epilogue):
-    d = NAMES[dtype]
+    d = "f32" if dtype == TF32 else NAMES[dtype]
     a, b = (f"{d}[{k}, {m}]" if turned_a else f"{d}[{m}, {k}]"), (f"{d}[{n}, {k}]" if turned_b else f"{d}[{k}, {n}]")
     result = f"{d}[{m}, {n}]"
     lines, x, y = [], "%a", "%b"
@@ -93,7 +94,7 @@ def bytes_product(a, b, s=None, t=None):
 
 
 def operands(m, n, k, dtype, turned_a, turned_b, epilogue):
-    normal = lambda *shape: torch.randn(*shape, device="cuda").to(dtype)
+    normal = lambda *shape: torch.randn(*shape, device="cuda").to(torch.float32 if dtype in (F32, TF32) else dtype)
     tensors = [normal(k, m) if turned_a else normal(m, k), normal(n, k) if turned_b else normal(k, n)]
     return tensors + ([normal(n)] if epilogue else [])
 
@@ -116,16 +117,49 @@ def cases(quick):
     yield (8192, 16384, 4096), bf16, False, True, True
     for size in linear_sizes() + few_rows():
         yield size, bf16, False, True, False
-    # of f32, whose factors lose bits
-    for turned_a, turned_b in TURNS:
-        for size in [(200, 136, 328), (4096, 4096, 4096)] + ([] if quick else [(1000, 1000, 1000)]):
-            yield size, torch.float32, turned_a, turned_b, False
-    for size in [(136, 75, 203), (4096, 3072, 768), (512, 4096, 4096), (8192, 8192, 8192)]:
-        yield size, torch.float32, False, True, False
+    for dtype in (F32, TF32):
+        for turned_a, turned_b in TURNS:
+            for size in [(200, 136, 328), (4096, 4096, 4096)] + ([] if quick else [(1000, 1000, 1000), (768, 768, 8192)]):
+                yield size, dtype, turned_a, turned_b, False
+        for size in [(136, 75, 203), (4096, 3072, 768), (512, 4096, 4096), (8192, 8192, 8192)]:
+            yield size, dtype, False, True, False
+    yield (4096, 4096, 1024), F32, False, True, True
+
     # of 8 bits, both along the sum
     for dtype in BYTES:
         for size in [(208, 144, 336), (4096, 4096, 4096)] + ([] if quick or dtype == torch.float8_e5m2 else bytes_sizes()):
             yield size, dtype, False, True, False
+
+
+def spoil(a, b):
+    """Puts what is not finite, huge and tiny numbers into some rows of the factors [m, k] and [k, n]."""
+    extremes = [float("inf"), -float("inf"), float("nan"), 1e37, -1e37, 1.2e-38, 1e-42, -2.0**-133, 2.0**-112, 0.0]
+    for i, x in enumerate(extremes * 4):
+        a[7 * i + 3, (131 * i) % a.shape[1]] = x
+        b[(57 * i) % b.shape[0], 11 * i + 1] = x
+    a[5, :], b[:, 6] = 1e30, 1e30  # sums that overflow
+
+
+def check_extremes(options, folder):
+    """Whether a product of f32 is right where factors are not finite, huge or tiny, beside a sum in f64."""
+    m = n = k = 1024
+    text, output = os.path.join(folder, "extremes.graph"), os.path.join(folder, "extremes.so")
+    with open(text, "w") as file:
+        file.write(graph_text(m, n, k, F32, False, False, False))
+    compile_library(options.tcc, ["--from=graph", text, "--target=cuda", *options.flags.split()], output)
+    a, b = operands(m, n, k, F32, False, False, False)
+    spoil(a, b)
+    library = Library(output)
+    outputs, run = library.bind([a, b])
+    poison(outputs)
+    run()
+    torch.cuda.synchronize()
+    actual, exact = outputs[0].double(), (a.double() @ b.double()).float().double()
+    bound = 2.0**-20 * (a.double().abs() @ b.double().abs()) + 2.0**-134 * (a.double().abs().sum(1)[:, None] + b.double().abs().sum(0)[None, :])
+    right = torch.where(exact.isfinite(), (actual - exact).abs() <= bound, torch.where(exact.isnan(), actual.isnan(), actual == exact))
+    library.close()
+    wrong = int((~right).sum())
+    return wrong == 0, f"extremes of f32 {'ok' if wrong == 0 else 'WRONG'}: {wrong} of {m * n} results, {int((~exact.isfinite()).sum())} are not finite"
 
 
 def check_contractions(options, folder):
@@ -139,7 +173,7 @@ def check_contractions(options, folder):
             text, output = os.path.join(folder, f"product{number}.graph"), os.path.join(folder, f"product{number}.so")
             with open(text, "w") as file:
                 file.write(bytes_graph_text(m, n, k, dtype) if dtype in BYTES else graph_text(m, n, k, dtype, turned_a, turned_b, epilogue))
-            precision = ["--matmul-precision=high"] if dtype == torch.float32 else []
+            precision = ["--matmul-precision=high"] if dtype == TF32 else []
             compile_library(options.tcc, ["--from=graph", text, "--target=cuda", *precision, *options.flags.split()], output)
             inputs = bytes_operands(m, n, k, dtype) if dtype in BYTES else operands(m, n, k, dtype, turned_a, turned_b, epilogue)
             library = Library(output)
@@ -150,14 +184,14 @@ def check_contractions(options, folder):
             function = bytes_product if dtype in BYTES else product(turned_a, turned_b, epilogue)
             with torch.no_grad():
                 exact = function(*[t.double() for t in inputs]) if m * n * k < 2**37 or dtype not in (torch.bfloat16, torch.float16) else function(*[t.float() for t in inputs]).double()
-                torch.backends.cuda.matmul.allow_tf32 = True
+                torch.backends.cuda.matmul.allow_tf32 = dtype == TF32
                 theirs = function(*inputs)
                 norm = exact.norm()
                 error, their_error = ((outputs[0].double() - exact).norm() / norm).item(), ((theirs.double() - exact).norm() / norm).item()
                 del exact, theirs
                 times = time_together([run, lambda: function(*inputs)])
                 torch.backends.cuda.matmul.allow_tf32 = False
-            right = error <= 2 * their_error + 1e-6
+            right = error <= 2 * their_error + (1e-8 if dtype == F32 else 1e-6)
             ratio = times[1] / times[0]
             if not epilogue:
                 ratios[dtype].append(ratio)
@@ -168,6 +202,12 @@ def check_contractions(options, folder):
             rows.append(failure(options, f"{name:36s}", error))
         print(rows[-1][1], flush=True)
         torch.cuda.empty_cache()
+    if options.only in ("", "quick") or options.only in "extremes of f32":
+        try:
+            rows.append(check_extremes(options, folder))
+        except Exception as error:
+            rows.append(failure(options, "extremes of f32", error))
+        print(rows[-1][1], flush=True)
     for dtype, of_dtype in ratios.items():
         if of_dtype:
             mean = torch.tensor(of_dtype).log().mean().exp().item()

@@ -119,7 +119,8 @@ void CompileFlags::add_code_flags(CLI::App& app) {
         "Code");
   group(add_list(app, "--kernel", o.kernels, "replaces a kernel by a text as --emit=kernel prints it")->type_name("kN=FILE"), "Code");
   group(app.add_option("--matmul-precision", matmul_precision,
-                       "of f32 products and convolutions: highest (f32); high, medium: tf32 on CUDA, 10 bits of each factor (highest)")
+                       "of f32 products and convolutions: ieee (multiply-adds); highest (as exact); high, medium: tf32 on CUDA, 10 bits "
+                       "of each factor (highest)")
             ->type_name("P"),
         "Code");
 }
@@ -238,8 +239,9 @@ void CompileFlags::apply() {
   require_one_of("--mode", mode, {"infer", "grad", "train"});
   o.mode = mode == "grad" ? driver::Mode::grad : mode == "train" ? driver::Mode::train : driver::Mode::infer;
   apply_training();
-  require_one_of("--matmul-precision", matmul_precision, {"highest", "high", "medium"});
-  o.allow_tf32 = matmul_precision != "highest";
+  require_one_of("--matmul-precision", matmul_precision, {"ieee", "highest", "high", "medium"});
+  o.allow_tf32 = matmul_precision == "high" || matmul_precision == "medium";
+  o.split_f32 = matmul_precision != "ieee";
   require_one_of("--precision", precision, {"keep", "bf16", "f16"});
   if (precision != "keep") o.precision = parse_dtype(precision);
   if (o.optimization < 0 || o.optimization > 3) usage("-O" + std::to_string(o.optimization) + ": levels are 0 to 3");

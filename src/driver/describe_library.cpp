@@ -262,7 +262,7 @@ std::string flags_text(const Options& options) {
   const auto add_all = [&](const char* flag, const std::vector<std::string>& values) {
     for (const std::string& value : values) add(flag, value);
   };
-  add("--matmul-precision", options.allow_tf32 ? "high" : "");
+  add("--matmul-precision", options.allow_tf32 ? "high" : options.split_f32 ? "" : "ieee");
   if (options.mode == Mode::infer) return text;
   add("--mode", options.mode == Mode::grad ? "grad" : "train");
   add("--remat", options.remat == Remat::none ? "none" : options.remat == Remat::full ? "full" : "");

@@ -240,6 +240,11 @@ constexpr std::array kPrimitives = {
           const int64_t parts = a.number("the number of parts");
           return loop::split_reduce(unit, accumulator, parts, a.integer("multiple", 0, 0));
         }},
+    Row{"split_factors", "split_factors(REDUCE, TERMS)",
+        [](const Unit& unit, Arguments& a) {
+          const std::string accumulator = a.name("a reduce");
+          return loop::split_factors(unit, accumulator, a.number("the number of terms that are summed apart"));
+        }},
     Row{"two_level_sum", "two_level_sum(LOOP)", [](const Unit& unit, Arguments& a) { return loop::two_level_sum(unit, a.name("a loop")); }},
 };
 

@@ -106,6 +106,8 @@ TEST_F(Inspect, Library) {
   EXPECT_EQ(inspect("apart.so")["weights"]["place"], "in a file of their own");
   good("--from=graph small.graph --matmul-precision=medium -o rounded.so");
   EXPECT_EQ(inspect("rounded.so")["flags"], "-O2 --matmul-precision=high");
+  good("--from=graph small.graph --matmul-precision=ieee -o exact.so");
+  EXPECT_EQ(inspect("exact.so")["flags"], "-O2 --matmul-precision=ieee");
 }
 
 TEST_F(Inspect, Training) {

@@ -62,6 +62,9 @@ Unit reduce_across(const Unit& unit, const std::string& dim, Bind kind);
 /// A reduce over one long dim -> partial results of `parts` pieces in a temporary, then a nest that combines them. With `multiple` the pieces are multiples
 /// of it, and the last one reads zeros past the end: for sums of products of which both factors end there.
 Unit split_reduce(const Unit& unit, const std::string& accumulator, int64_t parts, int64_t multiple = 0);
+/// The sum of products of f32 becomes one of products of bf16: of the parts of each factor, which nests of their own make. `apart`: terms that are summed from
+/// zero before they join the rest.
+Unit split_factors(const Unit& unit, const std::string& accumulator, int64_t apart);
 /// What the dims of a reduce inside `dim` compute, those over lanes and threads excepted, is reduced by itself and then joins the rest.
 Unit two_level_sum(const Unit& unit, const std::string& dim);
 

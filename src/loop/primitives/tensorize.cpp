@@ -17,6 +17,8 @@
 //   for %k_0 in 16 { ...;  mma %s.tile, %a.staged[0, 0], %b.staged[0, 0] size(128, 256, 32) shape m16n8k16 }
 //   map %s.tile: %i_1.out in 128 bind(tile), %j_1.out in 256 bind(tile) { ... }
 //
+// A tile that this one is added to, as parts of a sum are, gets the same layout.
+//
 // With the instruction of a warpgroup, m64nNk16, it is a `mma.async`, the tile lies in the registers of 2 x 4 groups of four warps, and pipeline_tiles has to
 // follow, which makes the waits for it.
 //
@@ -70,7 +72,7 @@ class Tensorizer {
     Unit result = unit;
     rewrite(result.body, [&](Stmt& stmt) { return replace_product(stmt); });
     if (!found_) unfit("the tile of `" + accumulator_ + "` is not a sum of products of two shared buffers");
-    result.body = replace_buffers(result.body, {{plain_.get(), tile_}});
+    lay_out(result.body);
     walk_mutable(result.body, [&](Stmt& stmt) { bind_loop(stmt); });
     NameTable names(result);
     if (!warpgroup_)
@@ -217,21 +219,49 @@ class Tensorizer {
     return std::all_of(conditions.begin(), conditions.end(), is_copied);
   }
 
-  /// The maps that fill and read the tile run over its layout.
-  void bind_loop(Stmt& stmt) {
+  bool is_over_tile(const Loop& loop) const {
+    return loop.kind == Loop::Kind::map && loop.dims.size() == 2 && loop.dims[0].var->extent == plain_->extents[0] &&
+           loop.dims[1].var->extent == plain_->extents[1];
+  }
+
+  /// The tile gets its layout, and so do other tiles that its elements are added to.
+  void lay_out(Block& body) {
+    std::map<const Buffer*, BufferRef> laid_out{{plain_.get(), tile_}};
+    tiles_ = {tile_};
+    walk(body, [&](const Stmt& stmt) {
+      const auto* loop = std::get_if<Loop>(&stmt.node);
+      if (!loop || !is_over_tile(*loop) || !uses_of(loop->body).reads.contains(plain_.get())) return;
+      for (const Stmt& part : loop->body) {
+        const auto* store = std::get_if<Store>(&part.node);
+        if (!store || store->buffer->space != Space::registers || laid_out.contains(store->buffer.get())) continue;
+        if (store->buffer->extents != plain_->extents || !(store->indices == std::vector<Index>{loop->dims[0].var, loop->dims[1].var}))
+          unfit("what `" + accumulator_ + "` is added to is not a tile like its own");
+        Buffer prototype = *store->buffer;
+        prototype.tile = tile_->tile;
+        tiles_.push_back(make_buffer(std::move(prototype)));
+        laid_out[store->buffer.get()] = tiles_.back();
+      }
+    });
+    body = replace_buffers(body, laid_out);
+  }
+
+  /// The maps that fill and read the tiles run over their layout.
+  void bind_loop(Stmt& stmt) const {
     auto* loop = std::get_if<Loop>(&stmt.node);
-    if (!loop || loop->kind != Loop::Kind::map || loop->dims.size() != 2) return;
-    if (loop->dims[0].var->extent != tile_->extents[0] || loop->dims[1].var->extent != tile_->extents[1]) return;
+    if (!loop || !is_over_tile(*loop)) return;
     const Uses uses = uses_of(loop->body);
-    if (!uses.reads.contains(tile_.get()) && !uses.writes.contains(tile_.get())) return;
-    loop->tile = tile_;
+    const auto used = std::find_if(tiles_.begin(), tiles_.end(), [&](const BufferRef& tile) {
+      return uses.reads.contains(tile.get()) || uses.writes.contains(tile.get());
+    });
+    if (used == tiles_.end()) return;
+    loop->tile = *used;
     for (Dim& dim : loop->dims) dim.bind = Bind::tile;
   }
 
   /// Blocks whose tile is whole run a copy of the loop without its mask.
   std::optional<Block> unmask(const Stmt& stmt, NameTable& names) const {
     const auto* loop = std::get_if<Loop>(&stmt.node);
-    if (!loop || loop->tile != tile_ || !loop->where) return std::nullopt;
+    if (!loop || std::find(tiles_.begin(), tiles_.end(), loop->tile) == tiles_.end() || !loop->where) return std::nullopt;
     std::vector<ExprPtr> whole;
     for (const ExprPtr& condition : conjuncts(loop->where)) {
       const std::optional<UpperBound> bound = as_upper_bound(condition);
@@ -259,6 +289,7 @@ class Tensorizer {
   std::string accumulator_, shape_;
   int64_t warps_m_, warps_n_;
   BufferRef plain_, tile_;
+  std::vector<BufferRef> tiles_;          ///< that have the layout, `tile_` the first
   std::map<const Buffer*, Copy> copies_;  ///< by destination
   bool transposed_ = false;               ///< operands may lie with the sum outside
   bool warpgroup_ = false;                ///< the instruction is one of four warps, asynchronous; what follows waits for it (pipeline)

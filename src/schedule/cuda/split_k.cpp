@@ -67,7 +67,7 @@ SplitK choose_split_k(std::span<const TileShape> tiles, const TileShape& whole, 
     for (size_t i = 0; i < tiles.size(); i++) {
       if (tiles[i].m > shape.m || tiles[i].n > shape.n) continue;
       const double ns = tiles_ns(tiles[i], shape, parts, length, target) + sum_ns;
-      options.push_back({parts, i});
+      options.push_back({parts, i, ns});
       times.push_back(ns);
       if (ns >= best_ns * (best > 0 && parts > options[best].parts ? kMorePartsWorthwhile : 1)) continue;
       best_ns = ns;

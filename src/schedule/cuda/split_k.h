@@ -27,6 +27,7 @@ struct MatmulShape {
 struct SplitK {
   int64_t parts = 1;  ///< 1: the sum stays whole
   size_t tile = 0;    ///< the one to use with these parts
+  double ns = 0;      ///< of all of it, where the sum is cut
 };
 
 /// The number of parts and the tile with the least time, where that is clearly less than the time with `whole`, the tile for the sum as it is.

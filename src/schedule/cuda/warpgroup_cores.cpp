@@ -15,6 +15,7 @@
 
 #include "schedule/cuda/forms.h"
 #include "schedule/cuda/matmul.h"
+#include "schedule/cuda/split_factors.h"
 #include "schedule/cuda/turned_factor.h"
 #include "tcc/loop/edit.h"
 #include "tcc/loop/primitives.h"
@@ -31,11 +32,16 @@ constexpr int64_t kPanelBytes = 128;
 /// Fewer rows or columns are better read as they are; a shorter sum fills no step.
 constexpr int64_t kFewRows = 32, kShortestSum = 48;
 constexpr int64_t kMostStages = 6;
+/// Registers of a thread for the results of instructions, at most; for all results.
+constexpr int64_t kMostAccumulators = 128, kMostResults = 192;
 /// Columns whose rows in 16 bits are pieces for whole parts of a warp.
 constexpr int64_t kWholeColumns = 32;
 /// The warpgroup that has copies made, and the registers that it keeps of each thread; those of one that multiplies, beside its accumulators, where stores are
 /// masked, and for each result whose rows end within pieces.
 constexpr int64_t kLoadThreads = 128, kLoadRegisters = 40, kOtherRegisters = 32, kMaskRegisters = 8, kRaggedRegisters = 18;
+
+/// Of the time that ordinary arithmetic takes; parts of f32 are memory, too.
+constexpr double kWorthSplitting = 0.85;
 
 struct WarpgroupTile {
   int64_t m, n, groups_m, groups_n;
@@ -63,6 +69,14 @@ struct Problem {
   Stored stored;
   bool a_transposed, b_transposed;
   int64_t size = 2, step = 64;  ///< bytes of an element; of the sum, that a stage has
+  bool split = false;           ///< the factors are f32, the instruction multiplies their parts
+
+  /// Of the sum, that is added up before it joins the rest.
+  int64_t apart() const { return split ? kSummedApart : step; }
+  /// Stages of one tile.
+  int64_t steps() const { return (split ? kPairsOfParts : 1) * ceil_div(form.length(), apart()) * (apart() / step); }
+  /// Registers of a thread for one result.
+  int64_t registers() const { return split ? 2 : 1; }
 
   int64_t tiles(int64_t m, int64_t n) const { return iterations(form.batch) * ceil_div(form.rows(), m) * ceil_div(form.columns(), n); }
 };
@@ -107,11 +121,11 @@ bool measure(const Problem& problem, WarpgroupTile& tile) {
     tile.in_pieces = tile.in_pieces && tile.m * tile.n / piece % tile.threads() == 0;
   }
   if (stages_of(problem, tile, 1) < 3) tile.in_pieces = false;
-  const int64_t steps = ceil_div(problem.form.length(), problem.step), least = std::min<int64_t>(3, steps + 1);
+  const int64_t steps = problem.steps(), least = std::min<int64_t>(3, steps + 1);
   const bool masked = !tile.in_pieces && (problem.form.rows() % tile.m != 0 || problem.form.columns() % tile.n != 0);
   const bool ragged = tile.in_pieces && (problem.stored.ragged || problem.stored.piece_bytes < 16);
   const int64_t of_stores = masked ? kMaskRegisters : ragged ? kRaggedRegisters * static_cast<int64_t>(problem.stored.dtypes.size()) : 0;
-  const int64_t needed = tile.m * tile.n / tile.threads() + kOtherRegisters + of_stores;
+  const int64_t needed = tile.m * tile.n / tile.threads() * problem.registers() + kOtherRegisters + of_stores;
   if (equal_share(tile, 1, target) < needed || stages_of(problem, tile, 1) < 2) return false;
   tile.blocks = equal_share(tile, 2, target) >= needed && stages_of(problem, tile, 2) >= least ? 2 : 1;
   share_registers(tile, target);
@@ -133,7 +147,8 @@ std::vector<WarpgroupTile> tiles_for(const Problem& problem) {
   const int64_t panel = kPanelBytes / problem.size;
   const auto add = [&](int64_t m, int64_t n, int64_t groups_m, int64_t groups_n) {
     const int64_t columns = n / groups_n;
-    if (columns > problem.core.most_n || m * n / (128 * groups_m * groups_n) > 128) return;
+    if (columns > problem.core.most_n || m * n / (128 * groups_m * groups_n) > kMostAccumulators) return;
+    if (m * n / (128 * groups_m * groups_n) * problem.registers() > kMostResults) return;
     if ((problem.b_transposed && columns % panel != 0) || (problem.a_transposed && m % panel != 0)) return;
     WarpgroupTile tile{m, n, groups_m, groups_n};
     // Half of a tile may be empty, not more.
@@ -164,18 +179,18 @@ bool is_contiguous(const Factor& factor, const std::vector<VarRef>& dims) {
 }
 
 /// A copy in whole panels; nothing, with a reason, where its rows are not some.
-WhyNot stage_panels(Chooser& chooser, const Factor& factor, const std::string& at, int64_t panel) {
-  const Unit staged = stage_by_loops(chooser.unit(), factor.buffer->name, at, std::nullopt);
+WhyNot stage_panels(Chooser& chooser, const std::string& factor, const std::string& at, int64_t panel) {
+  const Unit staged = stage_by_loops(chooser.unit(), factor, at, std::nullopt);
   WhyNot why_not;
   walk(staged.body, [&](const Stmt& stmt) {
     const auto* copy = std::get_if<Copy>(&stmt.node);
-    if (!copy || copy->source->name != factor.buffer->name) return;
+    if (!copy || copy->source->name != factor) return;
     const std::vector<int64_t>& extents = copy->destination->extents;
     if (extents.size() != 2 || extents.back() % panel != 0)
-      why_not = "rows of " + std::to_string(extents.back()) + " elements of `" + factor.buffer->name + "` are not whole panels";
+      why_not = "rows of " + std::to_string(extents.back()) + " elements of `" + factor + "` are not whole panels";
   });
   if (why_not) return why_not;
-  chooser.add("stage", {Chooser::arg(factor.buffer->name),
+  chooser.add("stage", {Chooser::arg(factor),
                         Chooser::arg("shared"),
                         Chooser::key("at", at),
                         Chooser::key("by", "loops"),
@@ -195,38 +210,41 @@ void bind_rounds(Chooser& chooser, const std::vector<std::string>& batch, const 
 }
 
 /// Why the copy engine can't make the copies of the factors, the first reason.
-WhyNot misfit_of_copies(const Unit& unit, const Contraction& c) {
+WhyNot misfit_of_copies(const Unit& unit, const Sum& sum) {
   WhyNot why_not;
   walk(unit.body, [&](const Stmt& stmt) {
     const auto* copy = std::get_if<Copy>(&stmt.node);
-    if (!copy || why_not || (copy->source != c.a.buffer && copy->source != c.b.buffer)) return;
+    if (!copy || why_not || (copy->source->name != sum.a && copy->source->name != sum.b)) return;
     if (const std::vector<std::string> faults = faults_of_tensor_copy(*copy); !faults.empty()) why_not = faults.front();
   });
   return why_not;
 }
 
 /// Tiles, and copies of both factors for each step of the sum; a reason where the copy engine can't make them.
-WhyNot schedule_copies(Chooser& chooser, const Contraction& c, const Merged& names, const Problem& problem, const WarpgroupTile& tile) {
+WhyNot schedule_copies(Chooser& chooser, const Contraction& c, const Merged& names, const Problem& problem, const WarpgroupTile& tile,
+                       Sum& sum) {
   const std::vector<std::string> batch = batch_dims(c, names);
+  sum = problem.split ? split_factors(chooser, c, kSummedApart)
+                      : Sum{c.accumulator, c.accumulator, names.k, c.a.buffer->name, c.b.buffer->name};
   split_into_tiles(chooser, names.m, tile.m);
   split_into_tiles(chooser, names.n, tile.n);
   bind_rounds(chooser, batch, names, tile, problem.target.cores * tile.blocks);
-  split_into_tiles(chooser, names.k, problem.step);
-  chooser.add("tile", {Chooser::arg(c.accumulator), Chooser::arg(names.m + "_1"), Chooser::arg(names.n + "_1")});
-  for (const Factor* factor : {&c.b, &c.a}) {
-    if (WhyNot why_not = stage_panels(chooser, *factor, names.k + "_0", kPanelBytes / problem.size)) return why_not;
+  split_into_tiles(chooser, sum.k, problem.step);
+  chooser.add("tile", {Chooser::arg(sum.whole), Chooser::arg(names.m + "_1"), Chooser::arg(names.n + "_1")});
+  if (problem.split) chooser.add("tile", {Chooser::arg(sum.products), Chooser::arg(names.m + "_1"), Chooser::arg(names.n + "_1")});
+  for (const std::string& factor : {sum.b, sum.a}) {
+    if (WhyNot why_not = stage_panels(chooser, factor, sum.k + "_0", kPanelBytes / problem.size)) return why_not;
   }
-  return misfit_of_copies(chooser.unit(), c);
+  return misfit_of_copies(chooser.unit(), sum);
 }
 
-void schedule_products(Chooser& chooser, const std::string& accumulator, const Merged& names, const Problem& problem,
-                       const WarpgroupTile& tile) {
-  chooser.add("tensorize", {Chooser::arg(accumulator), Chooser::arg(std::string(problem.core.name)), Chooser::arg(tile.groups_m),
+void schedule_products(Chooser& chooser, const Sum& sum, const Problem& problem, const WarpgroupTile& tile) {
+  chooser.add("tensorize", {Chooser::arg(sum.products), Chooser::arg(std::string(problem.core.name)), Chooser::arg(tile.groups_m),
                             Chooser::arg(tile.groups_n)});
   chooser.add("pipeline_tiles",
-              {Chooser::arg(names.k + "_0"), Chooser::arg(tile.stages), Chooser::arg(tile.registers), Chooser::arg(tile.load_registers)});
+              {Chooser::arg(sum.k + "_0"), Chooser::arg(tile.stages), Chooser::arg(tile.registers), Chooser::arg(tile.load_registers)});
   if (!tile.in_pieces) return;
-  std::vector<Argument> arguments{Chooser::arg(accumulator)};
+  std::vector<Argument> arguments{Chooser::arg(sum.whole)};
   if (problem.stored.piece_bytes < 16) arguments.push_back({"bytes", problem.stored.piece_bytes});
   chooser.add("epilogue", std::move(arguments));
 }
@@ -284,7 +302,8 @@ struct Candidate {
 };
 
 Problem problem_of(const Contraction& c, const Form& form, const Loop& nest, const TensorCore& core, const Target& target) {
-  const int64_t size = size_bytes(c.a.dtype());
+  const bool split = std::find(core.dtypes.begin(), core.dtypes.end(), c.a.dtype()) == core.dtypes.end();
+  const int64_t size = size_bytes(split ? DType::bf16 : c.a.dtype());
   return {c,
           form,
           core,
@@ -293,7 +312,8 @@ Problem problem_of(const Contraction& c, const Form& form, const Loop& nest, con
           !is_contiguous(c.a, form.k),
           !is_contiguous(c.b, form.k),
           size,
-          kPanelBytes / size};
+          kPanelBytes / size,
+          split};
 }
 
 /// Another form or tile than the best one, where that is to be taken. `tiles_of`: all tiles of each form; the best one of it is that of its candidate.
@@ -348,13 +368,15 @@ std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest
       if ((a_turned && !can_turn(chooser, dim, c.a, form.k)) || (b_turned && !can_turn(chooser, dim, c.b, form.k))) continue;
     }
     Problem problem = problem_of(c, form, nest, core, target);
+    if (problem.split && form.filled_to > 0) continue;  // parts of factors are made with the dims of the sum in one order
     problem.a_transposed = a_turned && core.transposed;
     problem.b_transposed = b_turned && core.transposed;
     const std::vector<WarpgroupTile> tiles = tiles_for(problem);
     const auto best = std::min_element(tiles.begin(), tiles.end(), [](const auto& x, const auto& y) { return x.ns < y.ns; });
     if (best == tiles.end()) continue;
     candidate.tile = *best;
-    candidate.ns = best->ns + (candidate.turn_a ? turn_ns(c.a, target) : 0) + (candidate.turn_b ? turn_ns(c.b, target) : 0);
+    candidate.ns = best->ns + (candidate.turn_a ? turn_ns(c.a, target) : 0) + (candidate.turn_b ? turn_ns(c.b, target) : 0) +
+                   (problem.split ? split_ns(c.a, target) + split_ns(c.b, target) : 0);
     candidates.push_back(candidate);
     tiles_of.push_back(tiles);
   }
@@ -368,12 +390,17 @@ std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest
 struct Cut {
   int64_t parts;
   WarpgroupTile tile;
+  double ns;  ///< of the whole product
 };
 std::optional<Cut> cut_of(const Chooser& chooser, const Problem& problem, const Merged& merged, const WarpgroupTile& whole) {
   const Contraction& c = merged.contraction;
   if (!c.contiguous || c.contiguous->name != merged.n) return std::nullopt;  // rows and columns would be others in the parts
-  MatmulShape shape{iterations(problem.form.batch), problem.form.rows(), problem.form.columns(),
-                    problem.form.length(),          problem.step,        problem.core.flops_per_ns / problem.target.cores};
+  MatmulShape shape{iterations(problem.form.batch),
+                    problem.form.rows(),
+                    problem.form.columns(),
+                    problem.form.length(),
+                    problem.apart(),
+                    problem.core.flops_per_ns / problem.target.cores / (problem.split ? kPairsOfParts : 1)};
   shape.bytes_read = bytes_of(*c.a.buffer) + bytes_of(*c.b.buffer);
   shape.zeros_past_the_end = zeros_past_the_end(merged);
   std::vector<WarpgroupTile> tiles = tiles_for(problem);
@@ -383,7 +410,7 @@ std::optional<Cut> cut_of(const Chooser& chooser, const Problem& problem, const 
   std::vector<TileShape> shapes;
   for (const WarpgroupTile& tile : tiles) shapes.push_back({tile.m, tile.n, tile.efficiency});
   const SplitK cut = choose_split_k(std::span<const TileShape>(shapes), {whole.m, whole.n, whole.efficiency}, shape, chooser);
-  return cut.parts == 1 ? std::nullopt : std::optional<Cut>({cut.parts, tiles[cut.tile]});
+  return cut.parts == 1 ? std::nullopt : std::optional<Cut>({cut.parts, tiles[cut.tile], cut.ns});
 }
 
 /// The contraction after the copies that the candidate needs before it.
@@ -405,25 +432,31 @@ WhyNot schedule_candidate(Chooser& chooser, const Candidate& candidate, const Te
   const Merged merged = merge(trial, c, candidate.form);
   const Problem problem = problem_of(c, candidate.form, nest, core, target);
   const std::optional<Cut> cut = cut_of(chooser, problem, merged, candidate.tile);
+  if (problem.split) {
+    const double whole_ns = candidate.ns - candidate.tile.ns + (cut ? cut->ns : candidate.tile.ns);
+    if (whole_ns > kWorthSplitting * fma_ns(c, target)) return "ordinary arithmetic takes no more time than parts of f32 in bf16";
+  }
   Chooser copies = trial;
-  if (WhyNot why_not = schedule_copies(copies, merged.contraction, merged, problem, candidate.tile)) return why_not;
+  Sum sum;
+  if (WhyNot why_not = schedule_copies(copies, merged.contraction, merged, problem, candidate.tile, sum)) return why_not;
   const std::string first = merged.contraction.dims[0]->name;
   if (cut) {
     Chooser parts = trial;
-    const Merged part = cut_sum(parts, merged, cut->parts, problem.step);
+    const Merged part = cut_sum(parts, merged, cut->parts, problem.apart());
     // What the parts store is f32, and not what the nest stores.
     Problem of_part = problem;
     of_part.stored = {};
     WarpgroupTile tile = cut->tile;
+    Sum of_sum;
     if (!measure(of_part, tile)) internal_error("a tile of the parts of `" + c.accumulator + "` does not fit");
-    if (!schedule_copies(parts, part.contraction, part, of_part, tile)) {
-      schedule_products(parts, part.contraction.accumulator, part, of_part, tile);
+    if (!schedule_copies(parts, part.contraction, part, of_part, tile, of_sum)) {
+      schedule_products(parts, of_sum, of_part, tile);
       schedule_sum_of_parts(parts, first);
       chooser.take_over(std::move(parts));
       return std::nullopt;
     }
   }
-  schedule_products(copies, merged.contraction.accumulator, merged, problem, candidate.tile);
+  schedule_products(copies, sum, problem, candidate.tile);
   chooser.take_over(std::move(copies));
   return std::nullopt;
 }
@@ -435,18 +468,19 @@ WhyNot warpgroup_cores(CudaNest& nest) {
   const Contraction& c = *nest.nest.contraction;
   const Target& target = nest.target();
   const DType dtype = c.a.dtype();
-  const TensorCore* core = target.warpgroup_core(dtype);
+  const bool split = dtype == DType::f32 && !target.allow_tf32;
+  if (split && !target.split_f32) return "products of f32 are those of IEEE 754";
+  const TensorCore* core = target.warpgroup_core(split ? DType::bf16 : dtype);
   if (!core) return "no instruction of a warpgroup takes " + std::string(tcc::name_of(dtype)) + " on " + target.name;
-  if (!core->takes(dtype, c.b.dtype()))
+  if (split ? c.b.dtype() != dtype : !core->takes(dtype, c.b.dtype()))
     return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
   if (c.dtype != sum_dtype(dtype)) return "the sum is in " + std::string(tcc::name_of(c.dtype));
   if (c.a.narrowed || c.b.narrowed) return "a factor is rounded as it is read";
   if (c.a.dilated || c.b.dilated) return "a factor has zeros between its elements";
   if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
-  if (dtype == DType::f32 && !target.allow_tf32) return "products of f32 must be exact";
   if (c.length() < kShortestSum) return "a sum of " + std::to_string(c.length()) + " is short";
   const std::vector<Candidate> candidates = candidates_for(c, nest.loop(), *core, nest.chooser);
-  const std::optional<double> without = tensor_cores_ns(c, nest.loop(), target);
+  const std::optional<double> without = split ? std::nullopt : tensor_cores_ns(c, nest.loop(), target);
   WhyNot why_not = "no form has rows and columns for a tile, and contiguous factors";
   for (const Candidate& candidate : candidates) {
     if ((candidate.turn_a || candidate.turn_b) && without && candidate.ns >= *without) {
