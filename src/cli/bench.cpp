@@ -95,6 +95,7 @@ std::string json_of(const Report& report) {
                                  {"peak_bytes", report.info.workspace_bytes},
                                  {"planned_peak_bytes", report.info.planned_peak_bytes},
                                  {"weights_bytes", instance.info().weights_bytes},
+                                 {"prepared_bytes", instance.info().prepared_bytes},
                                  {"state_bytes", instance.info().state_bytes},
                                  {"gradient_bytes", report.info.uses_gradients ? instance.info().gradient_bytes : 0},
                                  {"launches", report.info.num_launches},
@@ -119,6 +120,7 @@ std::string text_of(const Report& report) {
           line("latency max", device.back(), "us");
   text += line("host median", percentile(report.times.host, 0.5), "us");
   text += kibibytes("workspace", report.info.workspace_bytes) + kibibytes("weights", instance.info().weights_bytes);
+  if (instance.info().prepared_bytes > 0) text += kibibytes("made of weights", instance.info().prepared_bytes);
   if (!report.loaded.library->state().empty()) {
     text += kibibytes("state", instance.info().state_bytes);
     if (report.info.uses_gradients) text += kibibytes("gradients", instance.info().gradient_bytes);

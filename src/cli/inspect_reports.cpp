@@ -69,6 +69,7 @@ Report target_report(const link::LibraryContents& contents, const link::LibraryT
   Report report = {{"target", target.kind == program::TargetKind::cpu ? "cpu" : "cuda"},
                    {"code", target.code},
                    {"kernels", target.num_kernels},
+                   {"prepared_bytes", target.prepared_bytes},
                    {"functions", list()}};
   for (size_t i = 0; i < target.plans.size(); ++i) {
     const link::LibraryPlan& plan = target.plans[i];

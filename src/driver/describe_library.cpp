@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <unordered_map>
 
 #include "tcc/driver/count_operations.h"
 #include "tcc/graph/ranges.h"
 #include "tcc/loop/tensor_map.h"
 #include "tcc/support/diagnostics.h"
+#include "tcc/support/integer_math.h"
 #include "tcc/support/text.h"
 
 namespace tcc::driver {
@@ -42,7 +44,7 @@ class WeightNumbers {
   std::unordered_multimap<std::string, uint32_t> named_;
 };
 
-/// Of each buffer, whether some launch uses it, itself or through an alias. The weights that constants were made of are not among them.
+/// Of each buffer, whether some launch of each run uses it, itself or through an alias. Weights that others were made of once are not among them.
 std::vector<bool> used_buffers(const plan::Plan& plan) {
   std::vector<bool> used(plan.buffers.size());
   for (const plan::Launch& launch : plan.launches) {
@@ -55,15 +57,97 @@ std::vector<bool> used_buffers(const plan::Plan& plan) {
   return used;
 }
 
+/// What an instance on a target makes of weights, once: preparations of all plans, equal ones one time.
+class Preparations {
+ public:
+  explicit Preparations(WeightNumbers& weights) : weights_(weights) {}
+
+  /// Where in the block each prepared buffer of the plan lies, by Buffer::index.
+  std::vector<uint64_t> add(const plan::Plan& plan) {
+    std::vector<uint64_t> offsets;
+    for (const plan::Launch& launch : plan.preparations) add(plan, launch, offsets);
+    return offsets;
+  }
+
+  link::FunctionCode code;
+  uint64_t bytes = 0;
+
+ private:
+  static constexpr uint64_t kAlignment = 256;
+  /// A kernel, and the rows of what it reads.
+  using Key = std::pair<int, std::vector<uint32_t>>;
+
+  void add(const plan::Plan& plan, const plan::Launch& launch, std::vector<uint64_t>& offsets) {
+    const loop::Kernel& kernel = plan.kernels.at(static_cast<size_t>(launch.kernel));
+    const auto buffer_of = [&](size_t i) -> const Buffer& { return plan.buffers.at(static_cast<size_t>(launch.arguments[i])); };
+    Key key{launch.kernel, {}};
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
+      if (!kernel.params[i].written) key.second.push_back(row_of(plan, buffer_of(i), offsets));
+    }
+    const auto [known, is_new] = rows_written_.try_emplace(key);
+    std::vector<uint32_t>& written = known->second;
+    if (is_new) {
+      link::LaunchDesc row;
+      row.kernel = static_cast<uint32_t>(launch.kernel);
+      row.grid = static_cast<uint64_t>(kernel.grid);
+      row.label = launch.label;
+      row.cost_ns = static_cast<uint64_t>(std::llround(std::max(launch.cost_ns, 0.0)));
+      size_t read = 0;
+      for (size_t i = 0; i < launch.arguments.size(); ++i) {
+        if (kernel.params[i].written) written.push_back(place(buffer_of(i)));
+        row.arguments.push_back(kernel.params[i].written ? written.back() : key.second[read++]);
+      }
+      code.launches.push_back(std::move(row));
+    }
+    size_t next = 0;
+    for (size_t i = 0; i < launch.arguments.size(); ++i) {
+      if (!kernel.params[i].written) continue;
+      const auto index = static_cast<size_t>(buffer_of(i).index);
+      offsets.resize(std::max(offsets.size(), index + 1));
+      offsets[index] = code.buffers[written[next++]].offset;
+    }
+  }
+
+  uint32_t row_of(const plan::Plan& plan, const Buffer& buffer, const std::vector<uint64_t>& offsets) {
+    link::BufferDesc row{link::BufferKind::weight, 0, 0, static_cast<uint64_t>(buffer.size_bytes), buffer.name};
+    const auto index = static_cast<size_t>(buffer.index);
+    switch (buffer.kind) {
+      case Buffer::Kind::weight: row.index = weights_.number(*plan.weights.at(index)); break;
+      case Buffer::Kind::constant: row.index = weights_.number(buffer.name, plan.constant_values.at(index)); break;
+      case Buffer::Kind::prepared: return row_at_.at(offsets.at(index));
+      default: internal_error("`" + buffer.name + "` is read before anything runs");
+    }
+    const auto [at, is_new] = row_of_weight_.try_emplace(row.index, static_cast<uint32_t>(code.buffers.size()));
+    if (is_new) code.buffers.push_back(std::move(row));
+    return at->second;
+  }
+
+  uint32_t place(const Buffer& buffer) {
+    const auto row = static_cast<uint32_t>(code.buffers.size());
+    const auto size = static_cast<uint64_t>(buffer.size_bytes);
+    row_at_[bytes] = row;
+    code.buffers.push_back({link::BufferKind::prepared, 0, bytes, size, buffer.name});
+    bytes += align_up(std::max<uint64_t>(size, 1), kAlignment);
+    return row;
+  }
+
+  WeightNumbers& weights_;
+  std::map<Key, std::vector<uint32_t>> rows_written_;
+  std::map<uint32_t, uint32_t> row_of_weight_;
+  std::map<uint64_t, uint32_t> row_at_;  ///< by offset in the block
+};
+
 /// In the program an alias lies in a buffer that comes earlier and is no alias itself; a plan allows chains in any order.
 class BufferTable {
  public:
-  BufferTable(const plan::Plan& plan, WeightNumbers& weights) : plan_(plan), numbers_(plan.buffers.size()) {
+  /// `prepared`: where in the block each prepared buffer lies.
+  BufferTable(const plan::Plan& plan, WeightNumbers& weights, const std::vector<uint64_t>& prepared)
+      : plan_(plan), prepared_(prepared), numbers_(plan.buffers.size()) {
     const std::vector<bool> used = used_buffers(plan);
     for (const bool aliases : {false, true}) {
       for (size_t i = 0; i < plan.buffers.size(); ++i) {
         if ((plan.buffers[i].kind == Buffer::Kind::alias) != aliases) continue;
-        if (plan.buffers[i].kind == Buffer::Kind::weight && !used[i]) continue;
+        if (is_made_before(plan.buffers[i].kind) && !used[i]) continue;
         numbers_[i] = static_cast<uint32_t>(rows.size());
         rows.push_back(aliases ? alias(plan.buffers[i]) : row(plan.buffers[i], weights));
       }
@@ -81,6 +165,10 @@ class BufferTable {
   std::vector<link::BufferDesc> rows;
 
  private:
+  static bool is_made_before(Buffer::Kind kind) {
+    return kind == Buffer::Kind::weight || kind == Buffer::Kind::constant || kind == Buffer::Kind::prepared;
+  }
+
   link::BufferDesc row(const Buffer& buffer, WeightNumbers& weights) const {
     link::BufferDesc desc;
     desc.size_bytes = static_cast<uint64_t>(buffer.size_bytes);
@@ -90,6 +178,7 @@ class BufferTable {
       case Buffer::Kind::output: desc.kind = link::BufferKind::output; break;
       case Buffer::Kind::weight:
       case Buffer::Kind::constant: desc.kind = link::BufferKind::weight; break;
+      case Buffer::Kind::prepared: desc.kind = link::BufferKind::prepared; break;
       case Buffer::Kind::arena: desc.kind = link::BufferKind::arena; break;
       case Buffer::Kind::state: desc.kind = link::BufferKind::state; break;
       case Buffer::Kind::scalar: desc.kind = link::BufferKind::scalar; break;
@@ -99,6 +188,7 @@ class BufferTable {
     const auto index = static_cast<size_t>(buffer.index);
     if (buffer.kind == Buffer::Kind::weight) desc.index = weights.number(*plan_.weights.at(index));
     else if (buffer.kind == Buffer::Kind::constant) desc.index = weights.number(buffer.name, plan_.constant_values.at(index));
+    else if (buffer.kind == Buffer::Kind::prepared) desc.offset = prepared_.at(index);
     else if (buffer.kind != Buffer::Kind::arena) desc.index = static_cast<uint32_t>(buffer.index);
     return desc;
   }
@@ -117,12 +207,13 @@ class BufferTable {
   }
 
   const plan::Plan& plan_;
+  const std::vector<uint64_t>& prepared_;
   std::vector<uint32_t> numbers_;
 };
 
-link::FunctionCode describe(const plan::Plan& plan, WeightNumbers& weights) {
+link::FunctionCode describe(const plan::Plan& plan, WeightNumbers& weights, const std::vector<uint64_t>& prepared) {
   link::FunctionCode code;
-  BufferTable buffers(plan, weights);
+  BufferTable buffers(plan, weights, prepared);
   for (const plan::Launch& launch : plan.launches) {
     link::LaunchDesc row;
     row.label = launch.label;
@@ -198,7 +289,13 @@ link::TargetDesc describe(const PlacedBuild& placed, const PlacedBuild* base, We
     }
     desc.kernels.push_back(std::move(row));
   }
-  for (const plan::Plan& plan : build.plans) desc.functions.push_back(describe(plan, weights));
+  Preparations preparations(weights);
+  for (const plan::Plan& plan : build.plans) {
+    const std::vector<uint64_t> prepared = preparations.add(plan);
+    desc.functions.push_back(describe(plan, weights, prepared));
+  }
+  desc.preparation = std::move(preparations.code);
+  desc.prepared_bytes = preparations.bytes;
   if (cpu) {
     for (const std::string& level : build.choice.levels) desc.levels.push_back(cpu_level(level));
   }

@@ -224,11 +224,12 @@ Library plan_functions(Session& session, Functions functions, const std::vector<
   const int64_t fixed = has_backward ? fixed_bytes(functions) : 0;
   UnitCaches caches;
   std::vector<LoweredGraph> lowered(functions.list.size());
-  // Another target or function would read the same weights in another layout, and the library would hold both.
-  const bool owns_weights = functions.list.size() == 1 && choices.size() == 1 && choices.front().target.is_cpu();
+  // Another target or function would read the same weights in another layout, and the library would hold both. Where gradients are taken, weights are state, and
+  // the memory that is planned for has no room for other layouts of the rest.
+  const Constants constants{has_backward ? nullptr : &functions.state, functions.list.size() == 1 && choices.size() == 1};
   for (size_t i = 0; i < lowered.size(); ++i) {
     if (functions.list[i].has_backward) continue;
-    lowered[i] = to_loops(session, *functions.list[i].prims, caches.lowered, owns_weights ? &functions.state : nullptr);
+    lowered[i] = to_loops(session, *functions.list[i].prims, caches.lowered, constants);
   }
   for (const TargetChoice& choice : choices) {
     session.progress.step("planning for " + choice.name);

@@ -135,7 +135,7 @@ void require_same_parameters(const loop::Kernel& given, const loop::Kernel& old,
 void put_in(const loop::Kernel& kernel, size_t number, TargetBuild& build) {
   for (plan::Plan& plan : build.plans) {
     plan.kernels[number] = kernel;
-    for (std::vector<plan::Launch>* launches : {&plan.launches, &plan.constants}) {
+    for (std::vector<plan::Launch>* launches : plan::launch_lists(plan)) {
       for (plan::Launch& launch : *launches) {
         if (launch.kind != plan::Launch::Kind::kernel || launch.kernel != static_cast<int>(number)) continue;
         launch.grid = kernel.grid;

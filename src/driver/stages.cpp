@@ -74,14 +74,14 @@ void to_groupable(Session& session, PassState& state, bool has_flat_gradients) {
   run_pass(session, state, "split-wide-nodes");
 }
 
-LoweredGraph to_loops(Session& session, const Graph& prims, group::LoweringCache& cache, const StateLayout* constants) {
+LoweredGraph to_loops(Session& session, const Graph& prims, group::LoweringCache& cache, const Constants& constants) {
   LoweredGraph lowered;
   const auto input = [&](const char* product) {
     std::string arguments = "--from=prims --target=cpu --emit=";
     return StageInput{.arguments = arguments.append(product), .graph = &prims};
   };
   lowered.groups = run(session, "form-groups", "", input("groups"), [&] { return group::form_groups(prims); });
-  if (constants != nullptr) group::mark_constants(lowered.groups, constants);
+  if (constants.state != nullptr) group::mark_constants(lowered.groups, constants.state, constants.alone);
   lowered.units = run(session, "lower-units", "", input("loop"), [&] { return group::lower_units(lowered.groups, &cache); });
   return lowered;
 }

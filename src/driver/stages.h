@@ -32,9 +32,14 @@ struct UnitCaches {
   group::LoweringCache lowered;
   schedule::ScheduleCache scheduled;
 };
-/// Prims -> groups -> first forms. `constants`: unless null, the library has this one function, for one target, and this state: weights that are not in it
-/// may be stored as the function wants them.
-LoweredGraph to_loops(Session& session, const Graph& prims, group::LoweringCache& cache, const StateLayout* constants = nullptr);
+/// Weights of which kernels may make something once: those that are not in `state` (null: none). `alone`: the library has one function for one target, and what
+/// is made of a weight may take its place.
+struct Constants {
+  const StateLayout* state = nullptr;
+  bool alone = false;
+};
+/// Prims -> groups -> first forms.
+LoweredGraph to_loops(Session& session, const Graph& prims, group::LoweringCache& cache, const Constants& constants = {});
 /// First forms -> kernels of one target.
 schedule::ScheduledUnits to_kernels(Session& session, const std::vector<loop::FirstForm>& forms, const TargetChoice& choice,
                                     schedule::ScheduleCache& cache);

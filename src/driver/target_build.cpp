@@ -17,7 +17,7 @@ const TargetBuild* base_of(const TargetBuild& build, const std::vector<TargetBui
 std::vector<std::vector<UnitPtr>> units_of_kernels(const TargetBuild& build) {
   std::vector<std::vector<UnitPtr>> units(build.plans.front().kernels.size());
   for (size_t i = 0; i < build.plans.size(); ++i) {
-    for (const std::vector<plan::Launch>* launches : {&build.plans[i].launches, &build.plans[i].constants}) {
+    for (const std::vector<plan::Launch>* launches : plan::launch_lists(build.plans[i])) {
       for (const plan::Launch& launch : *launches) {
         if (launch.unit < 0) continue;
         const UnitPtr& unit = build.scheduled[i].units[static_cast<size_t>(launch.unit)];
@@ -35,10 +35,11 @@ std::vector<std::string> comments_of_kernels(const TargetBuild& build) {
   constexpr size_t kMostLabels = 3;
   std::vector<std::vector<std::string>> labels(build.plans.front().kernels.size());
   for (const plan::Plan& plan : build.plans) {
-    for (const std::vector<plan::Launch>* launches : {&plan.launches, &plan.constants}) {
+    for (const std::vector<plan::Launch>* launches : plan::launch_lists(plan)) {
       for (const plan::Launch& launch : *launches) {
         if (launch.kind != plan::Launch::Kind::kernel || launch.label == plan::kUnitLabel) continue;
-        const std::string label = (launches == &plan.constants ? "constants of " : "") + launch.label;
+        const std::string what = launches == &plan.constants ? "constants of " : launches == &plan.preparations ? "preparation of " : "";
+        const std::string label = what + launch.label;
         std::vector<std::string>& known = labels[static_cast<size_t>(launch.kernel)];
         if (std::find(known.begin(), known.end(), label) == known.end()) known.push_back(label);
       }

@@ -154,12 +154,29 @@ class Checker {
       where_ = program_.model_name + ", target " + std::string(name_of(target.kind)) +
                (target.functions.size() > 1 ? ", function " + program_.functions[f].name : "");
       const FunctionCode& code = target.functions[f];
-      for (size_t b = 0; b < code.buffers.size(); b++) check_buffer(program_.functions[f], code, b);
+      for (size_t b = 0; b < code.buffers.size(); b++) check_buffer(program_.functions[f], target, code, b);
       for (size_t l = 0; l < code.launches.size(); l++) check_launch(target, code, l);
+    }
+    check_preparation(target);
+  }
+
+  /// It runs without tensors of a caller, workspace or state.
+  void check_preparation(const TargetDesc& target) {
+    where_ = program_.model_name + ", target " + std::string(name_of(target.kind)) + ", preparation";
+    const FunctionCode& code = target.preparation;
+    for (size_t b = 0; b < code.buffers.size(); b++) {
+      const BufferDesc& buffer = code.buffers[b];
+      if (buffer.kind != BufferKind::weight && buffer.kind != BufferKind::prepared)
+        fault("buffer " + std::to_string(b) + " `" + buffer.name + "` is neither a weight nor prepared");
+      check_buffer({}, target, code, b);
+    }
+    for (size_t l = 0; l < code.launches.size(); l++) {
+      if (code.launches[l].kind == LaunchKind::kernel) check_launch(target, code, l);
+      else fault("launch " + std::to_string(l) + " `" + code.launches[l].label + "` runs no kernel");
     }
   }
 
-  void check_buffer(const FunctionDesc& function, const FunctionCode& code, size_t b) {
+  void check_buffer(const FunctionDesc& function, const TargetDesc& target, const FunctionCode& code, size_t b) {
     const BufferDesc& buffer = code.buffers[b];
     const std::string name = "buffer " + std::to_string(b) + " `" + buffer.name + "`";
     const auto of = [&](const std::vector<TensorDesc>& tensors, const char* what) {
@@ -182,6 +199,7 @@ class Checker {
       case BufferKind::output: return of(function.outputs, "output");
       case BufferKind::weight: return of(program_.weights, "weight");
       case BufferKind::arena: return inside(code.arena_bytes, "an arena");
+      case BufferKind::prepared: return inside(target.prepared_bytes, "a block of what is prepared");
       case BufferKind::state:
         if (buffer.index >= program::kNumStateBlocks) return fault(name + " is in state block " + std::to_string(buffer.index));
         return inside(static_cast<uint64_t>(buffer.index == 0 ? program_.state.state_bytes : program_.state.gradient_bytes),
@@ -221,8 +239,9 @@ class Checker {
     if (!launch.arguments.empty() && (launch.kind == LaunchKind::fill || launch.kind == LaunchKind::copy)) {
       const BufferDesc* written = &code.buffers[launch.arguments.back()];
       if (written->kind == BufferKind::alias) written = &code.buffers[written->index];
-      if (written->kind == BufferKind::weight || written->kind == BufferKind::input || written->kind == BufferKind::scalar)
-        fault(name + " writes to an input, weight or scalar");
+      if (written->kind == BufferKind::weight || written->kind == BufferKind::input || written->kind == BufferKind::scalar ||
+          written->kind == BufferKind::prepared)
+        fault(name + " writes to an input, weight or scalar, or to what is prepared");
     }
     size_t expected = 0;
     switch (launch.kind) {

@@ -30,6 +30,7 @@ PlannedMemory planned_memory(const ProgramDesc& program, const WeightsLayout& we
   const FunctionCode& code = target.functions[function];
   PlannedMemory memory;
   memory.weights_bytes = device_weights_bytes(program, weights, target);
+  memory.prepared_bytes = target.prepared_bytes;
   memory.state_bytes = program::state_block_bytes(static_cast<uint64_t>(program.state.state_bytes), program.scalars.size());
   for (const BufferDesc& buffer : code.buffers) {
     if (buffer.kind == BufferKind::state && buffer.index == 1) memory.gradient_bytes = static_cast<uint64_t>(program.state.gradient_bytes);

@@ -77,6 +77,7 @@ class Writer {
     std::vector<uint32_t> image_choices;
     std::vector<program::TensorMap> tensor_maps;
     std::vector<FunctionRows> functions;
+    std::vector<FunctionRows> preparation;  ///< one, or none
   };
 
   TargetRows target(const TargetDesc& desc, const std::vector<CudaImage>& images) {
@@ -109,6 +110,8 @@ class Writer {
       offset += align_up(image_size_bytes(image), kImageAlignment);
     }
     for (const link::FunctionCode& code : desc.functions) rows.functions.push_back(function_code(code));
+    if (!desc.preparation.launches.empty()) rows.preparation.push_back(function_code(desc.preparation));
+    rows.target.prepared_bytes = desc.prepared_bytes;
     return rows;
   }
 
@@ -190,6 +193,15 @@ class Writer {
     return table;
   }
 
+  std::vector<program::FunctionCode> finish(const std::vector<FunctionRows>& codes) {
+    std::vector<program::FunctionCode> rows;
+    for (const FunctionRows& code : codes) {
+      rows.push_back(
+          {code.arena_bytes, code.sum_of_buffers, table(code.buffers), table(code.launches), table(code.arguments), table(code.checks)});
+    }
+    return rows;
+  }
+
   Target finish(const TargetRows& rows) {
     Target target = rows.target;
     target.levels = table(rows.levels);
@@ -197,12 +209,8 @@ class Writer {
     target.images = table(rows.images);
     target.image_choices = table(rows.image_choices);
     target.tensor_maps = table(rows.tensor_maps);
-    std::vector<program::FunctionCode> functions;
-    for (const FunctionRows& function : rows.functions) {
-      functions.push_back({function.arena_bytes, function.sum_of_buffers, table(function.buffers), table(function.launches),
-                           table(function.arguments), table(function.checks)});
-    }
-    target.functions = table(functions);
+    target.functions = table(finish(rows.functions));
+    target.preparation = table(finish(rows.preparation));
     return target;
   }
 

@@ -168,7 +168,9 @@ class Reader {
     }
     const std::vector<FunctionCode> codes = rows<FunctionCode>(target.functions);
     if (codes.size() != contents.functions.size()) damaged();
-    const int64_t shared = weights_bytes(codes) + static_cast<int64_t>(state_block_bytes(header_.state_bytes, header_.scalars.count));
+    result.prepared_bytes = static_cast<int64_t>(target.prepared_bytes);
+    const int64_t shared =
+        weights_bytes(codes) + result.prepared_bytes + static_cast<int64_t>(state_block_bytes(header_.state_bytes, header_.scalars.count));
     for (const FunctionCode& code : codes) {
       bool gradients = false;
       for (const Buffer& buffer : rows<Buffer>(code.buffers)) gradients |= buffer.kind == BufferKind::state && buffer.index == 1;

@@ -74,8 +74,8 @@ std::string state_fields(const StateLayout& layout, const StateTensor& tensor) {
   return text;
 }
 
-std::string launches_text(const TargetDesc& target, const FunctionCode& code) {
-  return json_list(code.launches, "          ", [&](const LaunchDesc& launch) {
+std::string launches_text(const TargetDesc& target, const FunctionCode& code, const std::string& indent) {
+  return json_list(code.launches, indent, [&](const LaunchDesc& launch) {
     std::string fields = field("label", json_string(launch.label)) + ", ";
     if (launch.kind == LaunchKind::kernel) {
       fields += field("kernel", json_string(target.kernels[launch.kernel].name)) + ", " + field("grid", launch.grid);
@@ -98,18 +98,20 @@ std::string code_text(const ProgramDesc& program, const WeightsLayout& weights, 
   return "        {\n" + indent + field("name", json_string(program.functions[f].name)) + ",\n" + indent +
          field("peak_bytes", code.arena_bytes) + ",\n" + indent + field("sum_of_buffers_bytes", code.sum_of_buffers) + ",\n" + indent +
          field("planned_peak_bytes", memory.peak_bytes()) + ",\n" + indent + field("gradient_bytes", memory.gradient_bytes) + ",\n" +
-         indent + field("num_launches", code.launches.size()) + ",\n" + indent + "\"launches\": " + launches_text(target, code) +
+         indent + field("num_launches", code.launches.size()) + ",\n" + indent + "\"launches\": " + launches_text(target, code, indent) +
          "\n        }";
 }
 
 std::string target_text(const ProgramDesc& program, const WeightsLayout& weights, const TargetDesc& target) {
   const bool cuda = target.kind == TargetKind::cuda;
   std::vector<uint64_t> num_launches(target.kernels.size());
-  for (const FunctionCode& code : target.functions) {
+  const auto count = [&](const FunctionCode& code) {
     for (const LaunchDesc& launch : code.launches) {
       if (launch.kind == LaunchKind::kernel) num_launches[launch.kernel]++;
     }
-  }
+  };
+  for (const FunctionCode& code : target.functions) count(code);
+  count(target.preparation);
   std::string text = "    {\n      " + field("target", json_string(cuda ? "cuda" : "cpu")) + ",\n";
   if (!cuda) {
     text += "      \"levels\": [";
@@ -121,7 +123,8 @@ std::string target_text(const ProgramDesc& program, const WeightsLayout& weights
   const PlannedMemory memory = planned_memory(program, weights, target, 0);
   text += "      " + field("peak_bytes", memory.arena_bytes) + ",\n      " +
           field("sum_of_buffers_bytes", target.functions[0].sum_of_buffers) + ",\n";
-  text += "      " + field("weights_bytes", memory.weights_bytes) + ",\n      " + field("state_bytes", memory.state_bytes) + ",\n";
+  text += "      " + field("weights_bytes", memory.weights_bytes) + ",\n      " + field("prepared_bytes", memory.prepared_bytes) +
+          ",\n      " + field("state_bytes", memory.state_bytes) + ",\n";
   text += "      " + field("num_kernels", target.kernels.size()) + ",\n      " +
           field("num_launches", target.functions[0].launches.size()) + ",\n";
   size_t k = 0;
@@ -130,6 +133,7 @@ std::string target_text(const ProgramDesc& program, const WeightsLayout& weights
             if (cuda) fields += ", " + field("threads", kernel.threads) + ", " + field("shared_bytes", kernel.shared_bytes);
             return fields;
           });
+  text += ",\n      \"preparation\": " + launches_text(target, target.preparation, "      ");
   text += ",\n      \"functions\": [\n";
   for (size_t f = 0; f < target.functions.size(); f++)
     text += code_text(program, weights, target, f) + (f + 1 < target.functions.size() ? ",\n" : "\n");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "tcc/graph/state.h"
 #include "tcc/loop/row_padding.h"
@@ -38,6 +39,7 @@ class Runner {
     constants_ = plan_.constant_values;
     if (std::any_of(constants_.begin(), constants_.end(), [](const Tensor& tensor) { return !tensor.defined(); }))
       constants_ = interpret_constants(plan_);
+    for (const Launch& preparation : plan_.preparations) run_kernel(preparation);
     for (const Launch& launch : plan_.launches) {
       if (launch.kind == Launch::Kind::copy) {
         std::memcpy(bytes_of(launch.arguments[1]), read_from(launch.arguments[0]),
@@ -69,6 +71,7 @@ class Runner {
       case Buffer::Kind::scalar: return state().scalars.at(static_cast<size_t>(b.index)).bytes();
       case Buffer::Kind::weight: return plan_.weights.at(static_cast<size_t>(b.index))->tensor.bytes();
       case Buffer::Kind::constant: return constants_.at(static_cast<size_t>(b.index)).bytes();
+      case Buffer::Kind::prepared: return prepared_.at(b.index).bytes();
       case Buffer::Kind::alias: return read_from(b.index) + b.offset;
       default: return bytes_of(number);
     }
@@ -81,13 +84,13 @@ class Runner {
       case Buffer::Kind::state: return state_bytes(b);
       case Buffer::Kind::arena: return arena_.data() + b.offset;
       case Buffer::Kind::alias: return bytes_of(b.index) + b.offset;
-      case Buffer::Kind::constant: return constant_bytes(b);
+      case Buffer::Kind::constant: return bytes_of(constants_.at(static_cast<size_t>(b.index)), b);
+      case Buffer::Kind::prepared: return bytes_of(prepared_[b.index], b);
       default: internal_error("a launch writes to `" + b.name + "`");
     }
   }
 
-  std::byte* constant_bytes(const Buffer& b) {
-    Tensor& tensor = constants_.at(static_cast<size_t>(b.index));
+  static std::byte* bytes_of(Tensor& tensor, const Buffer& b) {
     if (!tensor.defined()) tensor = Tensor(b.dtype, b.shape);
     return tensor.mutable_bytes();
   }
@@ -134,6 +137,7 @@ class Runner {
   std::vector<int64_t>* bad_indices_;
   std::vector<std::byte> arena_;
   std::vector<Tensor> constants_, outputs_;
+  std::map<int, Tensor> prepared_;  ///< by Buffer::index
 };
 
 }  // namespace

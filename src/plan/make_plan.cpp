@@ -6,7 +6,8 @@
 // An output is written where the caller wants it: its buffer is the caller's. Only an output that is an input, a weight, another output, or a part of
 // something else takes a copy at the end. A state update is written into the state where state_writes.h finds that possible, copied there at the end
 // otherwise. Aliases are rows of their own, so that a launch sees the shape it expects; a value that takes over the bytes of another is an alias that
-// `overwrites`. A kernel that reads nothing but constants of its unit (Param::constant) and other such results is no launch: it runs when the library is made.
+// `overwrites`. A kernel that reads nothing but constants of its unit (Param::constant) and other such results is no launch of each
+// run: it runs once, when the library is made or for each instance (made_once.h).
 // A buffer of the arena lives from the launch that writes it first to the one that reads it last; temporaries between kernels of one unit are such buffers too.
 
 #include <algorithm>
@@ -18,11 +19,11 @@
 
 #include "plan/arena.h"
 #include "plan/buffer_aliases.h"
+#include "plan/made_once.h"
 #include "plan/order.h"
 #include "plan/padding.h"
 #include "plan/reuse.h"
 #include "plan/state_writes.h"
-#include "plan/unit_constants.h"
 #include "tcc/graph/ranges.h"
 #include "tcc/loop/overwrite.h"
 #include "tcc/plan/plan.h"
@@ -114,8 +115,9 @@ class Planner {
       }
       launch.kernel = number;
     };
-    for (Launch& launch : plan.launches) give_number(launch);
-    for (Launch& constant : plan.constants) give_number(constant);
+    for (std::vector<Launch>* launches : launch_lists(plan)) {
+      for (Launch& launch : *launches) give_number(launch);
+    }
   }
 
   [[noreturn]] void refuse(const std::string& message) const { throw Error(ExitCode::model, "too-large", graph_.file, message); }
@@ -278,9 +280,9 @@ class Planner {
       for (const auto* values : {&groups_.units[unit].inputs, &groups_.units[unit].outputs}) {
         for (const Value* value : *values) add(value, unit);
       }
-      const std::set<std::string> constants = constants_of(static_cast<int>(unit));
+      const MadeOnce once = made_once(static_cast<int>(unit));
       for (const loop::BufferRef& temporary : scheduled_[unit]->temporaries) {
-        if (!constants.contains(temporary->name)) result.own_bytes[unit] += aligned(span_bytes(*temporary));
+        if (!once.contains(temporary->name)) result.own_bytes[unit] += aligned(span_bytes(*temporary));
       }
     }
     for (size_t i = 0; i < copies_.size(); ++i) add(copies_[i].source, groups_.units.size() + i);
@@ -292,8 +294,11 @@ class Planner {
   void emit(const std::vector<int>& order) {
     plan_.buffers.clear();
     plan_.launches.clear();
+    plan_.preparations.clear();
     plan_.constants.clear();
     plan_.constant_values.clear();
+    num_prepared_ = 0;
+    names_made_once_.clear();
     plan_.checks.clear();
     plan_.weights.clear();
     buffers_.clear();
@@ -466,22 +471,32 @@ class Planner {
     return result;
   }
 
-  std::set<std::string> constants_of(int unit_number) const {
-    return unit_constants(*scheduled_[static_cast<size_t>(unit_number)], plan_.target);
+  MadeOnce made_once(int unit_number) const {
+    return plan::made_once(*scheduled_[static_cast<size_t>(unit_number)], plan_.target, groups_.units[static_cast<size_t>(unit_number)].owned);
   }
 
-  /// The row of a temporary that is a constant: `<weight>.packed` for the first one of a weight.
-  int add_constant(const group::Unit& unit, const loop::Buffer& temporary) {
+  /// The row of a temporary that is made once: `<weight>.packed` for the first one of a weight.
+  int add_made_once(const group::Unit& unit, const loop::Buffer& temporary, Buffer::Kind kind) {
     const size_t dot = temporary.name.find('.');
     std::string name = "unit" + std::to_string(unit.id) + "." + temporary.name;
     for (size_t i = 0; i < unit.inputs.size(); ++i) {
       if (temporary.name.substr(0, dot) == "a" + std::to_string(i)) name = unit.inputs[i]->name + temporary.name.substr(dot);
     }
-    const int number =
-        add_buffer(Buffer::Kind::constant, name, temporary.dtype, temporary.extents, static_cast<int>(plan_.constant_values.size()));
+    // Two units may have one of a weight, where it isn't the library's alone.
+    int& count = names_made_once_[name];
+    if (++count > 1) name += std::to_string(count);
+    const bool constant = kind == Buffer::Kind::constant;
+    const int number = add_buffer(kind, name, temporary.dtype, temporary.extents,
+                                  constant ? static_cast<int>(plan_.constant_values.size()) : num_prepared_++);
     plan_.buffers.back().size_bytes = span_bytes(temporary);
-    plan_.constant_values.emplace_back();
+    if (constant) plan_.constant_values.emplace_back();
     return number;
+  }
+
+  /// Where a kernel's launch belongs.
+  std::vector<Launch>& list_of(const loop::Kernel& kernel, const MadeOnce& once) {
+    const std::optional<Buffer::Kind> made = kind_made(kernel, once);
+    return !made ? plan_.launches : *made == Buffer::Kind::constant ? plan_.constants : plan_.preparations;
   }
 
   void add_launches(int unit_number) {
@@ -492,10 +507,10 @@ class Planner {
       for (const Value* value : *values) arguments.push_back(buffer_of(value));
     }
     int scratch = 0;
-    const std::set<std::string> constants = constants_of(unit_number);
+    const MadeOnce once = made_once(unit_number);
     for (const loop::BufferRef& temporary : scheduled.temporaries) {
-      if (constants.contains(temporary->name)) {
-        arguments.push_back(add_constant(unit, *temporary));
+      if (const auto made = once.find(temporary->name); made != once.end()) {
+        arguments.push_back(add_made_once(unit, *temporary, made->second));
         continue;
       }
       const std::string name = "unit" + std::to_string(unit.id) + ".scratch" + std::to_string(scratch++);
@@ -515,7 +530,7 @@ class Planner {
       launch.cost_ns = part.cost_ns;
       if (part.checks_indices) launch.first_check = first_check;
       for (const int argument : part.arguments) launch.arguments.push_back(arguments[static_cast<size_t>(argument)]);
-      (makes_constant(*part.kernel, constants) ? plan_.constants : plan_.launches).push_back(std::move(launch));
+      list_of(*part.kernel, once).push_back(std::move(launch));
     }
     last_launch_[static_cast<size_t>(unit_number)] = static_cast<int>(plan_.launches.size()) - 1;
   }
@@ -626,6 +641,8 @@ class Planner {
   std::unordered_map<const Value*, int> buffers_;
   std::unordered_map<const StateTensor*, int> state_buffers_;
   std::unordered_map<const StateUpdate*, int> saved_;
+  int num_prepared_ = 0;
+  std::unordered_map<std::string, int> names_made_once_;
   // Of all orders of steps:
   struct PaddingKernel {
     loop::Kernel kernel;

@@ -11,8 +11,10 @@ namespace tcc::plan {
 int num_launched_kernels(const Plan& plan) {
   if (plan.constants.empty()) return static_cast<int>(plan.kernels.size());  // those of other functions are among them
   int number = 0;
-  for (const Launch& launch : plan.launches) {
-    if (launch.kind == Launch::Kind::kernel) number = std::max(number, launch.kernel + 1);
+  for (const std::vector<Launch>* launches : {&plan.launches, &plan.preparations}) {
+    for (const Launch& launch : *launches) {
+      if (launch.kind == Launch::Kind::kernel) number = std::max(number, launch.kernel + 1);
+    }
   }
   return number;
 }
@@ -27,10 +29,11 @@ void merge_kernels(const std::vector<Plan*>& plans) {
       if (is_new) kernels.push_back(kernel);
       numbers.push_back(at->second);
     }
-    for (Launch& launch : plan->launches) {
-      if (launch.kind == Launch::Kind::kernel) launch.kernel = numbers.at(static_cast<size_t>(launch.kernel));
+    for (std::vector<Launch>* launches : launch_lists(*plan)) {
+      for (Launch& launch : *launches) {
+        if (launch.kind == Launch::Kind::kernel) launch.kernel = numbers.at(static_cast<size_t>(launch.kernel));
+      }
     }
-    for (Launch& constant : plan->constants) constant.kernel = numbers.at(static_cast<size_t>(constant.kernel));
   }
   for (Plan* plan : plans) plan->kernels = kernels;
 }

@@ -3,11 +3,11 @@
 //   unit (%a0: f32[64]) -> (%r0: f32[])        launch k0 "unit" (%a0, %v0.parts)   launch k1 "unit" (%v0.parts, %r0)
 //                                              buffer %a0 input 0   buffer %v0.parts arena scratch   buffer %r0 output 0
 
-#include <set>
+#include <optional>
 #include <unordered_map>
 
 #include "plan/arena.h"
-#include "plan/unit_constants.h"
+#include "plan/made_once.h"
 #include "tcc/plan/plan.h"
 #include "tcc/plan/plan_unit.h"
 #include "tcc/support/diagnostics.h"
@@ -17,19 +17,20 @@ namespace {
 
 class UnitPlanner {
  public:
-  /// `constants`: those of its temporaries that are made when the library is. `with_weights`: its constant parameters are the weights of the plan.
-  UnitPlanner(Plan& plan, int number, const schedule::ScheduledUnit& unit, const std::set<std::string>& constants, bool with_weights)
+  /// `once`: those of its temporaries that are made once. `with_weights`: its constant parameters are the weights of the plan.
+  UnitPlanner(Plan& plan, int number, const schedule::ScheduledUnit& unit, const MadeOnce& once, bool with_weights)
       : plan_(plan) {
-    int inputs = 0, outputs = 0, weights = 0;
+    int inputs = 0, outputs = 0, weights = 0, prepared = 0;
     for (const loop::Param& param : unit.form.unit->params) {
       if (param.constant && with_weights) add(*param.buffer, Buffer::Kind::weight, weights++, 0);
       else if (param.written) add(*param.buffer, Buffer::Kind::output, outputs++, 0);
       else add(*param.buffer, Buffer::Kind::input, inputs++, 0);
     }
     for (const loop::BufferRef& temporary : unit.temporaries) {
-      if (constants.contains(temporary->name)) {
-        add(*temporary, Buffer::Kind::constant, static_cast<int>(plan.constant_values.size()), 0);
-        plan.constant_values.emplace_back();
+      if (const auto made = once.find(temporary->name); made != once.end()) {
+        const bool constant = made->second == Buffer::Kind::constant;
+        add(*temporary, made->second, constant ? static_cast<int>(plan.constant_values.size()) : prepared++, 0);
+        if (constant) plan.constant_values.emplace_back();
         continue;
       }
       const int64_t bytes = add(*temporary, Buffer::Kind::arena, 0, plan.arena_bytes);
@@ -37,10 +38,10 @@ class UnitPlanner {
       plan.buffers.back().scratch = true;
     }
     plan.total_bytes = plan.arena_bytes;
-    for (const bool once : {false, true}) {  // kernels of constants are the last ones
+    const std::optional<Buffer::Kind> kinds[] = {std::nullopt, Buffer::Kind::prepared, Buffer::Kind::constant};
+    for (size_t list = 0; list < std::size(kinds); ++list) {  // kernels of constants are the last ones
       for (size_t i = 0; i < unit.kernels.size(); ++i) {
-        if (makes_constant(unit.kernels[i], constants) == once)
-          launch(unit.kernels[i], unit.costs_ns[i], number, once ? plan.constants : plan.launches);
+        if (kind_made(unit.kernels[i], once) == kinds[list]) launch(unit.kernels[i], unit.costs_ns[i], number, *launch_lists(plan)[list]);
       }
     }
   }
@@ -109,7 +110,8 @@ Plan plan_unit(const schedule::ScheduledUnit& unit, const schedule::Target& targ
   plan.name = std::move(name);
   plan.target = target;
   plan.weights.assign(weights.begin(), weights.end());
-  UnitPlanner(plan, 0, unit, unit_constants(unit, target), true);
+  // Nothing else reads its weights.
+  UnitPlanner(plan, 0, unit, made_once(unit, target, std::vector<bool>(unit.form.unit->params.size(), true)), true);
   return plan;
 }
 

@@ -3,6 +3,7 @@
 //   plan @net target x86-64-v3 peak 4096 total 8192 {
 //     launch k0 "fc1/Gemm + relu/Relu" grid 8 cost_ns 900.0 (%x, @fc1.weight, @fc1.bias, %r)
 //     constant k1 "fc1/Gemm + relu/Relu" grid 4 cost_ns 90.0 (@fc2.weight, @fc2.weight.packed)
+//     prepare k2 "fc3/Gemm" grid 4 cost_ns 90.0 (@fc3.weight, @fc3.weight.packed)
 //     copy "y" cost_ns 12.5 (%r, %output1)
 //     buffer %x: f32[32, 784] input 0
 //     buffer @fc1.weight: f32[64, 784] weight 0
@@ -13,6 +14,7 @@
 //     buffer %fc2.new: f32[10, 64] alias of @fc2.weight offset 0 overwrites
 //     buffer %lr: f32[] scalar 0
 //     buffer @fc2.weight.packed: f32[4, 64, 16] constant 0
+//     buffer @fc3.weight.packed: f32[4, 64, 16] prepared 0
 //     buffer %saved1: f32[32] output 1 packed 256
 //     check "input `ids` has the index" at "gather `embed/Gather`" in -200 to 199
 //   }
@@ -30,7 +32,8 @@ namespace tcc::plan {
 namespace {
 
 std::string name_of(const Buffer& buffer) {
-  const bool global = buffer.kind == Buffer::Kind::weight || buffer.kind == Buffer::Kind::state || buffer.kind == Buffer::Kind::constant;
+  const bool global = buffer.kind == Buffer::Kind::weight || buffer.kind == Buffer::Kind::state || buffer.kind == Buffer::Kind::constant ||
+                      buffer.kind == Buffer::Kind::prepared;
   return global ? print_global_name(buffer.name) : print_value_name(buffer.name);
 }
 
@@ -56,6 +59,7 @@ std::string print(const Plan& plan, const Buffer& buffer) {
     case Buffer::Kind::state: text += " state " + std::to_string(buffer.index) + " offset " + std::to_string(buffer.offset); break;
     case Buffer::Kind::scalar: text += " scalar " + std::to_string(buffer.index); break;
     case Buffer::Kind::constant: text += " constant " + std::to_string(buffer.index); break;
+    case Buffer::Kind::prepared: text += " prepared " + std::to_string(buffer.index); break;
   }
   return text + (buffer.scratch ? " scratch\n" : "\n");
 }
@@ -126,11 +130,12 @@ class Parser {
   void parse_launch() {
     Named named;
     Launch& launch = named.launch;
-    const bool constant = lexer_.accept("constant");
-    if (!constant && lexer_.accept("copy")) {
+    const bool constant = lexer_.accept("constant"), preparation = !constant && lexer_.accept("prepare");
+    const bool once = constant || preparation;
+    if (!once && lexer_.accept("copy")) {
       launch.kind = Launch::Kind::copy;
     } else {
-      if (!constant) lexer_.expect("launch");
+      if (!once) lexer_.expect("launch");
       const std::string kernel = lexer_.expect_identifier();
       if (kernel.size() < 2 || kernel[0] != 'k' || kernel.find_first_not_of("0123456789", 1) != std::string::npos || kernel.size() > 9) {
         lexer_.fail("`" + kernel + "` is not a kernel, expected k0, k1, ...");
@@ -150,7 +155,7 @@ class Parser {
       named.arguments.push_back(parse_name());
     }
     if (lexer_.accept("checks")) launch.first_check = static_cast<int>(lexer_.expect_integer());
-    (constant ? constants_ : launches_).push_back(std::move(named));
+    (constant ? constants_ : preparation ? preparations_ : launches_).push_back(std::move(named));
   }
 
   void parse_check() {
@@ -211,6 +216,7 @@ class Parser {
       else if (kind == "weight") buffer.kind = Buffer::Kind::weight;
       else if (kind == "scalar") buffer.kind = Buffer::Kind::scalar;
       else if (kind == "constant") buffer.kind = Buffer::Kind::constant;
+      else if (kind == "prepared") buffer.kind = Buffer::Kind::prepared;
       else lexer_.fail("`" + kind + "` is not a kind of buffer");
       buffer.index = static_cast<int>(lexer_.expect_integer());
       const bool may_be_packed = buffer.kind == Buffer::Kind::input || buffer.kind == Buffer::Kind::output;
@@ -237,6 +243,7 @@ class Parser {
       }
     };
     resolve_all(launches_, plan_.launches);
+    resolve_all(preparations_, plan_.preparations);
     resolve_all(constants_, plan_.constants);
     for (size_t i = 0; i < plan_.buffers.size(); ++i) {
       if (plan_.buffers[i].kind == Buffer::Kind::alias) plan_.buffers[i].index = find(bases_[i]);
@@ -246,7 +253,7 @@ class Parser {
   Lexer lexer_;
   Plan plan_;
   std::unordered_map<std::string, int> numbers_;
-  std::vector<Named> launches_, constants_;
+  std::vector<Named> launches_, preparations_, constants_;
   std::vector<std::string> bases_;  ///< of each buffer; empty where it is no alias
 };
 
@@ -262,6 +269,7 @@ std::string print(const Plan& plan) {
   packed("packed_output", plan.first_packed_output, plan.packed_output_bytes);
   text += " {\n";
   for (const Launch& constant : plan.constants) text += print(plan, constant, "constant");
+  for (const Launch& preparation : plan.preparations) text += print(plan, preparation, "prepare");
   for (const Launch& launch : plan.launches) text += print(plan, launch, "launch");
   for (const IndexCheck& check : plan.checks) {
     text += "  check " + print_quoted(check.index) + " at " + print_quoted(check.place) + " in " + std::to_string(check.low) + " to " +
@@ -283,21 +291,20 @@ bool equal(const Plan& a, const Plan& b, std::string* why) {
   if (a.first_packed_input != b.first_packed_input || a.first_packed_output != b.first_packed_output ||
       a.packed_input_bytes != b.packed_input_bytes || a.packed_output_bytes != b.packed_output_bytes)
     return differ("the packed tensors differ");
-  if (a.launches.size() != b.launches.size() || a.constants.size() != b.constants.size()) {
-    return differ(std::to_string(a.launches.size()) + " launches and " + std::to_string(b.launches.size()) + ", " +
-                  std::to_string(a.constants.size()) + " constants and " + std::to_string(b.constants.size()));
-  }
   if (a.buffers.size() != b.buffers.size())
     return differ(std::to_string(a.buffers.size()) + " buffers and " + std::to_string(b.buffers.size()));
   const auto same = [](const Launch& x, const Launch& y) {
     return x.kind == y.kind && x.kernel == y.kernel && x.label == y.label && x.grid == y.grid && x.arguments == y.arguments &&
            x.first_check == y.first_check && x.cost_ns == y.cost_ns;
   };
-  for (size_t i = 0; i < a.launches.size(); ++i) {
-    if (!same(a.launches[i], b.launches[i])) return differ("launch " + std::to_string(i) + " differs");
-  }
-  for (size_t i = 0; i < a.constants.size(); ++i) {
-    if (!same(a.constants[i], b.constants[i])) return differ("constant " + std::to_string(i) + " differs");
+  const std::string names[] = {"launch", "preparation", "constant"};
+  for (size_t list = 0; list < launch_lists(a).size(); ++list) {
+    const std::vector<Launch>&x = *launch_lists(a)[list], &y = *launch_lists(b)[list];
+    if (x.size() != y.size())
+      return differ("one has " + std::to_string(x.size()) + " of " + names[list] + ", the other " + std::to_string(y.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (!same(x[i], y[i])) return differ(names[list] + " " + std::to_string(i) + " differs");
+    }
   }
   if (a.checks != b.checks) return differ("the checks of indices differ");
   for (size_t i = 0; i < a.buffers.size(); ++i) {

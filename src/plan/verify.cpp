@@ -74,7 +74,11 @@ class Verifier {
   std::vector<std::string> run() {
     for (size_t i = 0; i < plan_.buffers.size(); ++i) check_buffer(i);
     if (!faults_.empty()) return std::move(faults_);
-    for (size_t i = 0; i < plan_.constants.size(); ++i) check_constant(plan_.constants[i], "constant " + std::to_string(i));
+    for (size_t i = 0; i < plan_.constants.size(); ++i)
+      check_once(plan_.constants[i], "constant " + std::to_string(i), Buffer::Kind::constant);
+    for (size_t i = 0; i < plan_.preparations.size(); ++i)
+      check_once(plan_.preparations[i], "preparation " + std::to_string(i), Buffer::Kind::prepared);
+    check_replaced();
     for (size_t i = 0; i < plan_.launches.size(); ++i) check_launch(static_cast<int>(i));
     check_overlaps();
     return std::move(faults_);
@@ -155,7 +159,8 @@ class Verifier {
   bool holds(int number, const Range& range) {
     const int holder = holder_of(number);
     const Buffer::Kind kind = buffer(holder).kind;
-    if (is_only_read(kind)) return kind != Buffer::Kind::constant || made_.contains(holder);
+    if (is_made_once(kind)) return made_.contains(holder);
+    if (is_only_read(kind)) return true;
     const int expected = kind == Buffer::Kind::state ? Contents::kInitial : holder;
     return contents_[range.region].all(range.begin, range.end, [&](int found) { return found == expected; });
   }
@@ -167,8 +172,9 @@ class Verifier {
   }
 
   static bool is_only_read(Buffer::Kind kind) {
-    return kind == Buffer::Kind::input || kind == Buffer::Kind::weight || kind == Buffer::Kind::scalar || kind == Buffer::Kind::constant;
+    return kind == Buffer::Kind::input || kind == Buffer::Kind::weight || kind == Buffer::Kind::scalar || is_made_once(kind);
   }
+  static bool is_made_once(Buffer::Kind kind) { return kind == Buffer::Kind::constant || kind == Buffer::Kind::prepared; }
 
   /// Whether all arguments are buffers.
   bool check_arguments(const Launch& launch, const std::string& where) {
@@ -178,8 +184,8 @@ class Verifier {
     return all;
   }
 
-  /// A constant is made of weights and of constants that are there, once.
-  void check_constant(const Launch& launch, const std::string& number) {
+  /// What runs once makes buffers of a kind, each one time, of weights and of what was made so before.
+  void check_once(const Launch& launch, const std::string& number, Buffer::Kind kind) {
     const std::string where = number + " \"" + launch.label + "\"";
     if (!check_arguments(launch, where)) return;
     if (launch.kind != Launch::Kind::kernel || launch.kernel < 0 || launch.kernel >= static_cast<int>(plan_.kernels.size()) ||
@@ -193,11 +199,31 @@ class Verifier {
       if (argument.dtype != kernel.params[i].buffer->dtype || argument.shape != kernel.params[i].buffer->extents)
         faults_.push_back(where + " gives " + quoted(argument) + " for a parameter of another type");
       if (kernel.params[i].written) {
-        if (argument.kind != Buffer::Kind::constant || !made_.insert(launch.arguments[i]).second)
-          faults_.push_back(where + " writes to " + quoted(argument) + ", which is no constant or was made before");
-      } else if (argument.kind != Buffer::Kind::weight &&
-                 !(argument.kind == Buffer::Kind::constant && made_.contains(launch.arguments[i]))) {
-        faults_.push_back(where + " reads " + quoted(argument) + ", which is not there when the library is made");
+        if (argument.kind != kind || !made_.insert(launch.arguments[i]).second)
+          faults_.push_back(where + " writes to " + quoted(argument) + ", which is of another kind or was made before");
+      } else if (argument.kind != Buffer::Kind::weight && !(is_made_once(argument.kind) && made_.contains(launch.arguments[i]))) {
+        faults_.push_back(where + " reads " + quoted(argument) + ", which is not there yet");
+      }
+    }
+  }
+
+  /// The library has a constant in place of the weights that it is made of: nothing else reads these.
+  void check_replaced() {
+    std::map<int, int> readers;
+    for (const std::vector<Launch>* launches : launch_lists(plan_)) {
+      for (const Launch& launch : *launches) {
+        std::set<int> read;
+        for (const int argument : launch.arguments) {
+          if (argument >= 0 && argument < static_cast<int>(plan_.buffers.size())) read.insert(range_of(argument).buffer);
+        }
+        for (const int number : read) readers[number]++;
+      }
+    }
+    for (const Launch& launch : plan_.constants) {
+      for (const int argument : launch.arguments) {
+        if (argument < 0 || argument >= static_cast<int>(plan_.buffers.size())) continue;
+        if (buffer(argument).kind == Buffer::Kind::weight && readers[argument] > 1)
+          faults_.push_back("a constant takes the place of " + quoted(buffer(argument)) + ", which is read elsewhere");
       }
     }
   }
@@ -311,7 +337,7 @@ class Verifier {
   const Plan& plan_;
   std::vector<std::string> faults_;
   std::map<int, Contents> contents_;  ///< by region
-  std::set<int> made_;                ///< constants
+  std::set<int> made_;                ///< constants, and what is prepared
   std::map<int, std::vector<bool>> loaded_;
   std::vector<int> first_, last_;  ///< launches that use a buffer, -1 for none
 };

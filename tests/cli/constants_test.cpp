@@ -1,6 +1,8 @@
-// Weights that a library stores as its kernels want them: computed when the library is made, by code or by the interpreter, embedded or in a file.
+// Weights as kernels want them: computed when the library is made, by code or by the interpreter, embedded or in a file; or, where other code reads the weights
+// as they were, when an instance is created.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
@@ -17,9 +19,10 @@ namespace {
 
 class Constants : public testing::Test {
  protected:
-  std::string compile(const Graph& graph, const std::string& name, WeightsPlace weights = WeightsPlace::embed) const {
+  std::string compile(const Graph& graph, const std::string& name, WeightsPlace weights = WeightsPlace::embed, bool cuda = false) const {
     Options options;
-    options.cuda = false;
+    options.cuda = cuda;
+    options.march = {"ptx"};
     options.weights = weights;
     compile_prims_to_library(graph.clone(), options, folder_ / name);
     return folder_ / name;
@@ -41,8 +44,16 @@ TEST_F(Constants, LibrariesOfRandomProductsComputeWhatTheirGraphsDo) {
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + print(*graph));
     const std::vector<Tensor> inputs = {plan::random_input(*graph, random)}, expected = interpret(*graph, inputs, false);
     const WeightsPlace place = seed % 3 == 0 ? WeightsPlace::file : WeightsPlace::embed;
-    const std::vector<Tensor> found = run(compile(*graph, std::to_string(seed) + ".so", place), inputs);
-    for (size_t i = 0; i < expected.size(); ++i) ASSERT_TRUE(found[i].same_bytes(expected[i])) << "output " << i;
+    std::vector<int64_t> num_launches;
+    for (const bool cuda : {false, true}) {
+      const std::string name = std::to_string(seed) + (cuda ? "-both.so" : ".so"), path = compile(*graph, name, place, cuda);
+      const std::vector<Tensor> found = run(path, inputs);
+      for (size_t i = 0; i < expected.size(); ++i) ASSERT_TRUE(found[i].same_bytes(expected[i])) << "output " << i;
+      for (const link::LibraryTarget& target : link::read_library(folder_.read(name), path).targets) {
+        if (target.kind == program::TargetKind::cpu) num_launches.push_back(target.plans[0].num_launches);
+      }
+    }
+    EXPECT_EQ(num_launches[0], num_launches[1]) << "a run packs weights in one of the libraries alone";
   }
 }
 
@@ -71,6 +82,65 @@ TEST_F(Constants, TheLibraryHasThePanelsInPlaceOfTheWeight) {
   EXPECT_EQ(library.weights_bytes, 64 * 40 * 4);
   EXPECT_EQ(library.targets[0].num_kernels, 1);
   EXPECT_EQ(library.targets[0].plans[0].num_launches, 1);
+}
+
+TEST_F(Constants, WhereTargetsShareWeightsAnInstancePacksThem) {
+  const auto graph = one_product();
+  const std::string path = compile(*graph, "a.so", WeightsPlace::embed, true);
+  const link::LibraryContents library = link::read_library(folder_.read("a.so"), path);
+  ASSERT_EQ(library.weights.size(), 1u);
+  EXPECT_EQ(library.weights[0].name, "w");
+  for (const link::LibraryTarget& target : library.targets) {
+    const bool cpu = target.kind == program::TargetKind::cpu;
+    EXPECT_EQ(target.prepared_bytes, cpu ? 64 * 40 * 4 : 0);
+    EXPECT_EQ(target.num_kernels, cpu ? 2 : 1);
+    EXPECT_EQ(target.plans[0].num_launches, 1);
+  }
+}
+
+// Words of a language model: rows are looked up, and a product reads all of them.
+TEST_F(Constants, AWeightThatUnitsReadInTwoWaysIsPackedForAnInstance) {
+  auto graph = std::make_unique<Graph>("words");
+  Builder b(*graph, graph->body, Location{});
+  Value* ids = graph->add_input("ids", Type(DType::i32, {12}));
+  Tensor values(DType::f32, {64, 40}), square(DType::f32, {40, 40});
+  for (int64_t i = 0; i < values.count(); ++i) values.set_int64(i, i % 17 - 8);
+  for (int64_t i = 0; i < square.count(); ++i) square.set_int64(i, i % 5 - 2);
+  Value* words = graph->add_weight("words", values);
+  const auto product = [&](Value* x, Value* weight, int64_t axis) {
+    return b.emit(Op::dot_general_, {x, weight},
+                  {{"dtype", DType::f32},
+                   {"lhs_batch", std::vector<int64_t>{}},
+                   {"lhs_contract", std::vector<int64_t>{1}},
+                   {"rhs_batch", std::vector<int64_t>{}},
+                   {"rhs_contract", std::vector<int64_t>{axis}}});
+  };
+  Value* rows = b.emit(Op::gather_, {words, ids}, {{"axis", int64_t{0}}});
+  graph->add_output(product(product(rows, graph->add_weight("w", square), 0), words, 1), "y");
+  const std::string path = compile(*graph, "a.so");
+  const link::LibraryContents library = link::read_library(folder_.read("a.so"), path);
+  std::vector<std::string> names;
+  for (const link::LibraryTensor& weight : library.weights) names.push_back(weight.name);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"w.packed", "words"}));
+  EXPECT_EQ(library.targets[0].prepared_bytes, 64 * 40 * 4);
+  Tensor input(DType::i32, {12});
+  for (int64_t i = 0; i < 12; ++i) input.set_int64(i, i * 5);
+  const std::vector<Tensor> inputs = {input};
+  EXPECT_TRUE(run(path, inputs)[0].same_bytes(interpret(*graph, inputs, false)[0]));
+}
+
+// Its parameters change while it runs, and its memory is planned to the byte.
+TEST_F(Constants, ALibraryThatTrainsPreparesNothing) {
+  for (const char* mode : {"--mode=train --loss=cross_entropy --optimizer=sgd", "--mode=grad --loss=cross_entropy"}) {
+    const test::Result result =
+        test::run_tcc(std::string("\"$MODELS/mnist_mlp/unoptimized.onnx\" --emit=manifest=m.json ") + mode, folder_.path());
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const std::string text = folder_.read("m.json");
+    EXPECT_NE(text.find("\"prepared_bytes\": 0,"), std::string::npos) << text;
+    for (size_t at = 0; (at = text.find("\"prepared_bytes\": ", at)) != std::string::npos; ++at)
+      EXPECT_EQ(text.substr(at, 20), "\"prepared_bytes\": 0,");
+  }
 }
 
 TEST_F(Constants, TheInterpreterMakesTheSameBytesWhereCodeCannotRun) {

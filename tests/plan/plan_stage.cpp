@@ -110,11 +110,12 @@ std::string plan(const Arguments& arguments) {
   std::string text;
   for (const auto& target : {schedule::Target::cuda_sm80(), schedule::Target::cpu_v3()}) {
     group::Groups groups = group::form_groups(*graph);
-    if (arguments.flag("constants") == "true") group::mark_constants(groups, &layout);
+    if (const std::string constants = arguments.flag("constants"); !constants.empty())
+      group::mark_constants(groups, &layout, constants == "owned" && target.is_cpu());
     require_none(verify(groups), print(groups));
     plan::Plan plan = plan::plan_groups(groups, target, options);
     change(plan, arguments.flag("order"), arguments.flag("arena"));
-    for (std::vector<plan::Launch>* launches : {&plan.launches, &plan.constants}) {
+    for (std::vector<plan::Launch>* launches : plan::launch_lists(plan)) {
       for (plan::Launch& launch : *launches) launch.cost_ns = 0;  // estimates are no matter of this stage
     }
     text = print(plan);

@@ -206,12 +206,13 @@ TEST_P(RandomPlans, RunLikeTheirGraphs) {
 }
 
 TEST(Plan, ConstantsOfRandomProductsAreAsTheWeightsSay) {
-  size_t num_constants = 0, num_products = 0;
+  size_t num_constants = 0, num_prepared = 0, num_products = 0;
   for (uint32_t seed = 1; seed <= 100; ++seed) {
     std::mt19937 random(seed);
     const auto graph = random_products(random);
     group::Groups groups = group::form_groups(*graph);
-    group::mark_constants(groups, nullptr);
+    const bool alone = seed % 2 == 0;
+    group::mark_constants(groups, nullptr, alone);
     const Plan plan = plan_groups(groups, schedule::Target::cpu_v3());
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + print(*graph) + print(plan));
     ASSERT_EQ(faults_of(verify(plan)), "");
@@ -221,10 +222,40 @@ TEST(Plan, ConstantsOfRandomProductsAreAsTheWeightsSay) {
                               found = interpret(plan, inputs);
     for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(group::differences(found[i], expected[i], {}), "") << "output " << i;
     num_constants += plan.constants.size();
+    num_prepared += plan.preparations.size();
+    if (!alone) { EXPECT_TRUE(plan.constants.empty()); }
     num_products += expected.size();
     for (const Launch& constant : plan.constants) EXPECT_GE(constant.kernel, num_launched_kernels(plan)) << "has code in the library";
   }
-  EXPECT_GE(num_constants, num_products / 5) << "too few to be a test of them";
+  EXPECT_GE(num_constants, num_products / 10) << "too few to be a test of them";
+  EXPECT_GE(num_prepared, num_products / 10) << "too few to be a test of them";
+}
+
+TEST(Plan, VerifierWantsWhatIsMadeOnceToBeThereAndNothingElseToNeedWhatItReplaces) {
+  std::mt19937 random(4);
+  const auto graph = random_products(random);
+  const auto plan_of_products = [&](bool alone) {
+    group::Groups groups = group::form_groups(*graph);
+    group::mark_constants(groups, nullptr, alone);
+    return plan_groups(groups, schedule::Target::cpu_v3());
+  };
+  const auto faults = [](const Plan& plan) { return faults_of(verify(plan)); };
+  const auto has = [](const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; };
+  const Plan prepared = plan_of_products(false), constant = plan_of_products(true);
+  ASSERT_FALSE(prepared.preparations.empty()) << print(prepared);
+  ASSERT_FALSE(constant.constants.empty()) << print(constant);
+  Plan lacking = prepared;
+  lacking.preparations.pop_back();
+  EXPECT_TRUE(has(faults(lacking), "which is not there")) << faults(lacking);
+  Plan twice = prepared;
+  twice.preparations.push_back(twice.preparations.back());
+  EXPECT_TRUE(has(faults(twice), "was made before")) << faults(twice);
+  Plan every_run = prepared;
+  every_run.launches.push_back(every_run.preparations.back());
+  EXPECT_TRUE(has(faults(every_run), "which is only read")) << faults(every_run);
+  Plan needed = constant;
+  needed.launches.push_back(needed.constants.back());
+  EXPECT_TRUE(has(faults(needed), "takes the place of")) << faults(needed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, RandomPlans, testing::Bool(), [](const auto& info) { return info.param ? "cuda" : "cpu"; });

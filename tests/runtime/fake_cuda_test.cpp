@@ -230,6 +230,28 @@ TEST_F(FakeCuda, NamesTheCallTheErrorAndTheKernel) {
   expect_toy_outputs(instance.prepared_outputs(), 1);
 }
 
+TEST_F(FakeCuda, PreparesOnceForEachInstance) {
+  const auto model = library([](link::LinkInput& input) { test::add_preparation(&input); });
+  {
+    Instance first(model, {.device = Device::cuda}), second(model, {.device = Device::cuda, .cuda_graph = false});
+    EXPECT_EQ(counts().kernel_launches, 2);
+    EXPECT_EQ(counts().live_bytes, 2 * 512);  // w itself is not needed any more
+    EXPECT_EQ(first.info().weights_bytes, 0u);
+    EXPECT_EQ(first.info().prepared_bytes, 512u);
+    for (int i = 0; i < 3; i++) expect_toy_outputs(first.run({toy_input(static_cast<float>(i))}), static_cast<float>(i));
+    EXPECT_EQ(counts().kernel_launches, 2 + 3 * 2);
+    expect_toy_outputs(second.run({toy_input(7)}), 7);
+    EXPECT_EQ(counts().kernel_launches, 2 + 4 * 2);
+  }
+  const auto create = [&] { Instance instance(model, {.device = Device::cuda}); };
+  for (const char* call : {"cuMemAlloc", "cuMemcpyHtoD", "cuLaunchKernel", "cuStreamSynchronize"}) {
+    fail_next(call);
+    const std::string message = message_of(create);
+    EXPECT_NE(message.find(std::string(call) + " of "), std::string::npos) << message;
+    EXPECT_EQ(counts().live_allocations, 0) << call;
+  }
+}
+
 // A driver does not survive everything that it is given as code.
 TEST_F(FakeCuda, DamagedCodeIsNotGivenToTheDriver) {
   const std::string path = folder() / "damaged.so";

@@ -164,6 +164,19 @@ void add_check(LinkInput* input) {
   }
 }
 
+void add_preparation(LinkInput* input) {
+  Tensor w(DType::f32, {2, 3});
+  for (int i = 0; i < 6; i++) w.mutable_data<float>()[i] = static_cast<float>(5 * i);
+  input->weights[0] = w;
+  input->weights[1] = w.reshaped({6});
+  for (TargetDesc& target : input->program.targets) {
+    target.functions[0].buffers[1] = {BufferKind::prepared, 0, 256, 24, "w.twice"};
+    target.preparation.buffers = {{BufferKind::weight, 0, 0, 24, "w"}, {BufferKind::prepared, 0, 256, 24, "w.twice"}};
+    target.preparation.launches = {{.kind = LaunchKind::kernel, .kernel = 0, .grid = 2, .arguments = {0, 1}, .label = "block/Twice"}};
+    target.prepared_bytes = 512;
+  }
+}
+
 Tensor toy_input(float first) {
   Tensor x(DType::f32, {2, 3});
   for (int i = 0; i < 6; i++) x.mutable_data<float>()[i] = first + static_cast<float>(i);

@@ -41,6 +41,8 @@ std::string compile_c(const TemporaryFolder& folder, const std::string& source);
 link::LinkInput toy_model(const TemporaryFolder& folder, bool cuda = false);
 /// Makes the first kernel report elements of x that are 100 or more, as a check of indices does.
 void add_check(link::LinkInput* input);
+/// Halves w, and makes twice of it what an instance prepares and the second kernel adds: the outputs are the same.
+void add_preparation(link::LinkInput* input);
 /// The input x = first, first + 1, ..., and a check of what the model has to give for it.
 Tensor toy_input(float first);
 void expect_toy_outputs(const std::vector<Tensor>& outputs, float first);

@@ -28,6 +28,7 @@ struct Unit {
   std::vector<Value*> outputs;       ///< values it materialises
   Node* anchor = nullptr;            ///< contract, window, scan, scatter, sort
   std::vector<bool> constant;        ///< of each input, see mark_constants; empty: none is
+  std::vector<bool> owned;           ///< ... of each constant: nothing else reads it
   std::vector<int64_t> row_padding;  ///< of each input, then of each output, see pad_rows; empty: none has any
 };
 
@@ -86,9 +87,9 @@ void pad_rows(Groups& groups);
 /// Gives Unit::row_padding by Groups::row_paddings.
 void spread_row_paddings(Groups& groups);
 
-/// Marks the inputs that are weights, are in no state (null: there is none), and are read by this one unit alone: no program can tell what becomes of their
-/// bytes. Such a weight may be stored in another layout.
-void mark_constants(Groups& groups, const StateLayout* state);
+/// Marks the inputs that are weights and are in no state (null: there is none): what a kernel makes of them alone need be made only once. Where these groups are
+/// `alone` in their library, also those that no other unit reads: no program can tell what becomes of their bytes, and the library may have others.
+void mark_constants(Groups& groups, const StateLayout* state, bool alone);
 
 /// First-form loops of one unit. Parameters: unit.inputs, then unit.outputs, in order.
 /// `checks` (null: not asked for): what the check_index of each number is about.

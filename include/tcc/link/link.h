@@ -65,7 +65,7 @@ struct ScalarDesc {
 struct BufferDesc {
   BufferKind kind = BufferKind::arena;
   uint32_t index = 0;   ///< input, output, weight, scalar: which one; alias: the buffer it lies in; state: the block; checks: the first
-  uint64_t offset = 0;  ///< arena: in the workspace; state: in its block; alias: in that buffer; input, output: in that tensor
+  uint64_t offset = 0;  ///< arena: in the workspace; state, prepared: in its block; alias: in that buffer; input, output: in that tensor
   uint64_t size_bytes = 0;
   std::string name;  ///< for the manifest: a value's name, "" allowed
 };
@@ -112,6 +112,8 @@ struct TargetDesc {
   TargetKind kind = TargetKind::cpu;
   std::vector<KernelDesc> kernels;
   std::vector<FunctionCode> functions;  ///< as ProgramDesc::functions
+  FunctionCode preparation;             ///< what an instance runs once: it reads weights, and writes what is prepared
+  uint64_t prepared_bytes = 0;          ///< of the block for it
   std::vector<CpuLevel> levels;         ///< cpu: which levels the objects hold, e.g. {v3}
   uint32_t arena_alignment = 256;
   uint32_t io_alignment = 0;  ///< what kernels rely on for inputs and outputs; 0: cuda 16, cpu the element's own
@@ -184,10 +186,11 @@ std::string write_manifest(const LinkInput& input);
 /// the copies of those that are not on the device, come on top.
 struct PlannedMemory {
   uint64_t weights_bytes = 0;   ///< that some function of the target uses; equal ones once, each rounded up to 256
+  uint64_t prepared_bytes = 0;  ///< what is made of weights
   uint64_t state_bytes = 0;     ///< block 0 and the scalars
   uint64_t gradient_bytes = 0;  ///< block 1, when the function uses it
   uint64_t arena_bytes = 0;
-  uint64_t peak_bytes() const { return weights_bytes + state_bytes + gradient_bytes + arena_bytes; }
+  uint64_t peak_bytes() const { return weights_bytes + prepared_bytes + state_bytes + gradient_bytes + arena_bytes; }
 };
 PlannedMemory planned_memory(const LinkInput& input, const TargetDesc& target, size_t function);
 

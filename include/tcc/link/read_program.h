@@ -31,13 +31,14 @@ struct LibraryState {
 struct LibraryPlan {
   int64_t num_launches = 0;
   int64_t workspace_bytes = 0;
-  int64_t planned_peak_bytes = 0;  ///< weights, state, gradients and workspace of an instance on the device
+  int64_t planned_peak_bytes = 0;  ///< weights, what is prepared, state, gradients and workspace of an instance on the device
 };
 
 struct LibraryTarget {
   program::TargetKind kind = program::TargetKind::cpu;
   std::vector<std::string> code;  ///< "x86-64-v3"; "PTX for sm_80", "cubin for sm_90a"
   int64_t num_kernels = 0;
+  int64_t prepared_bytes = 0;      ///< what an instance makes of weights
   std::vector<LibraryPlan> plans;  ///< as LibraryContents::functions
 };
 

@@ -11,6 +11,7 @@
 // Where that is not possible, %v lies in the arena and a copy at the end brings it home. No launch reads bytes of the state that an earlier one wrote.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,16 +26,17 @@ struct StateLayout;
 namespace tcc::plan {
 
 /// state: of the instance; block 0: parameters, optimizer, statistics, block 1: gradients. scalar: set through the API, read as an input of rank 0.
-/// constant: a result of one of Plan::constants, which the library has among its weights.
+/// constant: a result of one of Plan::constants, which the library has among its weights. prepared: a result of one of Plan::preparations, which an instance
+/// makes for itself.
 struct Buffer {
-  enum class Kind : uint8_t { input, output, weight, arena, alias, state, scalar, constant };
+  enum class Kind : uint8_t { input, output, weight, arena, alias, state, scalar, constant, prepared };
   Kind kind = Kind::arena;
   std::string name;  ///< of the value (scratch: "<unit>.scratch0")
   DType dtype = DType::f32;
   Shape shape;
   int64_t row_padding = 0;  ///< elements behind each row, as loop::Buffer has it
   int64_t size_bytes = 0;
-  int index = 0;  ///< input, output, weight, scalar, constant: which; alias: the base buffer's number; state: the block
+  int index = 0;  ///< input, output, weight, scalar, constant, prepared: which; alias: the base buffer's number; state: the block
   int64_t offset =
       0;  ///< arena, state: byte offset (256-byte aligned); alias: byte offset in the base; input, output: where in the packed tensor
   bool scratch = false;
@@ -72,16 +74,23 @@ struct Plan {
   schedule::Target target;
   std::vector<Buffer> buffers;
   std::vector<Launch> launches;
-  std::vector<Launch> constants;                          ///< run once, when the library is made: they read weights and constants
-  std::vector<Tensor> constant_values;                    ///< by Buffer::index; undefined until they have run
-  std::vector<IndexCheck> checks;                         ///< of all units that have some, one after the other
-  std::vector<loop::Kernel> kernels;                      ///< each body once: equal bodies share one
-  std::vector<Weight*> weights;                           ///< by Buffer::index
-  int64_t arena_bytes = 0;                                ///< the planned peak
-  int64_t total_bytes = 0;                                ///< sum of all arena buffers without reuse
+  std::vector<Launch> constants;        ///< run once, when the library is made: they read constants, and weights that nothing else reads
+  std::vector<Launch> preparations;     ///< run once for an instance: they read weights, constants and what others prepared
+  std::vector<Tensor> constant_values;  ///< by Buffer::index; undefined until they have run
+  std::vector<IndexCheck> checks;       ///< of all units that have some, one after the other
+  std::vector<loop::Kernel> kernels;    ///< each body once: equal bodies share one
+  std::vector<Weight*> weights;         ///< by Buffer::index
+  int64_t arena_bytes = 0;              ///< the planned peak
+  int64_t total_bytes = 0;              ///< sum of all arena buffers without reuse
   int first_packed_output = -1, first_packed_input = -1;  ///< as in PlanOptions
   int64_t packed_output_bytes = 0, packed_input_bytes = 0;
 };
+
+/// Every list of launches, those of each run first.
+inline std::array<std::vector<Launch>*, 3> launch_lists(Plan& plan) { return {&plan.launches, &plan.preparations, &plan.constants}; }
+inline std::array<const std::vector<Launch>*, 3> launch_lists(const Plan& plan) {
+  return {&plan.launches, &plan.preparations, &plan.constants};
+}
 
 struct PlanOptions {
   const StateLayout* state =
@@ -131,8 +140,8 @@ StateMemory initial_state(const StateLayout& layout, std::vector<Tensor> scalars
 Tensor read_state(const StateMemory& memory, const StateLayout& layout, std::string_view name);
 /// What the plan's constants are, by the kernel interpreter.
 std::vector<Tensor> interpret_constants(const Plan& plan);
-/// Runs the plan with the kernel interpreter (constants included, unless their values are there): the oracle of launch order and buffer reuse. `inputs`: the caller's, packed ones as one tensor; state is
-/// read from and written to `state`, which may be null for a plan that has none. `bad_indices` (null: not asked for): of each check, or 0.
+/// Runs the plan with the kernel interpreter (preparations included, and constants unless their values are there): the oracle of launch order and buffer
+/// reuse. `inputs`: the caller's, packed ones as one tensor; state is read from and written to `state`, which may be null for a plan that has none. `bad_indices` (null: not asked for): of each check, or 0.
 std::vector<Tensor> interpret(const Plan& plan, const std::vector<Tensor>& inputs, StateMemory* state = nullptr,
                               std::vector<int64_t>* bad_indices = nullptr);
 

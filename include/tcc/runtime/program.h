@@ -12,6 +12,7 @@
 //          └─ targets: cpu, cuda ── kernels ── images        code: a function per CPU level, or an entry in PTX or cubin images
 //                                └─ functions ── buffers     every operand: where its bytes are at run time
 //                                             └─ launches ── arguments    the steps, in order: kernel, copy, fill
+//                                └─ preparation                           the same, once for an instance: what is made of weights alone
 //
 // Each target has its own plans, since schedules, scratch buffers and fusion differ; its functions share its kernels. Of several CUDA targets the first whose
 // code fits the chip is used. Control flow (if,
@@ -23,7 +24,7 @@
 namespace tcc::program {
 
 inline constexpr char kMagic[8] = {'t', 'c', 'c', 'p', 'r', 'o', 'g', '\0'};
-inline constexpr uint32_t kVersion = 5;
+inline constexpr uint32_t kVersion = 6;
 
 struct Table {
   uint64_t offset;  ///< of the first row
@@ -149,13 +150,15 @@ struct Target {
   TargetKind kind;
   uint32_t io_alignment;  ///< what the kernels rely on for the addresses of inputs and outputs
   uint32_t arena_alignment;
-  uint32_t num_levels;  ///< cpu: levels with code, see CpuLevel
-  Table levels;         ///< of CpuLevel, lowest first
-  Table kernels;        ///< of Kernel
-  Table images;         ///< of Image
-  Table image_choices;  ///< of uint32_t: indices into images, what Kernel::images spans
-  Table tensor_maps;    ///< of TensorMap, what Kernel::tensor_maps spans
-  Table functions;      ///< of FunctionCode, one for each of Header::functions
+  uint32_t num_levels;      ///< cpu: levels with code, see CpuLevel
+  Table levels;             ///< of CpuLevel, lowest first
+  Table kernels;            ///< of Kernel
+  Table images;             ///< of Image
+  Table image_choices;      ///< of uint32_t: indices into images, what Kernel::images spans
+  Table tensor_maps;        ///< of TensorMap, what Kernel::tensor_maps spans
+  Table functions;          ///< of FunctionCode, one for each of Header::functions
+  Table preparation;        ///< of FunctionCode: one that `create` runs, or none. It reads weights and writes what is prepared
+  uint64_t prepared_bytes;  ///< of the block that an instance keeps for it
 };
 
 /// What one function does on one target.
@@ -176,14 +179,15 @@ struct Check {
 };
 
 enum class BufferKind : uint32_t {
-  input = 1,   ///< at `offset` in the caller's tensor `index`
-  output = 2,  ///< the same
-  weight = 3,  ///< weight `index`; never written
-  arena = 4,   ///< at `offset` in the workspace
-  alias = 5,   ///< at `offset` in buffer `index`, which comes earlier in the table and is not an alias itself
-  state = 6,   ///< at `offset` in state block `index`; read, or written in place
-  scalar = 7,  ///< scalar `index`; never written
-  checks = 8,  ///< where the checks from `index` on of the function report to
+  input = 1,     ///< at `offset` in the caller's tensor `index`
+  output = 2,    ///< the same
+  weight = 3,    ///< weight `index`; never written
+  arena = 4,     ///< at `offset` in the workspace
+  alias = 5,     ///< at `offset` in buffer `index`, which comes earlier in the table and is not an alias itself
+  state = 6,     ///< at `offset` in state block `index`; read, or written in place
+  scalar = 7,    ///< scalar `index`; never written
+  checks = 8,    ///< where the checks from `index` on of the function report to
+  prepared = 9,  ///< at `offset` in the block of what is prepared; functions only read it
 };
 
 struct Buffer {

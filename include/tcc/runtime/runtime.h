@@ -174,7 +174,8 @@ typedef struct tcc_instance_info {
   uint32_t num_kernels;    /* of all functions */
   uint64_t state_bytes;    /* block of parameters, optimizer, statistics and scalars; allocated by create() */
   uint64_t gradient_bytes; /* block of gradients; allocated when a function that uses it first runs, or somebody asks for its address */
-  uint64_t reserved[2];
+  uint64_t prepared_bytes; /* block of what create() makes of weights, such as other layouts of them */
+  uint64_t reserved[1];
 } tcc_instance_info;
 
 typedef struct tcc_function_info {
@@ -185,7 +186,8 @@ typedef struct tcc_function_info {
   const char* name;
   uint64_t workspace_bytes; /* what call() takes as workspace */
   uint64_t workspace_alignment;
-  uint64_t planned_peak_bytes; /* all that the instance allocates on its device to run this function: weights, state, workspace */
+  uint64_t
+      planned_peak_bytes; /* all that the instance allocates on its device to run this function: weights, what is made of them, state, workspace */
   uint32_t num_launches;
   uint32_t reserved0;
   uint64_t reserved[4];

@@ -15,7 +15,7 @@
 // wherever they stand; the copy is a Copy statement when the order is kept, and barriers stand around it.
 //
 // `stage(a, global, at=top)` copies what the whole unit reads of a parameter, in a nest of its own in front of all others: a kernel, which of a constant runs
-// when the library is made.
+// once, when the library is made or an instance is created.
 //
 // `join=c` takes the axes c and d for one, as a loop over both that was fused reads them: %a[%x / n, %x mod n], n the extent of the second, is a box of %x.
 // The copy has an axis of one element for the second.

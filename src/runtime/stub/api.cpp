@@ -167,6 +167,8 @@ int bind_functions(tcc_instance* instance) {
     BoundFunction* function = new (&instance->functions[f]) BoundFunction;
     function->number = f;
     function->code = &view.code(*instance->target, f);
+    function->num_inputs = view.inputs(f).count;
+    function->num_outputs = view.outputs(f).count;
     for (const Buffer& buffer : view.rows<Buffer>(function->code->buffers))
       function->uses_gradients |= buffer.kind == BufferKind::state && buffer.index == block_of(StateRole::gradient);
   }
@@ -242,6 +244,7 @@ int instance_info(tcc_instance* instance, tcc_instance_info* info) {
   full.weights_bytes = instance->device_weights_bytes;
   full.num_launches = instance->functions[0].code->launches.count;
   full.num_kernels = instance->target->kernels.count;
+  full.prepared_bytes = instance->target->prepared_bytes;
   full.state_bytes = state_block_bytes(instance->view.header().state_bytes, instance->view.scalars().count);
   full.gradient_bytes = instance->view.header().gradient_bytes;
   return write_struct(info, full, "instance_info");
@@ -261,7 +264,8 @@ int function_info(tcc_instance* instance, uint32_t number, tcc_function_info* in
     full.uses_gradients = function.uses_gradients;
     full.workspace_bytes = function.code->arena_bytes;
     full.workspace_alignment = instance->target->arena_alignment;
-    full.planned_peak_bytes = instance->device_weights_bytes + state_block_bytes(view.header().state_bytes, view.scalars().count) +
+    full.planned_peak_bytes = instance->device_weights_bytes + instance->target->prepared_bytes +
+                              state_block_bytes(view.header().state_bytes, view.scalars().count) +
                               (function.uses_gradients ? view.header().gradient_bytes : 0) + function.code->arena_bytes;
     full.num_launches = function.code->launches.count;
   }

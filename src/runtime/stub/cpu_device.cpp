@@ -6,6 +6,7 @@
 
 #include "runtime/stub/cpu_features.h"
 #include "runtime/stub/message.h"
+#include "runtime/stub/shared_blocks.h"
 #include "runtime/stub/weights.h"
 
 namespace tcc::stub {
@@ -103,6 +104,46 @@ int choose_functions(tcc_instance* instance, CpuLevel* level) {
   return TCC_OK;
 }
 
+struct Preparation {
+  tcc_instance* instance;
+  const uint64_t* weight_offsets;
+};
+
+int run_preparation(void* user, char* data) {
+  const Preparation& preparation = *static_cast<const Preparation*>(user);
+  tcc_instance* instance = preparation.instance;
+  const ProgramView& view = instance->view;
+  const FunctionCode& code = *view.preparation(*instance->target);
+  Arguments arguments;
+  if (int status = arguments.prepare(view, *instance->target, {code, 0, 0}, preparation.weight_offsets, &instance->memory)) return status;
+  arguments.bases()[Arguments::kWeights] = const_cast<char*>(instance->weights);
+  arguments.bases()[Arguments::kPrepared] = data;
+  arguments.bind();
+  const Rows<Launch> launches = view.rows<Launch>(code.launches);
+  instance->pool.wake();
+  for (uint32_t l = 0; l < launches.count; l++) {
+    const int64_t grid = grid_of(launches[l]);
+    const uint32_t chunks = chunks_for(estimated_ns(launches[l]), grid, instance->pool.num_threads());
+    if (grid > 0) instance->pool.run(instance->kernels[launches[l].kernel], arguments.of(l), grid, chunks);
+  }
+  return TCC_OK;
+}
+
+// Makes of the weights what is made of them once. Instances share it as they share the weights, unless the caller wants to have its memory.
+int prepare(tcc_instance* instance, const uint64_t* weight_offsets, const tcc_create_options& options) {
+  if (!instance->view.preparation(*instance->target)) return TCC_OK;
+  Preparation preparation = {instance, weight_offsets};
+  const uint64_t bytes = instance->target->prepared_bytes;
+  if (options.allocate) {
+    instance->prepared = static_cast<char*>(instance->memory.allocate_large(bytes));
+    if (instance->prepared) return run_preparation(&preparation, instance->prepared);
+    return fail(TCC_OUT_OF_MEMORY, "no memory for what is made of the weights: %llu bytes", static_cast<unsigned long long>(bytes));
+  }
+  if (int status = share_block(instance->weights, bytes, {run_preparation, &preparation}, &instance->shared)) return status;
+  instance->prepared = instance->shared->data;
+  return TCC_OK;
+}
+
 }  // namespace
 
 double now_us() {
@@ -123,7 +164,8 @@ int cpu_create(tcc_instance* instance, const tcc_create_options& options) {
   const int num_threads = instance->num_threads = options.num_threads > 0 ? options.num_threads : cpus;
   instance->workers = instance->memory.allocate_array<pthread_t>(static_cast<size_t>(num_threads));
   PackedWeights packed;  // for its size: on the CPU weights are used where they are mapped
-  if (int status = pack_weights(instance, &packed)) return status;
+  if (int status = pack_weights(instance, view.rows<FunctionCode>(target.functions), &packed)) return status;
+  instance->device_weights_bytes = packed.size_bytes;
   if (!weight_offsets || !instance->workers) return fail(TCC_OUT_OF_MEMORY, "no memory for a CPU instance");
   for (uint32_t w = 0; w < weights.count; w++) weight_offsets[w] = weights[w].offset;
 
@@ -134,7 +176,8 @@ int cpu_create(tcc_instance* instance, const tcc_create_options& options) {
     function.chunks = instance->memory.allocate_array<uint32_t>(launches.count);
     function.fastest_us = instance->memory.allocate_array<double>(launches.count);
     if (!function.chunks || !function.fastest_us) return fail(TCC_OUT_OF_MEMORY, "no memory for a CPU instance");
-    if (int status = function.arguments.prepare(view, target, f, weight_offsets, &instance->memory)) return status;
+    const Arguments::Code code{*function.code, function.num_inputs, function.num_outputs};
+    if (int status = function.arguments.prepare(view, target, code, weight_offsets, &instance->memory)) return status;
     for (uint32_t l = 0; l < launches.count; l++) {
       const int64_t grid = grid_of(launches[l]);
       function.chunks[l] = chunks_for(estimated_ns(launches[l]), grid, num_threads);
@@ -142,20 +185,26 @@ int cpu_create(tcc_instance* instance, const tcc_create_options& options) {
     }
     function.runs_in_parallel = any_parallel(function);
   }
+  if (const FunctionCode* preparation = view.preparation(target)) {
+    for (const Launch& launch : view.rows<Launch>(preparation->launches)) divisible |= grid_of(launch) > 1;
+  }
   if (!instance->pool.start(divisible ? num_threads : 1, num_threads <= cpus, instance->workers)) {
     return fail(TCC_OUT_OF_MEMORY, "the system gives no %d threads: create the instance with fewer", num_threads);
   }
   snprintf(instance->device_name, sizeof instance->device_name, "CPU, x86-64-v%u, %d thread%s", static_cast<unsigned>(level), num_threads,
            num_threads == 1 ? "" : "s");
-  return TCC_OK;
+  return prepare(instance, weight_offsets, options);
 }
 
-void cpu_destroy(tcc_instance* instance) { instance->pool.stop(); }
+void cpu_destroy(tcc_instance* instance) {
+  instance->pool.stop();
+  if (instance->shared) give_back(instance->shared);
+}
 
 int cpu_run(tcc_instance* instance, const RunCall& call, double* launch_us) {
   const ProgramView& view = instance->view;
   BoundFunction& function = *call.function;
-  const uint32_t num_inputs = view.inputs(function.number).count, num_outputs = view.outputs(function.number).count;
+  const uint32_t num_inputs = function.num_inputs, num_outputs = function.num_outputs;
   const uint64_t arena_bytes = function.code->arena_bytes;
   void* workspace = call.workspace;
   if (!workspace && arena_bytes > 0) {
@@ -176,6 +225,7 @@ int cpu_run(tcc_instance* instance, const RunCall& call, double* launch_us) {
   char** bases = arguments.bases();
   bases[Arguments::kConstant] = nullptr;
   bases[Arguments::kWeights] = const_cast<char*>(instance->weights);
+  bases[Arguments::kPrepared] = instance->prepared;
   bases[Arguments::kWorkspace] = static_cast<char*>(workspace);
   bases[Arguments::kChecks] = reinterpret_cast<char*>(instance->bad_indices_of_device + function.first_check);
   for (uint32_t block = 0; block < kNumStateBlocks; block++) bases[Arguments::kState + block] = instance->state.blocks[block];

@@ -13,7 +13,6 @@ struct CudaFunction {
   CUgraphExec exec = nullptr;
   CUgraphNode* nodes = nullptr;  ///< per launch; null where it launches nothing
   bool* stale = nullptr;         ///< per launch: its node in `exec` has addresses of an earlier run
-  CUtensorMap* maps = nullptr;   ///< of all launches, one after the other
 };
 
 struct CudaState {
@@ -29,6 +28,7 @@ struct CudaState {
   CudaFunction* functions = nullptr;
 
   CUdeviceptr weights = 0;
+  CUdeviceptr prepared = 0;   ///< tcc_instance::prepared
   CUdeviceptr workspace = 0;  ///< the instance's own, for the largest function that ran without one of the caller's
   uint64_t workspace_bytes = 0;
   bool workspace_captured = false;  ///< the caller's graphs have its address: it must stay as long as the instance
@@ -48,6 +48,9 @@ bool cuda_usable(const ProgramView& view, const program::Target& target, const t
 /// All but the state.
 int cuda_create(tcc_instance* instance, const tcc_create_options& options);
 void cuda_destroy(tcc_instance* instance);
+
+/// Runs the preparation and waits for it; for cuda_create().
+int cuda_run_preparation(tcc_instance* instance, BoundFunction* preparation, CUdeviceptr weights);
 
 struct CudaMeasure {
   tcc_timing* timing;  ///< null, or filled; waits for the work

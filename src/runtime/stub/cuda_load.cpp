@@ -192,19 +192,21 @@ int load_code(tcc_instance* instance) {
 
 // --- weights and tensors --------------------------------------------------------------------------------------------------------------
 
-int load_weights(tcc_instance* instance, PackedWeights* packed) {
-  CudaState* state = instance->cuda;
-  const CudaDriver& driver = *state->driver;
+// Copies the weights that some code uses to the device, into one allocation.
+int load_weights(tcc_instance* instance, Rows<FunctionCode> codes, PackedWeights* packed, CUdeviceptr* memory) {
+  const CudaDriver& driver = *instance->cuda->driver;
   const Rows<program::Tensor> weights = instance->view.weights();
-  if (int status = pack_weights(instance, packed)) return status;
+  if (int status = pack_weights(instance, codes, packed)) return status;
   if (packed->size_bytes == 0) return TCC_OK;
   char what[128];
   snprintf(what, sizeof what, "%llu bytes of weights", static_cast<unsigned long long>(packed->size_bytes));
-  if (CUresult error = driver.cuMemAlloc(&state->weights, packed->size_bytes)) return cuda_fail(driver, error, "cuMemAlloc", what);
+  if (CUresult error = driver.cuMemAlloc(memory, packed->size_bytes)) {
+    *memory = 0;
+    return cuda_fail(driver, error, "cuMemAlloc", what);
+  }
   for (uint32_t w = 0; w < weights.count; w++) {
     if (!packed->stored[w]) continue;
-    if (CUresult error =
-            driver.cuMemcpyHtoD(state->weights + packed->offsets[w], instance->weights + weights[w].offset, weights[w].size_bytes)) {
+    if (CUresult error = driver.cuMemcpyHtoD(*memory + packed->offsets[w], instance->weights + weights[w].offset, weights[w].size_bytes)) {
       snprintf(what, sizeof what, "weight `%.80s`", instance->view.text(weights[w].name));
       return cuda_fail(driver, error, "cuMemcpyHtoD", what);
     }
@@ -245,8 +247,7 @@ int share_staging(tcc_instance* instance) {
 }
 
 // Room for the tensor maps of a function's launches, which the addresses of a run fill in.
-int place_maps(tcc_instance* instance, uint32_t number) {
-  const BoundFunction& function = instance->functions[number];
+int place_maps(tcc_instance* instance, const BoundFunction& function) {
   const Rows<Launch> launches = instance->view.rows<Launch>(function.code->launches);
   const auto num_maps = [&](const Launch& launch) { return instance->view.tensor_maps(*instance->target, launch).count; };
   uint32_t count = 0;
@@ -256,11 +257,41 @@ int place_maps(tcc_instance* instance, uint32_t number) {
   char* memory = instance->memory.allocate_array<char>((count + 1) * sizeof(CUtensorMap));
   if (!memory) return fail(TCC_OUT_OF_MEMORY, "no memory for %u tensor maps", count);
   memory += (alignof(CUtensorMap) - reinterpret_cast<uintptr_t>(memory) % alignof(CUtensorMap)) % alignof(CUtensorMap);
-  CUtensorMap* next = instance->cuda->functions[number].maps = reinterpret_cast<CUtensorMap*>(memory);
+  CUtensorMap* next = reinterpret_cast<CUtensorMap*>(memory);
   for (uint32_t l = 0; l < launches.count; l++) {
     for (uint32_t m = 0; m < num_maps(launches[l]); m++) function.arguments.map_pointers_of(l)[m] = next++;
   }
   return TCC_OK;
+}
+
+int prepare_arguments(tcc_instance* instance, BoundFunction* function, const uint64_t* weight_offsets) {
+  const Arguments::Code code{*function->code, function->num_inputs, function->num_outputs};
+  if (int status = function->arguments.prepare(instance->view, *instance->target, code, weight_offsets, &instance->memory)) return status;
+  return place_maps(instance, *function);
+}
+
+// Makes of weights what is made of them once. Those that nothing else reads are on the device only meanwhile.
+int prepare(tcc_instance* instance) {
+  BoundFunction preparation;
+  preparation.code = instance->view.preparation(*instance->target);
+  if (!preparation.code) return TCC_OK;
+  CudaState* state = instance->cuda;
+  const CudaDriver& driver = *state->driver;
+  const uint64_t bytes = instance->target->prepared_bytes;
+  char what[128];
+  snprintf(what, sizeof what, "%llu bytes for what is made of the weights", static_cast<unsigned long long>(bytes));
+  if (CUresult error = driver.cuMemAlloc(&state->prepared, bytes)) {
+    state->prepared = 0;
+    return cuda_fail(driver, error, "cuMemAlloc", what);
+  }
+  instance->prepared = reinterpret_cast<char*>(state->prepared);
+  PackedWeights packed;
+  CUdeviceptr weights = 0;
+  int status = load_weights(instance, {preparation.code, 1}, &packed, &weights);
+  if (status == TCC_OK) status = prepare_arguments(instance, &preparation, packed.offsets);
+  if (status == TCC_OK) status = cuda_run_preparation(instance, &preparation, weights);
+  if (weights) driver.cuMemFree(weights);
+  return status;
 }
 
 int prepare_functions(tcc_instance* instance, const tcc_create_options& options, const uint64_t* weight_offsets) {
@@ -280,9 +311,7 @@ int prepare_functions(tcc_instance* instance, const tcc_create_options& options,
     for (const Launch& launch : launches) {
       if (launch.kind != LaunchKind::kernel && launch.size_bytes > 0x7fffffff) function.use_graph = false;
     }
-    if (int status = instance->functions[f].arguments.prepare(instance->view, *instance->target, f, weight_offsets, &instance->memory))
-      return status;
-    if (int status = place_maps(instance, f)) return status;
+    if (int status = prepare_arguments(instance, &instance->functions[f], weight_offsets)) return status;
   }
   return TCC_OK;
 }
@@ -399,9 +428,11 @@ int cuda_create(tcc_instance* instance, const tcc_create_options& options) {
   if (int status = load_code(instance)) return status;
   if (int status = make_bad_indices(instance)) return status;
   PackedWeights weights;
-  if (int status = load_weights(instance, &weights)) return status;
+  if (int status = load_weights(instance, instance->view.rows<FunctionCode>(target.functions), &weights, &state->weights)) return status;
+  instance->device_weights_bytes = weights.size_bytes;
   if (int status = share_staging(instance)) return status;
   if (int status = prepare_functions(instance, options, weights.offsets)) return status;
+  if (int status = prepare(instance)) return status;
   snprintf(instance->device_name, sizeof instance->device_name, "%s (CUDA device %d, compute capability %d.%d)", chip.name,
            instance->device_ordinal, state->capability / 10, state->capability % 10);
   return TCC_OK;
@@ -427,6 +458,7 @@ void cuda_destroy(tcc_instance* instance) {
       for (uint32_t i = 0; i < state->num_retired; i++) driver.cuMemFree(state->retired[i]);
       if (state->workspace) driver.cuMemFree(state->workspace);
       if (state->weights) driver.cuMemFree(state->weights);
+      if (state->prepared) driver.cuMemFree(state->prepared);
       if (instance->bad_indices) driver.cuMemFreeHost(instance->bad_indices);
       for (char* block : instance->state.blocks) {
         if (block) driver.cuMemFree(reinterpret_cast<uintptr_t>(block));

@@ -375,6 +375,7 @@ int place_buffers(tcc_instance* instance, const RunCall& call, bool capturing, b
   char** bases = call.function->arguments.bases();
   bases[Arguments::kConstant] = nullptr;
   bases[Arguments::kWeights] = reinterpret_cast<char*>(state->weights);
+  bases[Arguments::kPrepared] = instance->prepared;
   bases[Arguments::kChecks] = reinterpret_cast<char*>(instance->bad_indices_of_device + call.function->first_check);
   for (uint32_t block = 0; block < kNumStateBlocks; block++) bases[Arguments::kState + block] = instance->state.blocks[block];
   const Function& function = instance->view.functions()[call.function->number];
@@ -503,6 +504,20 @@ int cuda_run(tcc_instance* instance, const RunCall& call, const CudaMeasure& mea
   }
   *waited = any_host || measure.timing || measure.launch_us;
   return TCC_OK;
+}
+
+int cuda_run_preparation(tcc_instance* instance, BoundFunction* preparation, CUdeviceptr weights) {
+  const CudaDriver& driver = *instance->cuda->driver;
+  preparation->arguments.bases()[Arguments::kWeights] = reinterpret_cast<char*>(weights);
+  preparation->arguments.bases()[Arguments::kPrepared] = instance->prepared;
+  preparation->arguments.bind();
+  for (uint32_t l = 0; l < preparation->code->launches.count; l++) {
+    if (int status = encode_maps(instance, *preparation, l)) return status;
+  }
+  if (int status = launch_all(instance, *preparation, nullptr)) return status;
+  // Runs may be on streams that don't wait for this one.
+  const CUresult error = driver.cuStreamSynchronize(nullptr);
+  return error == CUDA_SUCCESS ? TCC_OK : cuda_fail(driver, error, "cuStreamSynchronize", "what is made of the weights");
 }
 
 int cuda_allocate(tcc_instance* instance, uint64_t bytes, void** memory) {

@@ -11,7 +11,8 @@
 
 namespace tcc::stub {
 
-struct CudaState;  // cuda_device.h
+struct CudaState;    // cuda_device.h
+struct SharedBlock;  // shared_blocks.h
 
 inline constexpr uint32_t kNoFunction = ~uint32_t{0};
 
@@ -21,6 +22,7 @@ struct BoundFunction {
   const program::FunctionCode* code = nullptr;
   Arguments arguments;
   bool uses_gradients = false;
+  uint32_t num_inputs = 0, num_outputs = 0;
   uint32_t first_check = 0;  ///< of its checks, among those of all functions
 
   // CPU
@@ -75,6 +77,7 @@ struct tcc_instance {
   char device_name[192] = {};
   char device_reason[320] = {};
   uint64_t device_weights_bytes = 0;  ///< of the weights that the target's functions use
+  char* prepared = nullptr;           ///< in the device's memory: what was made of weights, once; target->prepared_bytes
   void (*log)(void* user, int32_t level, const char* message) = nullptr;
   void* log_user = nullptr;
 
@@ -86,6 +89,7 @@ struct tcc_instance {
 
   // CPU
   int num_threads = 1;
+  tcc::stub::SharedBlock* shared = nullptr;  ///< shared_blocks.h; holds `prepared`, unless the caller's allocator does
   tcc::stub::ThreadPool pool;
   pthread_t* workers = nullptr;
   const tcc::stub::CpuFunction* kernels = nullptr;  ///< of the level in use, by kernel

@@ -53,14 +53,14 @@ Span ProgramView::tensor_maps(const Target& target, const Launch& launch) const 
   return launch.kind == LaunchKind::kernel ? rows<Kernel>(target.kernels)[launch.kernel].tensor_maps : Span{};
 }
 
-int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t function, const uint64_t* weight_offsets, Memory* memory) {
-  const FunctionCode& code = view.code(target, function);
+int Arguments::prepare(const ProgramView& view, const Target& target, const Code& of, const uint64_t* weight_offsets, Memory* memory) {
+  const FunctionCode& code = of.launches;
   const Rows<Buffer> buffers = view.rows<Buffer>(code.buffers);
   const Rows<Launch> launches = view.rows<Launch>(code.launches);
   const Rows<uint32_t> arguments = view.rows<uint32_t>(code.arguments);
-  const uint32_t num_inputs = view.inputs(function).count;
+  const uint32_t num_inputs = of.num_inputs;
   const uint64_t scalars = scalars_offset(view.header().state_bytes);
-  num_slots_ = kFirstTensor + num_inputs + view.outputs(function).count;
+  num_slots_ = kFirstTensor + num_inputs + of.num_outputs;
   num_launches_ = launches.count;
 
   size_t num_maps = 0;
@@ -92,6 +92,7 @@ int Arguments::prepare(const ProgramView& view, const Target& target, uint32_t f
         case BufferKind::input: sources_[at] = {kFirstTensor + buffer->index, offset + buffer->offset}; break;
         case BufferKind::output: sources_[at] = {kFirstTensor + num_inputs + buffer->index, offset + buffer->offset}; break;
         case BufferKind::weight: sources_[at] = {kWeights, offset + weight_offsets[buffer->index]}; break;
+        case BufferKind::prepared: sources_[at] = {kPrepared, offset + buffer->offset}; break;
         case BufferKind::arena: sources_[at] = {kWorkspace, offset + buffer->offset}; break;
         case BufferKind::state: sources_[at] = {kState + buffer->index, offset + buffer->offset}; break;
         case BufferKind::checks: sources_[at] = {kChecks, buffer->index * sizeof(int64_t)}; break;

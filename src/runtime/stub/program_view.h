@@ -49,6 +49,10 @@ class ProgramView {
   const program::FunctionCode& code(const program::Target& target, uint32_t function) const {
     return rows<program::FunctionCode>(target.functions)[function];
   }
+  /// What `create` runs; null: nothing.
+  const program::FunctionCode* preparation(const program::Target& target) const {
+    return target.preparation.count > 0 ? rows<program::FunctionCode>(target.preparation).data : nullptr;
+  }
   /// Of the launch's kernel, in the table of the target; none of other launches.
   program::Span tensor_maps(const program::Target& target, const program::Launch& launch) const;
 
@@ -57,17 +61,22 @@ class ProgramView {
   const program::Header* header_ = nullptr;
 };
 
-/// The arguments of all launches of a function as addresses. Every buffer lies in a slot: the weights, the workspace, a block of state, an
-/// input or an output; a run supplies the address of each slot, and only what lies in slots that moved since the last run is computed anew.
+/// The arguments of all launches of a function, or of the preparation, as addresses. Every buffer lies in a slot: the weights, what is
+/// prepared, the workspace, a block of state, an input or an output; a run supplies the address of each slot, and only what lies in slots that moved since the last run is computed anew.
 class Arguments {
  public:
   static constexpr uint32_t kConstant = 0;  ///< address 0: the offset is the value itself
   static constexpr uint32_t kWeights = 1;
   static constexpr uint32_t kWorkspace = 2;
   static constexpr uint32_t kChecks = 3;  ///< where the function's kernels report bad indices to
-  static constexpr uint32_t kState = 4;   ///< block 0, with the scalars behind it; then the other blocks
+  static constexpr uint32_t kPrepared = 4;
+  static constexpr uint32_t kState = 5;  ///< block 0, with the scalars behind it; then the other blocks
   static constexpr uint32_t kFirstTensor = kState + program::kNumStateBlocks;  ///< inputs, then outputs
 
+  struct Code {
+    const program::FunctionCode& launches;
+    uint32_t num_inputs, num_outputs;
+  };
   struct Source {
     uint32_t slot;
     uint64_t offset;
@@ -79,7 +88,7 @@ class Arguments {
 
   /// `weight_offsets`: where each weight lies in the weights slot. A copy has the constant size as one more argument, a fill size, pattern
   /// and pattern width: host launches take them so.
-  int prepare(const ProgramView& view, const program::Target& target, uint32_t function, const uint64_t* weight_offsets, Memory* memory);
+  int prepare(const ProgramView& view, const program::Target& target, const Code& code, const uint64_t* weight_offsets, Memory* memory);
 
   uint32_t num_slots() const { return num_slots_; }
   /// Addresses for the next run, num_slots() of them; write, then call bind().

@@ -98,7 +98,7 @@ void unmap_weights(tcc_instance* instance) {
   if (instance->weights_mapping) munmap(instance->weights_mapping, instance->weights_mapping_bytes);
 }
 
-int pack_weights(tcc_instance* instance, PackedWeights* packed) {
+int pack_weights(tcc_instance* instance, Rows<FunctionCode> codes, PackedWeights* packed) {
   const ProgramView& view = instance->view;
   const Rows<program::Tensor> weights = view.weights();
   bool* used = packed->stored = instance->memory.allocate_array<bool>(weights.count);
@@ -106,7 +106,7 @@ int pack_weights(tcc_instance* instance, PackedWeights* packed) {
   uint32_t* distinct = instance->memory.allocate_array<uint32_t>(weights.count);  // first weight at each offset; offsets ascend
   uint32_t* same_as = instance->memory.allocate_array<uint32_t>(weights.count);
   if (!used || !packed->offsets || !distinct || !same_as) return fail(TCC_OUT_OF_MEMORY, "no memory for %u weights", weights.count);
-  for (const FunctionCode& code : view.rows<FunctionCode>(instance->target->functions)) {
+  for (const FunctionCode& code : codes) {
     for (const Buffer& buffer : view.rows<Buffer>(code.buffers)) {
       if (buffer.kind == BufferKind::weight) used[buffer.index] = true;
     }
@@ -139,7 +139,6 @@ int pack_weights(tcc_instance* instance, PackedWeights* packed) {
     if (same_as[w] != w || weights[w].size_bytes == 0) used[w] = false;
     packed->offsets[w] = packed->offsets[same_as[w]];
   }
-  instance->device_weights_bytes = packed->size_bytes;
   return TCC_OK;
 }
 

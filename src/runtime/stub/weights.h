@@ -11,14 +11,14 @@ int map_weights(tcc_instance* instance, const tcc_create_options& options);
 int check_weights(const tcc_instance* instance, const tcc_create_options& options);
 void unmap_weights(tcc_instance* instance);
 
-/// Where the weights lie that the functions of the instance's target use, when they are packed one after the other, equal ones once, each at
-/// a multiple of 256; the compiler counts them so (src/link/planned_memory). The CPU and CUDA plans use weights of their own, since each may
-/// have packed some.
+/// Where the weights lie that some code of a target uses, when they are packed one after the other, equal ones once, each at a multiple of
+/// 256; the compiler counts those of the functions so (src/link/planned_memory). The CPU and CUDA plans use weights of their own, since each
+/// may have packed some.
 struct PackedWeights {
   uint64_t* offsets = nullptr;  ///< per weight
   bool* stored = nullptr;       ///< per weight: it has bytes of its own there
   uint64_t size_bytes = 0;
 };
-int pack_weights(tcc_instance* instance, PackedWeights* packed);
+int pack_weights(tcc_instance* instance, Rows<program::FunctionCode> codes, PackedWeights* packed);
 
 }  // namespace tcc::stub

@@ -1,5 +1,5 @@
-// Convolutions whose weights are constants. Vectors are of output channels: the weights are packed into panels of neighbouring channels when the library is
-// made, and each pixel is broadcast.
+// Convolutions whose weights are constants. Vectors are of output channels: the weights are packed once into panels of neighbouring channels, and each
+// pixel is broadcast.
 //
 //   copy the image once, with its padding, unless it has none
 //   for each panel, an item of the pool {                                       w.packed[panel, c, p, q, 16 channels]

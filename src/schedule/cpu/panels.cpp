@@ -6,8 +6,8 @@
 //     for each 6 rows of a, for each panel { 12 vectors of sums: for k in K { 2 loads of the panel, 6 broadcasts of a, 12 multiply-adds };  store }
 //   }
 //
-// Panels of a constant are made by a nest of its own, in front, which runs when the library is made: they are the weight, as the library has it. There is no
-// copy then to be paid for by uses, or to be made again by another item.
+// Panels of a constant are made by a nest of its own, in front, which runs once, when the library is made or an instance is created (plan/made_once.h): they
+// are the weight, as the kernels read it. There is no copy then to be paid for by uses, or to be made again by another item.
 //
 // The sum is not cut. A block stays in the second-level cache, out of which its vectors come as fast as they are used; the rows of a tile stay in the first
 // while the panels of a block pass.
