@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks and times full-size models on the CPU beside onnxruntime, with the same number of threads.
 
-    scripts/cpu_check.py --tcc build/release/bin/tcc [--models bert,resnet50] [--threads N] [--rounds N] [--keep FOLDER] [--at-most RATIO]
+    scripts/cpu_check.py --tcc build/release/bin/tcc [--models bert,resnet50] [--threads N] [--rounds N] [--target cpu] [--keep FOLDER] [--at-most RATIO]
 
 Small exports mislead: what decides on full-size models (packed operands, caches) takes no part in them. The models are those of cpu/full_size_models.py.
 Both run in this process, in turn, on the same input; the least time of each counts. Two times are compared: of the clock, and of the processor, which
@@ -85,7 +85,7 @@ def timed(run, threads):
 
 def check_model(name, model, library, options):
     begin = time.perf_counter()
-    subprocess.run([options.tcc, str(model), "--target=cpu", "-o", library], check=True)
+    subprocess.run([options.tcc, str(model), f"--target={options.target}", "-o", library], check=True)
     compiled_s = time.perf_counter() - begin
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = options.threads
@@ -113,6 +113,7 @@ def main():
     parser.add_argument("--models", default=",".join(MODELS), help="which, all by default")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--target", default="cuda,cpu", help="of the libraries, by default what tcc makes by default")
     parser.add_argument("--keep", help="folder for the models, which are written once")
     parser.add_argument("--at-most", type=float, default=math.inf, help="largest geometric mean of the ratios of the clock")
     options = parser.parse_args()

@@ -11,7 +11,8 @@ MadeOnce made_once(const schedule::ScheduledUnit& scheduled, const Target& targe
   std::unordered_map<std::string, int> writers, readers;
   const std::vector<loop::Param>& params = scheduled.form.unit->params;
   for (size_t i = 0; i < params.size(); ++i) {
-    if (params[i].constant) known.emplace(params[i].buffer->name, i < owned.size() && owned[i] ? Buffer::Kind::constant : Buffer::Kind::prepared);
+    if (params[i].constant)
+      known.emplace(params[i].buffer->name, i < owned.size() && owned[i] ? Buffer::Kind::constant : Buffer::Kind::prepared);
     if (params[i].written) writers[params[i].buffer->name] = 2;  // a result of the unit, which is no temporary
   }
   if (known.empty()) return made;

@@ -472,7 +472,8 @@ class Planner {
   }
 
   MadeOnce made_once(int unit_number) const {
-    return plan::made_once(*scheduled_[static_cast<size_t>(unit_number)], plan_.target, groups_.units[static_cast<size_t>(unit_number)].owned);
+    return plan::made_once(*scheduled_[static_cast<size_t>(unit_number)], plan_.target,
+                           groups_.units[static_cast<size_t>(unit_number)].owned);
   }
 
   /// The row of a temporary that is made once: `<weight>.packed` for the first one of a weight.

@@ -18,8 +18,7 @@ namespace {
 class UnitPlanner {
  public:
   /// `once`: those of its temporaries that are made once. `with_weights`: its constant parameters are the weights of the plan.
-  UnitPlanner(Plan& plan, int number, const schedule::ScheduledUnit& unit, const MadeOnce& once, bool with_weights)
-      : plan_(plan) {
+  UnitPlanner(Plan& plan, int number, const schedule::ScheduledUnit& unit, const MadeOnce& once, bool with_weights) : plan_(plan) {
     int inputs = 0, outputs = 0, weights = 0, prepared = 0;
     for (const loop::Param& param : unit.form.unit->params) {
       if (param.constant && with_weights) add(*param.buffer, Buffer::Kind::weight, weights++, 0);

@@ -94,6 +94,25 @@ std::string random_convolution(Random& random) {
          "      %e: f32 = load %w[%i, %k, %u, %v]\n      yield mul(%d, %e)\n    }\n    store %s, %y[%b, %i, %p, %q]\n  }\n}\n";
 }
 
+/// A convolution of each channel by itself.
+std::string random_planes(Random& random) {
+  const int64_t c = pick(random, {1, 2, 7, 12}), window = pick(random, {2, 3, 5, 7}), step = pick(random, {1, 1, 2, 3});
+  const int64_t p = pick(random, {1, 2, 7, 8, 14}), q = pick(random, {1, 5, 7, 14, 20, 28, 33, 70}), batch = pick(random, {1, 1, 2});
+  const int64_t edge = pick(random, {0, 1}) * (window / 2);
+  const auto text = [](int64_t number) { return std::to_string(number); };
+  const auto size = [&](int64_t results) { return text(std::max<int64_t>(1, (results - 1) * step + window - 2 * edge)); };
+  const auto index = [&](const char* result, const char* tap) {
+    return std::string(result) + " * " + text(step) + " + " + tap + " - " + text(edge);
+  };
+  const std::string result = "f32[" + text(batch) + ", " + text(c) + ", " + text(p) + ", " + text(q) + "]";
+  return "unit (%x: f32[" + text(batch) + ", " + text(c) + ", " + size(p) + ", " + size(q) + "], %w: f32[" + text(c) + ", " + text(window) +
+         ", " + text(window) + "], %c: f32[" + text(c) + "]) -> (%y: " + result + ") {\n  map %b in " + text(batch) + ", %i in " + text(c) +
+         ", %p in " + text(p) + ", %q in " + text(q) + " {\n    %s: f32 = reduce sum %u in " + text(window) + ", %v in " + text(window) +
+         " {\n      %d: f32 = load %x[%b, %i, " + index("%p", "%u") + ", " + index("%q", "%v") + "]" + (edge > 0 ? " else 0.0" : "") +
+         "\n      %e: f32 = load %w[%i, %u, %v]\n      yield mul(%d, %e)\n    }\n    %t: f32 = load %c[%i]\n" +
+         "    store max(add(%s, %t), -50.0), %y[%b, %i, %p, %q]\n  }\n}\n";
+}
+
 /// Small integers: sums are exact in any order.
 std::vector<Tensor> integers(const loop::Unit& unit, Random& random) {
   std::vector<Tensor> params;
@@ -157,6 +176,21 @@ TEST(Contractions, AreAsInterpreted) {
   EXPECT_GE(packed, count / 6) << "of " << count << ": too few to be a test of packing";
   EXPECT_GE(channels, 3u) << "too few to be a test of vectors of channels";
   EXPECT_GE(copied_once, 1u) << "none is a test of images that are copied as a whole";
+}
+
+TEST(Contractions, OfEachChannelAreAsInterpreted) {
+  const char *cases = std::getenv("TCC_FUZZ_CASES"), *given = std::getenv("TCC_FUZZ_SEED");
+  const uint32_t first = given ? static_cast<uint32_t>(std::atoi(given)) : 1, count = cases ? static_cast<uint32_t>(std::atoi(cases)) : 60;
+  uint32_t planes = 0;
+  for (uint32_t seed = first; seed < first + count && !HasFailure(); ++seed) {
+    Random random(seed);
+    const std::string text = random_planes(random);
+    const Target target = seed % 2 == 0 ? Target::cpu_v3() : slow();
+    planes += schedule::explain(schedule::choose(loop::parse_unit(text, "test"), target)).find(": staged_planes") != std::string::npos;
+    expect_as_interpreted(text, target, seed);
+  }
+  if (count < 60 || first != 1) return;
+  EXPECT_GE(planes, 20u) << "too few to be a test of planes";
 }
 
 }  // namespace

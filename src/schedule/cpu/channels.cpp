@@ -65,12 +65,19 @@ WhyNot CpuNest::find_channels(Panels& panels, Access& image) const {
   return std::nullopt;
 }
 
+Window CpuNest::window_of(const Access& image, const Var* pixels) const {
+  const Var* steps = reduced_.back().var.get();  // unroll_steps
+  const std::optional<int64_t> stride = stride_of(image, pixels), step = stride_of(image, steps);
+  if (reduced_.size() == 1 || !stride || !step || *step == 0 || *stride % *step != 0) return {};
+  return {steps->extent, *stride / *step};
+}
+
 WhyNot CpuNest::channels_in_vectors() {
   Panels panels;
   Access image;
   if (WhyNot why_not = find_channels(panels, image)) return why_not;
   const int64_t channels = panels.columns->var->extent, pixels = panels.rows->var->extent, depth = panels.depth;
-  const TileSize tile = choose_tile(panels.rows, channels, Rest::peeled, kExposedLoad);
+  const TileSize tile = choose_tile(panels.rows, channels, Rest::peeled, kExposedLoad, window_of(image, panels.rows->var.get()));
   const int64_t width = tile.vectors * lanes_;
   if (static_cast<double>(align_up(channels, width)) > kLargestPadding * static_cast<double>(channels))
     return "channels fill " + std::to_string(channels) + " of " + std::to_string(align_up(channels, width)) + " elements of vectors";

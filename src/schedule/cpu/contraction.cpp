@@ -55,21 +55,24 @@ size_t CpuNest::cheapest(const std::vector<TileSize>& tiles) {
   return best;
 }
 
-CpuNest::TileSize CpuNest::choose_tile(const loop::Dim* rows, int64_t columns, Rest rest, double exposed) const {
-  const std::vector<TileSize> all = tiles(rows, columns, rest, exposed);
+CpuNest::TileSize CpuNest::choose_tile(const loop::Dim* rows, int64_t columns, Rest rest, double exposed, const Window& window) const {
+  const std::vector<TileSize> all = tiles(rows, columns, rest, exposed, window);
   std::vector<double> costs;
   for (const TileSize& tile : all) costs.push_back(tile.cost);
   return all[c_.decide("register tile", costs, cheapest(all))];
 }
 
-std::vector<CpuNest::TileSize> CpuNest::tiles(const loop::Dim* rows_dim, int64_t columns, Rest edge, double exposed) const {
+std::vector<CpuNest::TileSize> CpuNest::tiles(const loop::Dim* rows_dim, int64_t columns, Rest edge, double exposed,
+                                              const Window& window) const {
   std::vector<TileSize> tiles;
   const int64_t rows = rows_dim ? rows_dim->var->extent : 1, most = rows_dim ? std::min(rows, most_rows(*rows_dim)) : 1, lanes = lanes_;
   const bool padded = edge != Rest::narrow;
   // A product of integers is not a part of the addition: those of two rows have registers of their own.
   const int64_t rows_apart = is_float(reduce().states[0].result->dtype) ? 0 : 2;
   const auto tile_cost = [&](int64_t m, int64_t v) {
-    return static_cast<double>(std::max<int64_t>({m * v, m + v, 8})) + 0.1 * static_cast<double>(m) + exposed * static_cast<double>(v);
+    const int64_t loads = exposed >= kExposedLoad ? kStreamedVector * v : 0;
+    return static_cast<double>(std::max<int64_t>({m * v, m + v, 8, loads})) + 0.1 * static_cast<double>(m) +
+           exposed * static_cast<double>(v);
   };
   for (int64_t v = 1; v <= 8; v++) {
     if (v > 1 && (v - 1) * lanes >= columns) continue;
@@ -80,7 +83,7 @@ std::vector<CpuNest::TileSize> CpuNest::tiles(const loop::Dim* rows_dim, int64_t
     const int64_t narrow = rest == 0 ? 0 : padded ? v : is_power(rest) ? std::max<int64_t>(1, rest / lanes) : rest;
     const int64_t wide = width % lanes == 0 ? v : is_power(width) ? 1 : width;
     for (int64_t m = 1; m <= most; m++) {
-      if ((m + rows_apart) * v + v + 1 > c_.target().vector_registers) continue;
+      if ((m + rows_apart) * v + v + window.kept(m) > c_.target().vector_registers) continue;
       const auto band = [&](int64_t height) {
         return static_cast<double>(whole) * tile_cost(height, wide) + (narrow > 0 ? tile_cost(height, narrow) : 0);
       };

@@ -1,6 +1,6 @@
 // Convolutions on the host: rows shorter than a vector, or read with a stride, are spread out (im2col); of others what an item reads of the image is copied first, so that inner loops
 // read whole vectors without masks. Rows that neighbouring items share would be copied by each of them, and again for each part of the channels: where that
-// is much, the whole image is copied before.
+// is much, the whole image is copied before. Of convolutions that are of one channel each (depthwise) the plane of a channel is copied, where its rows are no whole vectors.
 #include <algorithm>
 
 #include "schedule/cpu/nest.h"
@@ -16,6 +16,9 @@ namespace {
 /// Results of a row that are worth a vector; terms of a sum and results for each element that are worth spreading the input out.
 constexpr int64_t kShortestVector = 8, kShortestSum = 64, kFewestReuses = 8;
 
+/// Of a tile of a plane: vectors of a row; vectors altogether, whose sums overlap; products that are unrolled altogether.
+constexpr int64_t kMostPlaneVectors = 4, kMostPlaneSums = 8, kMostPlaneProducts = 200;
+
 /// Where the items of the pool copy more than this times the whole image, it is copied once, before them.
 constexpr double kMostCopies = 2;
 
@@ -28,6 +31,12 @@ template <class StepsOf> int64_t bytes_read(const Access& access, const StepsOf&
     elements *= length;
   }
   return elements * size_bytes(access.buffer->dtype);
+}
+
+int64_t largest_divisor(int64_t n, int64_t most) {
+  int64_t divisor = std::min(n, most);
+  while (n % divisor != 0) divisor--;
+  return divisor;
 }
 
 }  // namespace
@@ -127,25 +136,93 @@ CpuNest::Walk CpuNest::dims_of_items(const Access& moving, const Access& other, 
   return walk;
 }
 
-WhyNot CpuNest::staged_tile() {
-  const Operands& o = operands_;
-  const std::vector<loop::Dim>&dims = map_, &reduced = reduced_;
-  const loop::Dim& vector = vector_ ? *vector_ : dims.back();
-  const bool a_moves = moves(o.a, vector.var.get());
-  const Access& moving = a_moves ? o.a : o.b;
-  const Access& other = a_moves ? o.b : o.a;
-  const std::optional<int64_t> stride = stride_of(moving, vector.var.get());
-  if (moves(other, vector.var.get()) || moving.buffer == other.buffer || !stride || *stride < 1)
+WhyNot CpuNest::find_image(Image& image) const {
+  image.vector = vector_ ? vector_ : &map_.back();
+  const Var* vector = image.vector->var.get();
+  const bool a_moves = moves(operands_.a, vector);
+  image.moving = a_moves ? operands_.a : operands_.b;
+  image.other = a_moves ? operands_.b : operands_.a;
+  const std::optional<int64_t> stride = stride_of(image.moving, vector);
+  if (moves(image.other, vector) || image.moving.buffer == image.other.buffer || !stride || *stride < 1)
     return "not one operand alone varies along the vectors";
-  const bool odd = vector.var->extent % lanes_ != 0 && reduced.size() > 1;  // part of a vector would load element by element
-  if (!moving.guarded && *stride == 1 && !odd) return "vectors load whole and without a mask as it is";
-  const size_t last = moving.indices.size() - 1;
-  if (moving.indices[last].coefficient_of(vector.var.get()) != *stride) return "the vectors are not along the last axis";
-  for (const Index& index : moving.indices) {
+  image.stride = *stride;
+  // Part of a vector would load element by element.
+  image.odd = image.vector->var->extent % lanes_ != 0 && reduced_.size() > 1;
+  if (!image.moving.guarded && *stride == 1 && !image.odd) return "vectors load whole and without a mask as it is";
+  if (image.moving.indices.back().coefficient_of(vector) != *stride) return "the vectors are not along the last axis";
+  for (const Index& index : image.moving.indices) {
     for (const Term& term : index.terms()) {
       if (term.atom.kind != Atom::Kind::var || term.coefficient < 0) return "an index is not a sum of loops";
     }
   }
+  return std::nullopt;
+}
+
+WhyNot CpuNest::staged_planes() {
+  Image image;
+  if (WhyNot why_not = find_image(image)) return why_not;
+  if (rows_dim(map_, image.moving, image.other, image.vector->var.get())) return "an element of the input is read by several channels";
+  const loop::Dim* rows = nullptr;
+  std::vector<std::string> outer;
+  for (const loop::Dim& dim : map_) {
+    if (&dim != image.vector && moves(image.moving, dim.var.get()) && !moves(image.other, dim.var.get())) rows = &dim;
+  }
+  if (!rows || rows->var->extent == 1) return "there is one row of results";
+  for (const loop::Dim& dim : map_) {
+    if (&dim != image.vector && &dim != rows) outer.push_back(dim.var->name);
+  }
+  if (outer.empty()) return "there are no items to copy for";
+  const int64_t columns = image.vector->var->extent;
+  const std::vector<TileSize> whole = tiles(nullptr, columns, Rest::narrow);
+  if (!image.odd && whole[cheapest(whole)].vectors * lanes_ >= columns) return "a tile of whole vectors covers a row, border and all";
+  int64_t vectors = 1;
+  for (int64_t v = 2; v <= kMostPlaneVectors; v++) {
+    if (align_up(columns, v * lanes_) <= align_up(columns, vectors * lanes_)) vectors = v;
+  }
+  const int64_t width = vectors * lanes_,
+                bytes = bytes_read(image.moving, [&](const loop::VarRef& var) {
+                  if (var == image.vector->var) return align_up(columns, width);
+                  const bool inside = var == rows->var ||
+                                      std::any_of(reduced_.begin(), reduced_.end(), [&](const loop::Dim& dim) { return dim.var == var; });
+                  return inside ? var->extent : int64_t{1};
+                });
+  if (bytes > c_.target().l2_bytes / 2) return "a copy is larger than half of the second-level cache";
+
+  const std::string v = image.vector->var->name, u = rows->var->name;
+  const int64_t height = largest_divisor(rows->var->extent, kMostPlaneSums / vectors);
+  if (columns % width != 0) c_.add("split", {Chooser::arg(v), Chooser::arg(width), Chooser::key("tail", "pad")});
+  else c_.split(v, width);
+  const std::vector<std::string> registers = split_columns(v + "_1", width);
+  c_.split(u, height);
+  // Items of whole planes, as many in each as the pool needs few.
+  std::vector<std::string> order(outer.begin(), outer.end() - 1);
+  int64_t count = 1;
+  for (const std::string& name : order) count *= c_.extent(name);
+  const int64_t planes = c_.extent(outer.back()), each = largest_divisor(planes, std::max<int64_t>(1, count * planes / wanted_items()));
+  c_.split(outer.back(), each);
+  order.push_back(outer.back() + "_0");
+  for (const std::string& name : order) c_.bind(name, "parallel");
+  const std::string at = outer.back() + "_1";
+  order.insert(order.end(), {at, u + "_0", v + "_0", u + "_1"});
+  order.insert(order.end(), registers.begin(), registers.end());
+  c_.reorder(order);
+  if (iterations(reduced_) * height * vectors <= kMostPlaneProducts) {
+    for (const loop::Dim& dim : reduced_) c_.unroll(dim.var->name);
+    tile_registers(sum_, u + "_1", registers);
+  } else {
+    unroll_steps(reduced_);
+    tile_registers(sum_, u + "_1", registers, two_level_sum(reduced_));
+  }
+  stage_image(image.moving, 1, at);
+  return std::nullopt;
+}
+
+WhyNot CpuNest::staged_tile() {
+  Image image;
+  if (WhyNot why_not = find_image(image)) return why_not;
+  const std::vector<loop::Dim>&dims = map_, &reduced = reduced_;
+  const loop::Dim& vector = *image.vector;
+  const Access &moving = image.moving, &other = image.other;
   const loop::Dim* rows = rows_dim(dims, moving, other, vector.var.get());
   if (!rows) return "the input is read for one row of results";
   const std::string v = vector.var->name, u = rows->var->name;
@@ -200,7 +277,7 @@ WhyNot CpuNest::staged_tile() {
   if (rows->var->extent % size.rows != 0) c_.peel(u + "_1");
   unroll_steps(reduced);
   tile_registers(sum_, u + "_1", registers, two_level_sum(reduced));
-  stage_image(moving, *stride, at);
+  stage_image(moving, image.stride, at);
   return std::nullopt;
 }
 

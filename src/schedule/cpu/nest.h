@@ -1,6 +1,7 @@
 // A nest on the host while a schedule is sought for it: the strategies, and what they share.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -17,6 +18,8 @@ inline constexpr int64_t kMaxItems = 32;
 
 /// Beside the products, in half cycles: a vector of columns that comes from the second-level cache.
 inline constexpr double kExposedLoad = 0.6;
+/// ... and what it takes whatever else is done meanwhile: tiles of few rows are as fast as such vectors come.
+inline constexpr int64_t kStreamedVector = 3;
 /// The zeros that fill the last panel of a constant are in the library: it may take that much more than the weight.
 inline constexpr double kLargestPadding = 1.25;
 
@@ -24,6 +27,14 @@ inline constexpr double kLargestPadding = 1.25;
 struct May {
   bool spread = true;  ///< im2col
   bool split = true;   ///< split_reduction
+};
+
+/// Unrolled steps of the sum, `steps` elements of the rows' operand, whose neighbouring rows are `stride` elements apart. An element that several rows read
+/// is loaded once, and kept until the last of them has read it.
+struct Window {
+  int64_t steps = 1, stride = 1;
+  /// Elements that are kept at a time by a tile of so many rows.
+  int64_t kept(int64_t rows) const { return stride >= steps ? 1 : std::max<int64_t>(1, stride == 1 ? rows - 1 : rows); }
 };
 
 class CpuNest {
@@ -48,6 +59,8 @@ class CpuNest {
   WhyNot im2col();  // conv.cpp
   /// What an item reads of the images is copied first, with its padding, so that the inner loops load whole vectors without a mask.
   WhyNot staged_tile();  // conv.cpp
+  /// The same where an element is read for one channel alone: a plane at a time, tiles of its rows.
+  WhyNot staged_planes();  // conv.cpp
   /// A panel of columns is copied first, each row of it neighbouring vectors, and then read by all tiles of rows.
   WhyNot packed_panels();  // panels.cpp
   /// Constant weights of which the results are not neighbours, those of a convolution: vectors of output channels, out of panels made before.
@@ -105,6 +118,8 @@ class CpuNest {
   };
   bool is_constant(const loop::BufferRef& buffer) const;
   WhyNot find_channels(Panels& panels, Access& image) const;
+  /// Of a convolution: what neighbouring pixels share of a row of the image.
+  Window window_of(const Access& image, const loop::Var* pixels) const;
   WhyNot find_panels(Panels& panels) const;
   WhyNot find_axis(Panels& panels) const;
   bool is_box(const loop::Index& index) const;
@@ -114,6 +129,14 @@ class CpuNest {
   struct Operands {
     Access a, b, c;
   };
+  /// The operand of a contraction that moves along the vectors, with a stride or a border, and the other one.
+  struct Image {
+    Access moving, other;
+    const loop::Dim* vector = nullptr;
+    int64_t stride = 1;
+    bool odd = false;  ///< rows of a window's results are no whole vectors
+  };
+  WhyNot find_image(Image& image) const;
   void prepare_contraction();
   const loop::Reduce& reduce() const;
   Operands operands() const;
@@ -157,12 +180,12 @@ class CpuNest {
   enum class Rest : uint8_t { narrow, padded, peeled };
 
   /// Register tiles, what they spend in half cycles: two products, or two loads, a cycle, and sums that wait four cycles for their last product.
-  /// Accumulators, the vectors and one broadcast fit in the registers. `exposed`: what the load of a vector of columns costs beside the products.
-  std::vector<TileSize> tiles(const loop::Dim* rows, int64_t columns, Rest rest, double exposed) const;
+  /// Accumulators, the vectors and the broadcasts fit in the registers. `exposed`: what the load of a vector of columns costs beside the products.
+  std::vector<TileSize> tiles(const loop::Dim* rows, int64_t columns, Rest rest, double exposed = 0.1, const Window& window = {}) const;
   /// The one that spends least.
   static size_t cheapest(const std::vector<TileSize>& tiles);
   /// The one to take, of those.
-  TileSize choose_tile(const loop::Dim* rows, int64_t columns, Rest rest, double exposed = 0.1) const;
+  TileSize choose_tile(const loop::Dim* rows, int64_t columns, Rest rest, double exposed = 0.1, const Window& window = {}) const;
   /// Rows of an operand that may be read side by side: no more than a first-level cache holds where all of them are in the same sets.
   int64_t most_rows(const loop::Dim& rows) const;
 

@@ -30,6 +30,7 @@ constexpr Strategy<CpuNest> kStrategies[] = {
     {"packed_panels", {K::contraction}, call<&CpuNest::packed_panels>},
     {"partial_sums", {K::contraction, K::dot_product}, call<&CpuNest::partial_sums>},
     {"staged_tile", {K::contraction, K::dot_product}, call<&CpuNest::staged_tile>},
+    {"staged_planes", {K::contraction, K::dot_product}, call<&CpuNest::staged_planes>},
     {"register_tile", {K::contraction, K::dot_product}, call<&CpuNest::register_tile>},
 
     {"vectors_of_scans", {K::scan}, call<&CpuNest::vectors_of_scans>},
