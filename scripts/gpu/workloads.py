@@ -1,6 +1,7 @@
 """Models of full size, forward and training steps: against the same model in f32, then timed beside PyTorch's modes in one process.
 
-bf16 rows hold their weights in bf16; tf32 rows are f32 with --matmul-precision=high, and PyTorch is allowed TF32. A training step is forward, backward and
+bf16 rows hold their weights in bf16; tf32 rows are f32 with --matmul-precision=high, and PyTorch is allowed TF32; f32 rows are with products as exact as
+those of f32 in both, so that PyTorch is what they are compared with. A training step is forward, backward and
 SGD of the mean of the squared outputs. `best`: the least time of eager mode and, with --torch-compile, of torch.compile without and with CUDA graphs.
 """
 import copy
@@ -120,7 +121,9 @@ def mlp(width=4096):
 MODELS = {
     "mlp of three layers of 4096, 4096 rows": (mlp, lambda: [normal(4096, 4096)], "bf16"),
     "bert-base 8 x 512": (lambda: transformer("bert"), lambda: [words(30522, 8, 512)], "bf16"),
+    "bert-base 8 x 512, f32": (lambda: transformer("bert"), lambda: [words(30522, 8, 512)], "f32"),
     "gpt2 (124M) 4 x 1024": (lambda: transformer("gpt2"), lambda: [words(50257, 4, 1024)], "bf16"),
+    "gpt2 (124M) 4 x 1024, f32": (lambda: transformer("gpt2"), lambda: [words(50257, 4, 1024)], "f32"),
     "vit b/16, 32 images": (lambda: vision("vit_b_16"), lambda: [normal(32, 3, 224, 224)], "bf16"),
     "llama of 8 layers of 2048, 1 x 1024": (lambda: transformer("llama"), lambda: [words(32000, 1, 1024)], "bf16"),
     "decoder of 8 layers of 4096, a token behind 2048": (Decoder, lambda: [normal(1, 4096), normal(8, 1, 8, 2048, 128), normal(8, 1, 8, 2048, 128)], "bf16"),

@@ -42,8 +42,9 @@ std::string text_of(const driver::TuneReport& report) {
   const auto faster = std::ranges::count_if(report.tuned, is_faster);
   if (!report.tuned.empty())
     row(sum(report.tuned, &driver::TunedUnit::default_us), sum(report.tuned, &driver::TunedUnit::tuned_us), "sum, each unit once");
-  text += std::to_string(report.tuned.size()) + " units measured, " + std::to_string(faster) + " of them faster; " +
-          std::to_string(report.known) + " were known, " + std::to_string(report.single) + " have one candidate\n";
+  text += std::to_string(report.tuned.size()) + (report.tuned.size() == 1 ? " unit measured, " : " units measured, ") +
+          std::to_string(faster) + " of them faster; " + std::to_string(report.known) + " were known, " + std::to_string(report.single) +
+          " have one candidate\n";
   if (report.stopped) text += "stopped; what was measured is saved\n";
   return text;
 }

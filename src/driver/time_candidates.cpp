@@ -83,13 +83,13 @@ UnitProgram::UnitProgram(loop::FirstForm form) : form_(std::move(form)), interfa
     if (param.written) continue;
     const DType dtype = param.buffer->dtype;
     expected.push_back(
-        {param.buffer->name, dtype, param.buffer->extents, is_float(dtype) || dtype == DType::boolean ? std::nullopt : range});
+        {param.buffer->name, dtype, param.buffer->padded_extents(), is_float(dtype) || dtype == DType::boolean ? std::nullopt : range});
   }
   const std::vector<Tensor> values = gather_inputs(expected, {.random = true}, "").tensors;
   size_t next = 0;
   for (const loop::Param& param : form_.unit->params) {
     const std::string& name = param.buffer->name;
-    const Type type(param.buffer->dtype, param.buffer->extents);
+    const Type type(param.buffer->dtype, param.buffer->padded_extents());
     if (param.written) {
       interface_->add_output(interface_->make_value(Value::Kind::result, type, name), name);
       continue;

@@ -89,6 +89,17 @@ TEST_F(Tune, UnitsThatWerePrintedAreThoseOfTheModel) {
   EXPECT_EQ(tuned(schedules), kernels(schedules)) << schedules;
 }
 
+TEST_F(Tune, UnitsWithPaddedRowsAreMeasured) {
+  folder_.write("rows.loop", R"(unit (%a: f32[40, 77] strides(80, 1)) -> (%r: f32[40, 77] strides(80, 1)) {
+    map %i in 40, %j in 77 {
+      %v: f32 = load %a[%i, %j]
+      store exp(%v), %r[%i, %j]
+    }
+  })");
+  const std::string said = good(tune_ + "--from=loop rows.loop --target=cpu");
+  EXPECT_NE(said.find("1 unit measured, "), std::string::npos) << said;
+}
+
 TEST_F(Tune, TheScheduleOfTheFileIsTaken) {
   good(tune_ + model_);
   std::string file = folder_.read("t");

@@ -45,6 +45,9 @@ namespace tcc::loop {
 
 namespace {
 
+/// Of the bits of an f32, the last one that bf16 has.
+constexpr int64_t kLastBitOfBf16 = int64_t{1} << 16;
+
 constexpr int64_t kParts = 3, kPairs = 6;
 
 /// The part of either factor in a pair: (1, 0), (0, 2), (0, 1), (2, 0), (1, 1), (0, 0).
@@ -160,13 +163,13 @@ class FactorSplitter {
     };
     const auto op = [](Op op, std::vector<ExprPtr> args) { return tcc::loop::apply(op, std::move(args)); };
     const auto bits_of = [&](const ExprPtr& value) {
-      return op(Op::and_, {bitcast_to(value, DType::i32), constant_int(DType::i32, -65536)});
+      return op(Op::and_, {bitcast_to(value, DType::i32), constant_int(DType::i32, -kLastBitOfBf16)});
     };
     const ExprPtr zero = constant_float(DType::f32, 0), x = let("x", load(buffer, at));
     // Of what is not zero, not zero.
     const ExprPtr bits = let("bits", bits_of(x));
     const ExprPtr vanishes = op(Op::and_, {op(Op::eq_, {bitcast_to(bits, DType::f32), zero}), op(Op::ne_, {x, zero})});
-    const ExprPtr kept = op(Op::select_, {vanishes, op(Op::or_, {bits, constant_int(DType::i32, 65536)}), bits});
+    const ExprPtr kept = op(Op::select_, {vanishes, op(Op::or_, {bits, constant_int(DType::i32, kLastBitOfBf16)}), bits});
     // A NaN whose low bits alone say so would become an infinity.
     const ExprPtr high = let("high", op(Op::select_, {op(Op::isnan_, {x}), x, bitcast_to(kept, DType::f32)}));
     const ExprPtr rest = let("rest", op(Op::sub_, {x, high}));
