@@ -156,7 +156,7 @@ TEST_F(Tune, AScheduleThatDoesNotFitAnyMoreIsAWarning) {
     EXPECT_LT(tuned(result.out), kernels(result.out)) << result.out;
     refused(model_ + "--tune-db=t --tune-frozen --emit=schedule", 2, "t:8: error: the schedule does not fit its unit any more: " + message);
   }
-  EXPECT_NE(good(tune_ + model_).find("1 units measured, "), std::string::npos);
+  EXPECT_NE(good(tune_ + model_).find("1 unit measured, "), std::string::npos);
   good(model_ + "--tune-db=t --tune-frozen --emit=schedule");
 }
 
