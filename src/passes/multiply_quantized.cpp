@@ -79,10 +79,14 @@ std::optional<Spread> seen_through(const Node& view, Spread spread) {
   return spread;
 }
 
-std::optional<Factor> factor_of(Value* value);
+/// Values that are looked at for one factor. What an exporter writes takes a few; a chain of products has paths without number.
+constexpr int kMostLooks = 64;
 
-std::optional<Factor> behind_view(const Node& view) {
-  std::optional<Factor> factor = factor_of(view.operand(0));
+/// `looks`: how many values may be looked at; counted down.
+std::optional<Factor> factor_of(Value* value, int& looks);
+
+std::optional<Factor> behind_view(const Node& view, int& looks) {
+  std::optional<Factor> factor = factor_of(view.operand(0), looks);
   if (!factor) return std::nullopt;
   factor->views.push_back(&view);
   const auto move = [&](Spread& spread) {
@@ -95,9 +99,9 @@ std::optional<Factor> behind_view(const Node& view) {
   return factor;
 }
 
-std::optional<Factor> scaled(const Node& product) {
+std::optional<Factor> scaled(const Node& product, int& looks) {
   for (const int side : {0, 1}) {
-    std::optional<Factor> factor = factor_of(product.operand(side));
+    std::optional<Factor> factor = factor_of(product.operand(side), looks);
     if (!factor || !is_float(product.result()->type.dtype)) continue;
     factor->scales.push_back(as_spread(product.operand(1 - side)));
     return factor;
@@ -106,7 +110,8 @@ std::optional<Factor> scaled(const Node& product) {
 }
 
 /// The value as a factor of 8 bits; casts between wider floats don't matter, as what they round would be more exact without them.
-std::optional<Factor> factor_of(Value* value) {
+std::optional<Factor> factor_of(Value* value, int& looks) {
+  if (looks-- <= 0) return std::nullopt;
   if (is_byte(value->type.dtype)) return Factor{.bytes = value};
   const Node* node = value->producer;
   if (node == nullptr || node->results.size() != 1) return std::nullopt;
@@ -117,19 +122,19 @@ std::optional<Factor> factor_of(Value* value) {
           is_byte(from) && (to == DType::f32 || to == DType::f16 || to == DType::bf16 || (to == DType::i32 && !is_float(from)));
       const bool rounds =
           is_float(to) && size_bits(to) >= 16 && (from == DType::i32 || (is_float(from) && size_bits(from) >= 16 && from != DType::f64));
-      return widens || rounds ? factor_of(node->operand(0)) : std::nullopt;
+      return widens || rounds ? factor_of(node->operand(0), looks) : std::nullopt;
     }
     case Op::sub_: {
       if (value->type.dtype != DType::i32) return std::nullopt;
-      std::optional<Factor> factor = factor_of(node->operand(0));
+      std::optional<Factor> factor = factor_of(node->operand(0), looks);
       if (!factor || factor->zero_point) return std::nullopt;
       factor->zero_point = as_spread(node->operand(1));
       return factor;
     }
-    case Op::mul_: return scaled(*node);
+    case Op::mul_: return scaled(*node, looks);
     case Op::reshape_:
     case Op::transpose_:
-    case Op::broadcast_in_dim_: return behind_view(*node);
+    case Op::broadcast_in_dim_: return behind_view(*node, looks);
     default: return std::nullopt;
   }
 }
@@ -208,7 +213,8 @@ class Multiplier {
   }
 
   bool multiply(Node& node, Region& region) {
-    const std::optional<Factor> a = factor_of(node.operand(0)), b = factor_of(node.operand(1));
+    int looks_a = kMostLooks, looks_b = kMostLooks;
+    const std::optional<Factor> a = factor_of(node.operand(0), looks_a), b = factor_of(node.operand(1), looks_b);
     if (!a || !b) return false;
     const Factor factors[] = {*a, *b};
     const Side left = side_of(node, 0, static_cast<int64_t>(node.attrs.get_ints("lhs_batch").size()));

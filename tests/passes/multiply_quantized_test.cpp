@@ -110,5 +110,19 @@ TEST(MultiplyQuantized, RandomProducts) {
   }
 }
 
+/// Each product reads one value twice: as many paths lead to the input as there are numbers of 60 bits.
+TEST(MultiplyQuantized, ChainsOfProductsAreLeftAlone) {
+  Graph graph("squares");
+  Builder builder(graph, graph.body, {});
+  Value* x = graph.add_input("x", Type(DType::f32, {2, 4}));
+  for (int i = 0; i < 60; ++i) x = builder.emit(Op::mul_, {x, x});
+  graph.add_output(builder.emit(Op::matmul_, {x, graph.add_input("w", Type(DType::f32, {4, 2}))}), "y");
+  Diagnostics diagnostics;
+  decompose(graph, diagnostics);
+  const std::string before = print(graph);
+  multiply_quantized(graph);
+  EXPECT_EQ(print(graph), before);
+}
+
 }  // namespace
 }  // namespace tcc
