@@ -5,8 +5,8 @@
 //   %o = dot_general(%p, %v)                         unit 2 contract (%p, %v)          row padding %p 3
 //
 // The copy engine, copies of several bytes and vectors want rows that begin at multiples of 16 bytes; rows of 197 elements of two bytes don't. What passes
-// between units may lie as tcc likes: 200 elements from row to row, of which the last three hold nothing. Kernels over whole tensors (map units) would rather
-// have all elements next to each other, so a value is padded only where rows and contractions alone touch it. A view with the same rows is padded like its base.
+// between units may lie as tcc likes: 200 elements from row to row, of which the last three hold nothing. Maps, rows and products of matrices take that; where
+// something else touches a value, it has no padding. A view with the same rows is padded like its base.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>

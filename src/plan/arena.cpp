@@ -154,6 +154,11 @@ int64_t span_bytes(const loop::Buffer& buffer) {
   return std::min(storage_bytes(buffer.dtype, last + 1), kMaxTensorBytes + 1);
 }
 
+Shape padded_shape(Shape shape, int64_t row_padding) {
+  if (!shape.empty()) shape.back() += row_padding;
+  return shape;
+}
+
 int64_t place_intervals(std::vector<Interval>& intervals, int64_t limit) {
   if (intervals.empty()) return 0;
   const std::vector<std::function<bool(const Interval&, const Interval&)>> orders{

@@ -7,6 +7,7 @@
 
 #include "tcc/loop/loop.h"
 #include "tcc/support/integer_math.h"
+#include "tcc/support/tensor.h"
 
 namespace tcc::plan {
 
@@ -15,6 +16,9 @@ constexpr int64_t aligned(int64_t bytes) { return align_up(bytes, kArenaAlignmen
 
 /// What a temporary takes: its strides may leave gaps. kMaxTensorBytes + 1 for more than that.
 int64_t span_bytes(const loop::Buffer& buffer);
+
+/// With the padding behind rows (Buffer::row_padding), as if it were elements.
+Shape padded_shape(Shape shape, int64_t row_padding);
 
 /// A buffer of the arena: `size_bytes` needed from launch `first` to launch `last`, both included.
 struct Interval {

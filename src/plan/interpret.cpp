@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "plan/arena.h"
 #include "tcc/graph/state.h"
 #include "tcc/loop/row_padding.h"
 #include "tcc/plan/plan.h"
@@ -53,11 +54,7 @@ class Runner {
 
  private:
   /// Of a unit alone, the caller has the padding of rows in his tensors.
-  static Tensor output_tensor(const Buffer& buffer) {
-    Shape shape = buffer.shape;
-    if (buffer.row_padding > 0) shape.back() += buffer.row_padding;
-    return Tensor(buffer.dtype, shape);
-  }
+  static Tensor output_tensor(const Buffer& buffer) { return Tensor(buffer.dtype, padded_shape(buffer.shape, buffer.row_padding)); }
 
   /// Bytes that no launch has written yet: a NaN in every float dtype, so that reading them shows.
   static constexpr std::byte kFill{0xff};
@@ -113,8 +110,7 @@ class Runner {
       const Buffer& b = buffer(launch.arguments[i]);
       Tensor tensor(b.dtype, b.shape);  // a copy: what a kernel is given may not change while it runs
       const std::byte* bytes = kernel.params[i].written ? bytes_of(launch.arguments[i]) : read_from(launch.arguments[i]);
-      if (b.row_padding > 0) loop::unpad_rows(*kernel.params[i].buffer, bytes, tensor.mutable_bytes());
-      else std::memcpy(tensor.mutable_bytes(), bytes, static_cast<size_t>(tensor.size_bytes()));
+      loop::unpad_rows(*kernel.params[i].buffer, bytes, tensor.mutable_bytes());
       tensors.push_back(std::move(tensor));
     }
     std::vector<int64_t> bad;
@@ -124,10 +120,7 @@ class Runner {
       if (first == 0) first = bad[i];
     }
     for (size_t i = 0; i < launch.arguments.size(); ++i) {
-      if (!kernel.params[i].written) continue;
-      if (buffer(launch.arguments[i]).row_padding > 0)
-        loop::pad_rows(*kernel.params[i].buffer, tensors[i].bytes(), bytes_of(launch.arguments[i]));
-      else std::memcpy(bytes_of(launch.arguments[i]), tensors[i].bytes(), static_cast<size_t>(tensors[i].size_bytes()));
+      if (kernel.params[i].written) loop::pad_rows(*kernel.params[i].buffer, tensors[i].bytes(), bytes_of(launch.arguments[i]));
     }
   }
 

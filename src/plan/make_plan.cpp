@@ -375,8 +375,7 @@ class Planner {
     return found == row_paddings_.end() ? 0 : found->second;
   }
   int64_t padded_bytes(const Value* value) const {
-    const int64_t padding = row_padding_of(value), bytes = value->type.size_bytes();
-    return padding == 0 || bytes == 0 ? bytes : bytes / value->type.shape().back() * (value->type.shape().back() + padding);
+    return storage_bytes(value->type.dtype, num_elements(padded_shape(value->type.shape(), row_padding_of(value))));
   }
 
   int buffer_of(const Value* value) {

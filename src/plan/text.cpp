@@ -24,6 +24,7 @@
 
 #include <unordered_map>
 
+#include "plan/arena.h"
 #include "tcc/plan/plan.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/text.h"
@@ -184,13 +185,12 @@ class Parser {
       if (!buffer.shape.empty()) lexer_.expect(",");
       buffer.shape.push_back(lexer_.expect_integer());
     }
-    buffer.size_bytes = storage_bytes(buffer.dtype, num_elements(buffer.shape));
     if (lexer_.accept("row")) {
       lexer_.expect("padding");
       buffer.row_padding = lexer_.expect_integer();
       if (buffer.shape.empty() || buffer.shape.back() <= 0) lexer_.fail("`" + buffer.name + "` has no rows");
-      buffer.size_bytes = buffer.size_bytes / buffer.shape.back() * (buffer.shape.back() + buffer.row_padding);
     }
+    buffer.size_bytes = storage_bytes(buffer.dtype, num_elements(padded_shape(buffer.shape, buffer.row_padding)));
     std::string base;
     const std::string kind = lexer_.expect_identifier();
     if (kind == "arena") {

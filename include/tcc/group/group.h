@@ -81,8 +81,8 @@ Groups parse_groups(std::string_view text, const std::string& file, const Graph&
 bool equal(const Groups& a, const Groups& b, std::string* why = nullptr);
 std::vector<std::string> verify(const Groups& groups);  ///< every needed value materialised once, acyclic, kinds hold
 
-/// Lets the rows of some values begin at multiples of 16 bytes: results of contractions and what contractions read, where they are neither results of the
-/// graph nor state, and rows of nothing else. The last step of form_groups.
+/// Lets the rows of some values begin at multiples of 16 bytes: results and factors of products of matrices that are neither results of the graph nor state,
+/// and that only maps, rows and products touch. The last step of form_groups.
 void pad_rows(Groups& groups);
 /// Gives Unit::row_padding by Groups::row_paddings.
 void spread_row_paddings(Groups& groups);
