@@ -12,6 +12,10 @@ namespace tcc::schedule::cuda {
 
 using namespace tcc::loop;
 
+bool is_contiguous(const Factor& factor, const std::vector<VarRef>& dims) {
+  return stride_of(access_of(factor.buffer, factor.indices, false, factor.guarded), dims.back().get()) == 1;
+}
+
 int64_t access_width(const Factor& factor, const std::vector<VarRef>& dims) {
   const Access access = access_of(factor.buffer, factor.indices, false, factor.guarded);
   int64_t run = 1, width = kWidestAccess / size_bytes(factor.buffer->dtype);  // what tiles and steps are multiples of, too

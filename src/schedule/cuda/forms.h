@@ -30,6 +30,8 @@ Form with_steps_of_one_dim(Form form, int64_t step);
 
 /// Bytes of the widest access of a copy, which the efficiency of tiles is about.
 inline constexpr int64_t kWidestAccess = 16;
+/// Whether neighbours along the last of the dims are neighbours in memory.
+bool is_contiguous(const Factor& factor, const std::vector<loop::VarRef>& dims);
 /// Elements of one access along the last of the dims, which are fused; 1 where neighbours are not neighbours in memory.
 int64_t access_width(const Factor& factor, const std::vector<loop::VarRef>& dims);
 

@@ -55,11 +55,6 @@ int64_t swizzle_bits(int64_t row_bytes) {
   return std::min<int64_t>(3, std::countr_zero(static_cast<uint64_t>(row_bytes)) - 4);
 }
 
-/// Whether neighbours along the sum are neighbours in memory.
-bool is_along_memory(const Factor& factor, const std::vector<VarRef>& k) {
-  return stride_of(access_of(factor.buffer, factor.indices, false, factor.guarded), k.back().get()) == 1;
-}
-
 /// Factors of 8 bits that no instruction takes are copied in the 16 bits of the other factor, or both in f16.
 Contraction with_wide_bytes(Contraction c, const Target& target) {
   const TensorCore* core = target.tensor_core(c.a.dtype());
@@ -95,7 +90,7 @@ class Product {
     std::vector<double> times;
     size_t best = 0;
     for (const Form& form : forms_of(c_, nest_)) {
-      if (!core_.transposed && !(is_along_memory(c_.a, form.k) && is_along_memory(c_.b, form.k))) continue;
+      if (!core_.transposed && !(is_contiguous(c_.a, form.k) && is_contiguous(c_.b, form.k))) continue;
       for (const MmaTile& tile : tiles_for(form)) {
         const double ns = time_ns(form, tile);
         choices.push_back({form, tile, ns});
@@ -254,10 +249,10 @@ std::optional<Contraction> with_sum_inside(Chooser& chooser, const Contraction& 
   const std::vector<VarRef>& k = forms.front().k;
   const std::string& dim = nest.dims[0].var->name;
   for (const Factor* factor : {&c.a, &c.b}) {
-    if (!is_along_memory(*factor, k) && !can_turn(chooser, dim, *factor, k)) return std::nullopt;
+    if (!is_contiguous(*factor, k) && !can_turn(chooser, dim, *factor, k)) return std::nullopt;
   }
   for (const Factor* factor : {&c.a, &c.b}) {
-    if (!is_along_memory(*factor, k)) turn(chooser, *factor, k);
+    if (!is_contiguous(*factor, k)) turn(chooser, *factor, k);
   }
   return as_contraction(chooser.find(dim));
 }

@@ -172,12 +172,6 @@ std::vector<WarpgroupTile> tiles_for(const Problem& problem) {
   return tiles;
 }
 
-/// Whether neighbours along the last of the dims are neighbours in memory.
-bool is_contiguous(const Factor& factor, const std::vector<VarRef>& dims) {
-  const Access access = access_of(factor.buffer, factor.indices, false, factor.guarded);
-  return stride_of(access, dims.back().get()) == 1;
-}
-
 /// A copy in whole panels; nothing, with a reason, where its rows are not some.
 WhyNot stage_panels(Chooser& chooser, const std::string& factor, const std::string& at, int64_t panel) {
   const Unit staged = stage_by_loops(chooser.unit(), factor, at, std::nullopt);
@@ -480,10 +474,11 @@ WhyNot warpgroup_cores(CudaNest& nest) {
   if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
   if (c.length() < kShortestSum) return "a sum of " + std::to_string(c.length()) + " is short";
   const std::vector<Candidate> candidates = candidates_for(c, nest.loop(), *core, nest.chooser);
-  const std::optional<double> without = split ? std::nullopt : tensor_cores_ns(c, nest.loop(), target);
   WhyNot why_not = "no form has rows and columns for a tile, and contiguous factors";
   for (const Candidate& candidate : candidates) {
-    if ((candidate.turn_a || candidate.turn_b) && without && candidate.ns >= *without) {
+    const bool turns = candidate.turn_a || candidate.turn_b;
+    if (const std::optional<double> without = turns ? tensor_cores_ns(c, nest.loop(), target) : std::nullopt;
+        without && candidate.ns >= *without) {
       why_not = "the product takes less time than copies with the sum inside";
       continue;
     }
