@@ -396,28 +396,42 @@ Case matmul(Draw& draw, const std::string& op) {
   return {graph_of("%a: " + f32(a) + ", %b: " + f32(b), "matmul(%a, %b)")};
 }
 
+/// Windows over the axes of an image.
+struct Windows {
+  std::vector<int64_t> kernel, strides, dilations, begins, ends;
+
+  /// One axis more; the image gets an axis that the window fits in. `across_kernel`: the padding is narrower than the window, else narrower than its reach.
+  void add_axis(Draw& draw, Shape& image, int64_t most_stride, bool across_kernel) {
+    kernel.push_back(draw.integer(1, 3));
+    dilations.push_back(draw.integer(1, 2));
+    strides.push_back(draw.integer(1, most_stride));
+    const int64_t reach = (kernel.back() - 1) * dilations.back() + 1, most_padding = (across_kernel ? kernel.back() : reach) - 1;
+    image.push_back(draw.integer(reach, reach + 2));
+    begins.push_back(draw.integer(0, most_padding));
+    ends.push_back(draw.integer(0, most_padding));
+  }
+  std::vector<int64_t> pads() const {
+    std::vector<int64_t> all = begins;
+    all.insert(all.end(), ends.begin(), ends.end());
+    return all;
+  }
+};
+
 Case conv(Draw& draw, const std::string& op) {
   const bool transposed = op == "conv_transpose";
   const int64_t groups = draw.integer(1, 2), channels = draw.integer(1, 2), outputs = draw.integer(1, 2);
   Shape x{draw.empty() ? 0 : draw.integer(1, 2), groups * channels};
   Shape w = transposed ? Shape{groups * channels, outputs} : Shape{groups * outputs, channels};
-  std::vector<int64_t> strides, dilations, begins, ends, kernel, output_padding;
+  Windows windows;
+  std::vector<int64_t> output_padding;
   for (int64_t i = 0, rank = draw.integer(1, 2); i < rank; ++i) {
-    kernel.push_back(draw.integer(1, 3));
-    dilations.push_back(draw.integer(1, 2));
-    strides.push_back(draw.integer(1, 3));
-    const int64_t reach = (kernel.back() - 1) * dilations.back() + 1;
-    x.push_back(draw.integer(reach, reach + 2));
-    w.push_back(kernel.back());
-    begins.push_back(draw.integer(0, reach - 1));
-    ends.push_back(draw.integer(0, reach - 1));
-    output_padding.push_back(draw.integer(0, strides.back() - 1));
+    windows.add_axis(draw, x, 3, /*across_kernel=*/false);
+    w.push_back(windows.kernel.back());
+    output_padding.push_back(draw.integer(0, windows.strides.back() - 1));
   }
-  std::vector<int64_t> pads = begins;
-  pads.insert(pads.end(), ends.begin(), ends.end());
-  std::string attributes = attribute("strides", strides) + ", " + attribute("dilations", dilations) + ", " + attribute("kernel", kernel) +
-                           ", groups=" + std::to_string(groups);
-  if (draw.flip()) attributes += ", auto_pad=\"NOTSET\", " + attribute("pads", pads);
+  std::string attributes = attribute("strides", windows.strides) + ", " + attribute("dilations", windows.dilations) + ", " +
+                           attribute("kernel", windows.kernel) + ", groups=" + std::to_string(groups);
+  if (draw.flip()) attributes += ", auto_pad=\"NOTSET\", " + attribute("pads", windows.pads());
   else attributes += ", auto_pad=\"" + draw.one_of<std::string>({"SAME_UPPER", "SAME_LOWER", "VALID"}) + "\", pads=[]";
   if (transposed) attributes += ", output_shape=[], " + attribute("output_padding", output_padding);
   return {graph_of("%x: " + f32(x) + ", %w: " + f32(w) + ", %b: " + f32({groups * outputs}), op + "(%x, %w, %b) {" + attributes + "}")};
@@ -425,22 +439,12 @@ Case conv(Draw& draw, const std::string& op) {
 
 Case pool(Draw& draw, const std::string& op) {
   Shape x{draw.empty() ? 0 : draw.integer(1, 2), draw.integer(1, 2)};
-  std::vector<int64_t> kernel, strides, dilations, begins, ends;
-  for (int64_t i = 0, rank = draw.integer(1, 2); i < rank; ++i) {
-    kernel.push_back(draw.integer(1, 3));
-    dilations.push_back(draw.integer(1, 2));
-    strides.push_back(draw.integer(1, 2));
-    const int64_t reach = (kernel.back() - 1) * dilations.back() + 1;
-    x.push_back(draw.integer(reach, reach + 2));
-    begins.push_back(draw.integer(0, kernel.back() - 1));
-    ends.push_back(draw.integer(0, kernel.back() - 1));
-  }
+  Windows windows;
+  for (int64_t i = 0, rank = draw.integer(1, 2); i < rank; ++i) windows.add_axis(draw, x, 2, /*across_kernel=*/true);
   if (op.starts_with("global")) return {graph_of("%x: " + f32(x), op + "(%x)")};
-  std::vector<int64_t> pads = begins;
-  pads.insert(pads.end(), ends.begin(), ends.end());
-  const std::string attributes = attribute("kernel", kernel) + ", " + attribute("strides", strides) + ", " +
-                                 attribute("dilations", dilations) + ", " + attribute("pads", pads) + ", ceil_mode=" + flag(draw.flip()) +
-                                 ", auto_pad=\"NOTSET\"";
+  const std::string attributes = attribute("kernel", windows.kernel) + ", " + attribute("strides", windows.strides) + ", " +
+                                 attribute("dilations", windows.dilations) + ", " + attribute("pads", windows.pads()) +
+                                 ", ceil_mode=" + flag(draw.flip()) + ", auto_pad=\"NOTSET\"";
   if (op == "average_pool") {
     // With the padding uncounted a window of padding alone would be a mean of nothing.
     return {graph_of("%x: " + f32(x), "average_pool(%x) {" + attributes + ", count_include_pad=true}")};

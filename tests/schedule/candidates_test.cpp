@@ -13,28 +13,13 @@
 
 #include "../codegen/host_kernel.h"
 #include "check_contract.h"
+#include "forms.h"
 #include "random_contraction.h"
 
 namespace tcc::schedule {
 namespace {
 
 constexpr size_t kMost = kFewCandidates, kChecked = 5;  // of those that are run
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::vector<std::filesystem::path> forms(const char* folder) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TCC_TEST_DATA_DIR) / folder)) {
-    if (entry.path().extension() == ".loop") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 Target target_named(std::string_view name) {
   if (name == "cpu") return Target::cpu_v3();

@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "forms.h"
 #include "padded_rows.h"
 #include "tcc/loop/loop.h"
 #include "tcc/schedule/schedule.h"
@@ -15,22 +16,6 @@
 
 namespace tcc::schedule {
 namespace {
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::vector<std::filesystem::path> forms(const char* folder) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TCC_TEST_DATA_DIR) / folder)) {
-    if (entry.path().extension() == ".loop") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 /// Small integers, so that any order of summation is exact. Index buffers get indices that are mostly in range.
 Tensor data_for(const loop::Buffer& buffer, int seed) {
