@@ -263,8 +263,9 @@ struct PlacedBuild {
 /// The name and the images of a kernel, which may be those of an equal one for the target's base.
 void describe_code(const PlacedBuild& placed, const PlacedBuild* base, size_t kernel, link::KernelDesc& row) {
   const GeneratedCode& code = placed.build.code;
-  const bool elsewhere = kernel < code.in_base.size() && code.in_base[kernel].has_value();
-  if (elsewhere) return describe_code(*base, nullptr, *code.in_base[kernel], row);
+  const std::vector<std::optional<size_t>>& in_base = code.sharing.in_base;
+  const bool elsewhere = kernel < in_base.size() && in_base[kernel].has_value();
+  if (elsewhere) return describe_code(*base, nullptr, *in_base[kernel], row);
   row.name = entry_name(placed.build.choice, kernel);
   if (kernel >= code.images_of_kernel.size()) return;
   for (const uint32_t image : code.images_of_kernel[kernel]) row.images.push_back(placed.first_image + image);

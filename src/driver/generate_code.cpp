@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "tcc/support/parallel.h"
 
@@ -35,31 +36,19 @@ std::vector<int64_t> code_sizes(const plan::Plan& plan) {
   return sizes;
 }
 
-/// For each kernel the number of an equal one of `base`.
-std::vector<std::optional<size_t>> find_in_base(const plan::Plan& plan, const plan::Plan* base) {
-  std::vector<std::optional<size_t>> same(plan.kernels.size());
-  if (!base) return same;
-  std::map<std::string, size_t> numbers;
-  for (size_t k = 0; k < base->kernels.size(); ++k) numbers.emplace(loop::print(base->kernels[k], "k"), k);
-  for (size_t k = 0; k < plan.kernels.size(); ++k) {
-    const auto found = numbers.find(loop::print(plan.kernels[k], "k"));
-    if (found != numbers.end()) same[k] = found->second;
-  }
-  return same;
-}
-
-/// The kernels of each image, images with more code first; without those that `elsewhere` has. All of an image are for one target.
-std::vector<std::vector<size_t>> kernels_of_images(const plan::Plan& plan, const std::vector<std::optional<size_t>>& elsewhere) {
+/// The kernels of each image, images with more code first; without those of the target's base. All of an image are for one target and the same chips.
+std::vector<std::vector<size_t>> kernels_of_images(const plan::Plan& plan, const CodeSharing& sharing) {
+  const auto goes_with = [&](size_t kernel) { return std::tie(plan.kernels[kernel].target, sharing.cubins[kernel]); };
   const std::vector<int64_t> sizes = code_sizes(plan);
   std::vector<std::vector<size_t>> images;
   int64_t size = 0;
   std::vector<size_t> order = largest_first(sizes);
-  std::erase_if(order, [&](size_t k) { return elsewhere[k].has_value(); });
+  std::erase_if(order, [&](size_t k) { return sharing.in_base[k].has_value(); });
   const int64_t most = std::max(kSmallImage, order.empty() ? 0 : sizes[order.front()] / 2);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return plan.kernels[a].target < plan.kernels[b].target; });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return goes_with(a) < goes_with(b); });
   for (const size_t kernel : order) {
-    if (images.empty() || plan.kernels[images.back().front()].target != plan.kernels[kernel].target ||
-        images.back().size() == kKernelsPerImage || size + sizes[kernel] > most) {
+    if (images.empty() || goes_with(images.back().front()) != goes_with(kernel) || images.back().size() == kKernelsPerImage ||
+        size + sizes[kernel] > most) {
       images.emplace_back();
       size = 0;
     }
@@ -88,9 +77,38 @@ void generate_cpu(const plan::Plan& plan, const TargetChoice& choice, int optimi
   });
 }
 
+/// A cubin of an image, while ptxas makes it.
+struct Assembly {
+  size_t image;
+  std::string chip;
+  std::string bytes;
+};
+
+/// Cubins of those images that are for chips, in the order of the images.
+std::vector<Assembly> assemble_cubins(const std::vector<std::string>& texts, const std::vector<std::vector<size_t>>& kernels_of,
+                                      const CodeSharing& sharing, Progress& progress, TimeReport& times) {
+  std::vector<Assembly> assemblies;
+  for (size_t image = 0; image < texts.size(); ++image) {
+    for (const std::string& chip : sharing.cubins[kernels_of[image].front()]) assemblies.push_back({image, chip, ""});
+  }
+  if (assemblies.empty()) return assemblies;
+  const Timed timed(times, "assemble-cubins");
+  progress.step("assembling cubins", static_cast<int64_t>(assemblies.size()));
+  // Now the sizes are known, and they say best how long ptxas takes.
+  std::vector<int64_t> sizes;
+  for (const Assembly& assembly : assemblies) sizes.push_back(static_cast<int64_t>(texts[assembly.image].size()));
+  const std::vector<size_t> order = largest_first(sizes);
+  parallel_each(assemblies.size(), [&](size_t task) {
+    Assembly& assembly = assemblies[order[task]];
+    assembly.bytes = codegen::assemble_ptx(texts[assembly.image], assembly.chip);
+    progress.advance();
+  });
+  return assemblies;
+}
+
 void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optimization, Progress& progress, TimeReport& times,
                    GeneratedCode* code) {
-  const std::vector<std::vector<size_t>> kernels_of = kernels_of_images(plan, code->in_base);
+  const std::vector<std::vector<size_t>> kernels_of = kernels_of_images(plan, code->sharing);
   const auto target_of = [&](size_t image) { return plan.kernels[kernels_of[image].front()].target; };
   std::vector<std::string> texts(kernels_of.size());
   {
@@ -105,35 +123,15 @@ void generate_cuda(const plan::Plan& plan, const TargetChoice& choice, int optim
     });
   }
   code->images_of_kernel.resize(plan.kernels.size());
-  const auto add = [&](size_t image, link::CudaImage bytes) {
+  const auto add = [&](size_t image, link::ImageKind kind, const std::string& name, std::string bytes) {
+    const CudaArch chip = parse_chip(name);
     for (const size_t k : kernels_of[image]) code->images_of_kernel[k].push_back(static_cast<uint32_t>(code->images.size()));
-    code->images.push_back(std::move(bytes));
+    code->images.push_back({.kind = kind, .arch = chip.number, .arch_specific = chip.specific, .bytes = std::move(bytes)});
   };
-  if (!choice.cubins.empty()) {
-    const Timed timed(times, "assemble-cubins");
-    std::vector<std::string> cubins(texts.size() * choice.cubins.size());
-    progress.step("assembling cubins", static_cast<int64_t>(cubins.size()));
-    // Now the sizes are known, and they say best how long ptxas takes.
-    std::vector<int64_t> sizes(cubins.size());
-    for (size_t i = 0; i < cubins.size(); ++i) sizes[i] = static_cast<int64_t>(texts[i % texts.size()].size());
-    const std::vector<size_t> order = largest_first(sizes);
-    parallel_each(cubins.size(), [&](size_t task) {
-      const size_t i = order[task];
-      cubins[i] = codegen::assemble_ptx(texts[i % texts.size()], choice.cubins[i / texts.size()]);
-      progress.advance();
-    });
-    for (size_t i = 0; i < cubins.size(); ++i) {
-      const CudaArch chip = parse_chip(choice.cubins[i / texts.size()]);
-      add(i % texts.size(),
-          {.kind = link::ImageKind::cubin, .arch = chip.number, .arch_specific = chip.specific, .bytes = std::move(cubins[i])});
-    }
-  }
-  if (choice.ptx) {
-    for (size_t i = 0; i < texts.size(); ++i) {
-      const CudaArch chip = parse_chip(target_of(i));
-      add(i, {.kind = link::ImageKind::ptx, .arch = chip.number, .arch_specific = chip.specific, .bytes = std::move(texts[i])});
-    }
-  }
+  for (Assembly& assembly : assemble_cubins(texts, kernels_of, code->sharing, progress, times))
+    add(assembly.image, link::ImageKind::cubin, assembly.chip, std::move(assembly.bytes));
+  if (!choice.ptx) return;
+  for (size_t i = 0; i < texts.size(); ++i) add(i, link::ImageKind::ptx, target_of(i), std::move(texts[i]));
 }
 
 }  // namespace
@@ -144,10 +142,21 @@ std::string entry_name(const TargetChoice& choice, size_t number) {
   return kernel_name(number) + (choice.target.base.empty() ? "" : "_" + choice.target.name);
 }
 
-GeneratedCode generate_kernels(const plan::Plan& plan, const TargetChoice& choice, const plan::Plan* base, int optimization,
+std::vector<std::optional<size_t>> find_in_base(const plan::Plan& plan, const plan::Plan& base) {
+  std::map<std::string, size_t> numbers;
+  for (size_t k = 0; k < base.kernels.size(); ++k) numbers.emplace(loop::print(base.kernels[k], "k"), k);
+  std::vector<std::optional<size_t>> same(plan.kernels.size());
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    const auto found = numbers.find(loop::print(plan.kernels[k], "k"));
+    if (found != numbers.end()) same[k] = found->second;
+  }
+  return same;
+}
+
+GeneratedCode generate_kernels(const plan::Plan& plan, const TargetChoice& choice, CodeSharing sharing, int optimization,
                                Progress& progress, TimeReport& times) {
   GeneratedCode code;
-  code.in_base = find_in_base(plan, base);
+  code.sharing = std::move(sharing);
   if (choice.target.is_cpu()) generate_cpu(plan, choice, optimization, progress, times, &code);
   else generate_cuda(plan, choice, optimization, progress, times, &code);
   return code;

@@ -1,5 +1,6 @@
 #include "driver/link_library.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "driver/evaluate_constants.h"
@@ -8,12 +9,39 @@
 
 namespace tcc::driver {
 
+namespace {
+
+/// Of each build.
+std::vector<CodeSharing> share_code(const std::vector<TargetBuild>& builds) {
+  std::vector<CodeSharing> sharing;
+  for (const TargetBuild& build : builds) {
+    const plan::Plan& plan = build.plans.front();
+    const TargetBuild* base = base_of(build, builds);
+    sharing.push_back({base ? find_in_base(plan, base->plans.front()) : std::vector<std::optional<size_t>>(plan.kernels.size()),
+                       std::vector<std::vector<std::string>>(plan.kernels.size(), build.choice.cubins)});
+  }
+  for (size_t i = 0; i < builds.size(); ++i) {
+    const TargetBuild* base = base_of(builds[i], builds);
+    for (const std::optional<size_t>& kernel : sharing[i].in_base) {
+      if (!kernel) continue;
+      std::vector<std::string>& cubins = sharing[static_cast<size_t>(base - builds.data())].cubins[*kernel];
+      for (const std::string& chip : builds[i].choice.cubins) {
+        if (std::find(cubins.begin(), cubins.end(), chip) == cubins.end()) cubins.push_back(chip);
+      }
+    }
+  }
+  return sharing;
+}
+
+}  // namespace
+
 void link_library(Session& session, const LibraryInterface& interface, std::vector<TargetBuild>& builds, OutputFiles& outputs,
                   const std::string& output) {
-  for (TargetBuild& build : builds) {
-    const TargetBuild* base = base_of(build, builds);
+  std::vector<CodeSharing> sharing = share_code(builds);
+  for (size_t i = 0; i < builds.size(); ++i) {
+    TargetBuild& build = builds[i];
     guard_stage(session, "generate-code", kernels_input(build), [&] {
-      build.code = generate_kernels(build.plans.front(), build.choice, base ? &base->plans.front() : nullptr, session.options.optimization,
+      build.code = generate_kernels(build.plans.front(), build.choice, std::move(sharing[i]), session.options.optimization,
                                     session.progress, session.times);
     });
   }

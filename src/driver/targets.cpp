@@ -36,10 +36,9 @@ std::vector<TargetChoice> choose_cuda(const Options& options) {
   TargetChoice portable = cuda_choice(Target::cuda_sm80(), options), specific = cuda_choice(Target::cuda_sm90a(), options);
   const bool have_ptxas = !codegen::find_ptxas().empty();
   if (options.march.empty()) {
-    for (TargetChoice* choice : {&portable, &specific}) {
-      choice->ptx = true;
-      if (have_ptxas) choice->cubins = {choice->target.tuned_for};
-    }
+    portable.ptx = specific.ptx = true;
+    // The chip it is for never runs the other plan: a driver that can't take the code of `specific` can't take cubins of a ptxas that knows it either.
+    if (have_ptxas) specific.cubins = {specific.target.name};
     return {specific, portable};
   }
   for (const std::string& word : options.march) {

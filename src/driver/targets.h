@@ -17,7 +17,7 @@ struct TargetChoice {
   std::vector<std::string> levels;  ///< cpu: instruction set levels to generate code for
   std::string ptx_arch;             ///< cuda: what the PTX is for
   bool ptx = false;                 ///< cuda: PTX goes into the library
-  std::vector<std::string> cubins;  ///< cuda: chips that ptxas assembles it for
+  std::vector<std::string> cubins;  ///< cuda: chips that ptxas assembles its kernels for, those of its base among them
 };
 
 /// Errors (usage): an unknown chip or level, no target at all; (environment): a cubin is asked for and ptxas is not found.

@@ -38,7 +38,7 @@ struct Target {
   Kind kind = Kind::cpu;
   std::string name;       ///< of the instruction set, as kernels and plans print it: "x86-64-v3", "sm_80"
   std::string base;       ///< CUDA: the row whose kernels are used where nothing is gained by instructions of this one alone; empty: none
-  std::string tuned_for;  ///< CUDA: architecture of the chip that the rates are of; it gets a cubin without being asked for
+  std::string tuned_for;  ///< CUDA: architecture of the chip that the rates are of
 
   bool is_cpu() const { return kind == Kind::cpu; }
   bool is_cuda() const { return kind == Kind::cuda; }
