@@ -209,8 +209,13 @@ ExprPtr Inliner::inline_dot(const Node& node, const Indices& at) {
     if (!b_used[i]) b_at[i] = at[next++];
   }
   const DType dtype = compute_dtype(node.result()->type.dtype);
-  return reduce(Combiner::sum, dtype, vars,
-                [&] { return bind(apply(Op::mul_, {cast_to(value_at(a, a_at), dtype), cast_to(value_at(b, b_at), dtype)})); });
+  return reduce(Combiner::sum, dtype, vars, [&] {
+    const ExprPtr first = cast_to(value_at(a, a_at), dtype);
+    in_second_factor_ = true;
+    const ExprPtr second = cast_to(value_at(b, b_at), dtype);
+    in_second_factor_ = false;
+    return bind(apply(Op::mul_, {first, second}));
+  });
 }
 
 ExprPtr Inliner::inline_conv(const Node& node, const Indices& at) {

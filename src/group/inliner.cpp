@@ -25,8 +25,8 @@ Inliner::Inliner(const Unit& unit) : unit_of_(unit) {
   for (size_t i = 0; i < unit.inputs.size(); ++i) {
     const Value* value = unit.inputs[i];
     auto buffer = parameter("a" + std::to_string(i), value);
-    buffers_[value] = buffer;
-    inputs_.insert(value);
+    if (!inputs_.insert(value).second) second_buffers_[value] = buffer;
+    else buffers_[value] = buffer;
     params_.push_back({buffer, false, !unit.constant.empty() && unit.constant[i]});
   }
   int number = 0;
@@ -109,14 +109,18 @@ Scope* Inliner::scope_of(const Indices& at) const {
 
 ExprPtr Inliner::value_at(const Value* value, const Indices& at) {
   Scope* scope = scope_of(at);
-  for (const auto& [index, expr] : scope->memo[value]) {
-    if (index == at) return expr;
+  // What the first factor of a product has loaded is in another buffer for the second.
+  const bool remembers = !in_second_factor_ || second_buffers_.empty();
+  if (remembers) {
+    for (const auto& [index, expr] : scope->memo[value]) {
+      if (index == at) return expr;
+    }
   }
   Scope* before = current_;
   current_ = scope;
   const ExprPtr expr = as_read(value, value_here(value, at));
   current_ = before;
-  scope->memo[value].emplace_back(at, expr);
+  if (remembers) scope->memo[value].emplace_back(at, expr);
   return expr;
 }
 
@@ -139,7 +143,11 @@ ExprPtr Inliner::load_from(const loop::BufferRef& buffer, const Indices& at, Exp
 }
 
 ExprPtr Inliner::value_here(const Value* value, const Indices& at) {
-  if (inputs_.count(value)) return cast_to(bind(load_from(buffers_.at(value), at, nullptr)), compute_dtype(value->type.dtype));
+  if (inputs_.count(value)) {
+    const auto second = in_second_factor_ ? second_buffers_.find(value) : second_buffers_.end();
+    const loop::BufferRef& buffer = second == second_buffers_.end() ? buffers_.at(value) : second->second;
+    return cast_to(bind(load_from(buffer, at, nullptr)), compute_dtype(value->type.dtype));
+  }
   if (!value->producer) internal_error("the unit reads `" + value->name + "`, which is not among its inputs");
   const Node& node = *value->producer;
   switch (info(node.op).lowering) {

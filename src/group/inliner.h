@@ -131,6 +131,8 @@ class Inliner {
   const Unit& unit_of_;
   std::vector<loop::Param> params_;
   std::unordered_map<const Value*, loop::BufferRef> buffers_;
+  std::unordered_map<const Value*, loop::BufferRef> second_buffers_;  ///< of inputs that are there twice
+  bool in_second_factor_ = false;
   std::unordered_set<const Value*> inputs_, outputs_;
   std::unordered_map<const Value*, int> reduce_level_;  ///< reductions on the longest way from the inputs
   loop::Block unit_;

@@ -271,8 +271,31 @@ class Materializer {
     }
     for (Value* view : stored_views_[cluster]) read_stored_view(view, cluster, unit, nodes);
     set_nodes(unit, nodes);
+    read_shared_factors_twice(unit);
     unit_of_cluster_[cluster] = groups_.units.size();
     groups_.units.push_back(std::move(unit));
+  }
+
+  /// What both factors of a product of matrices read becomes an input of each: they are tiled, staged and packed as buffers of their own.
+  static void read_shared_factors_twice(Unit& unit) {
+    if (unit.anchor == nullptr || unit.anchor->op != Op::dot_general_) return;
+    const std::set<const Value*> inputs(unit.inputs.begin(), unit.inputs.end());
+    std::vector<Value*> read[2];
+    for (const int side : {0, 1}) {
+      const auto& attrs = unit.anchor->attrs;
+      const size_t shared = attrs.get_ints("lhs_batch").size() + attrs.get_ints("lhs_contract").size();
+      if (unit.anchor->operand(side)->type.dims.size() == shared) return;
+      std::vector<Value*> values{unit.anchor->operand(side)};
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (inputs.count(values[i])) read[side].push_back(values[i]);
+        else if (const Node* made = values[i]->producer) values.insert(values.end(), made->operands.begin(), made->operands.end());
+      }
+    }
+    std::set<const Value*> done;
+    for (Value* value : read[1]) {
+      const bool both = std::find(read[0].begin(), read[0].end(), value) != read[0].end();
+      if (both && done.insert(value).second) unit.inputs.push_back(value);
+    }
   }
 
   /// The views between a result of the cluster and the view of it that the cluster stores.

@@ -19,6 +19,7 @@ namespace tcc::group {
 /// epilogue. window, scan, scatter, sort: that op with what fused into it.
 enum class UnitKind : uint8_t { map, rows, contract, window, scan, scatter, sort };
 
+/// An input that both factors of a product of matrices read is there twice, the second time for the second factor.
 struct Unit {
   int id = 0;
   UnitKind kind = UnitKind::map;
