@@ -6,6 +6,7 @@
 //              canonicalize ... eliminate-dead-code     as simple as it gets
 //              build-joint                              with gradients: --mode=grad, train
 //   prims      decompose, multiply-quantized, and simple again
+//              join-products                            projections of one input as one product
 //              split-wide-nodes                         in sizes that kernels are made for
 //              choose-residuals                         for each target: what the backward half computes again (plan_functions.cpp)
 //   groups     form-groups                              which prims are computed together
@@ -66,6 +67,8 @@ void to_prims(Session& session, PassState& state) {
   run_pass(session, state, "multiply-quantized");
   // From here on prims only. Folding again catches what composites were made of: transposed weights, scales of batch norms, masks.
   simplify(session, state);
+  // Once weights are constants that products read as they are.
+  run_pass(session, state, "join-products");
 }
 
 void to_groupable(Session& session, PassState& state, bool has_flat_gradients) {

@@ -71,13 +71,15 @@ TEST_F(Errors, Usage) {
   expect("--from=graph small.graph --pass=simplify --emit=graph", 2,
          "tcc: error: --pass: there is no pass `simplify` [unknown-pass]\n"
          "tcc: help: passes are `bind-shapes`, `resolve`, `autocast`, `canonicalize`, `fold-constants`, `eliminate-common-subexpressions`, "
-         "`eliminate-dead-code`, `train-batch-norms`, `build-joint`, `decompose`, `multiply-quantized`, `copy-concat-pieces`, "
+         "`eliminate-dead-code`, `train-batch-norms`, `build-joint`, `decompose`, `multiply-quantized`, `join-products`, "
+         "`copy-concat-pieces`, "
          "`split-wide-nodes`, "
          "`choose-residuals`, `forward-half`, `backward-half`");
   expect("--from=graph small.graph -o s.so --print-after=nothing", 2,
          "tcc: error: --print-after: there is no pass `nothing` [unknown-pass]\n"
          "tcc: help: passes are `bind-shapes`, `resolve`, `autocast`, `canonicalize`, `fold-constants`, `eliminate-common-subexpressions`, "
-         "`eliminate-dead-code`, `train-batch-norms`, `build-joint`, `decompose`, `multiply-quantized`, `copy-concat-pieces`, "
+         "`eliminate-dead-code`, `train-batch-norms`, `build-joint`, `decompose`, `multiply-quantized`, `join-products`, "
+         "`copy-concat-pieces`, "
          "`split-wide-nodes`, "
          "`choose-residuals`, `forward-half`, `backward-half`, `form-groups`, `lower-units`, `schedule-units`, `make-plan`");
 }

@@ -184,6 +184,38 @@ class WideGraph {
                              {"dtype", dtype_}})));
   }
 
+  /// Products of one value by constants, and of two of them: queries and keys.
+  void projections(Value* x) {
+    const Shape s = x->type.shape();
+    const int64_t k = s.back(), rows = num_elements(s) / std::max<int64_t>(k, 1);
+    if (rows * rows > kMostElements || k == 0) return;
+    std::vector<Value*> parts;
+    const int64_t head = pick(1, 9);
+    for (int i = 0; i < 2; ++i) {
+      const int64_t n = head * pick(1, 4);
+      Tensor weight(dtype_, {n, k});
+      for (int64_t at = 0; at < weight.count(); ++at) {
+        if (exact_) weight.set_int64(at, pick(-2, 2));
+        else weight.set_double(at, static_cast<double>(pick(-16, 16)) / 16);
+      }
+      Value* part = builder_.emit(Op::dot_general_, {x, graph_->add_weight("w", weight)},
+                                  {{"lhs_batch", std::vector<int64_t>{}},
+                                   {"rhs_batch", std::vector<int64_t>{}},
+                                   {"lhs_contract", std::vector<int64_t>{static_cast<int64_t>(s.size()) - 1}},
+                                   {"rhs_contract", std::vector<int64_t>{1}},
+                                   {"dtype", dtype_}});
+      if (flip()) part = builder_.add(part, builder_.full(dtype_, part->type.shape(), static_cast<double>(pick(-2, 2))));
+      parts.push_back(builder_.reshape(part, {rows, n / head, head}));
+    }
+    Value* scores = builder_.emit(Op::dot_general_, {builder_.slice(parts[0], {0, 0, 0}, {rows, 1, head}), parts[1]},
+                                  {{"lhs_batch", std::vector<int64_t>{}},
+                                   {"rhs_batch", std::vector<int64_t>{}},
+                                   {"lhs_contract", std::vector<int64_t>{2}},
+                                   {"rhs_contract", std::vector<int64_t>{2}},
+                                   {"dtype", dtype_}});
+    add(small(builder_.reshape(scores, {rows, scores->type.count() / std::max<int64_t>(rows, 1)})));
+  }
+
   void convolution(Value* x) {
     const Shape s = x->type.shape();
     if (s.size() != 3 && s.size() != 4) return;
@@ -212,7 +244,7 @@ class WideGraph {
     const Shape s = x->type.shape();
     if (s.empty()) return add(small(builder_.add(x, like(x))));
     const size_t axis = static_cast<size_t>(pick(0, static_cast<int64_t>(s.size()) - 1));
-    switch (pick(0, 17)) {
+    switch (pick(0, 18)) {
       case 0:
       case 1: return add(small(builder_.emit(flip() ? Op::add_ : Op::mul_, {x, like(x)})));
       case 2: return add(small(curve(x)));
@@ -234,7 +266,8 @@ class WideGraph {
       case 13: return add(builder_.concat({x, part(like(x), axis)}, static_cast<int64_t>(axis)));
       case 14: return product(x);
       case 15: return convolution(x);
-      case 16: return through_another_dtype(x);
+      case 16: return projections(x);
+      case 17: return through_another_dtype(x);
       default:
         return add(small(
             builder_.emit(Op::cumulative_, {x},

@@ -49,5 +49,7 @@ void eliminate_dead_code(Graph& graph);  ///< eliminate-dead-code
 void decompose(Graph& graph, Diagnostics& diagnostics);
 /// multiply-quantized: products of dequantised factors become products of their 8-bit elements. Takes a canonical graph of prims.
 void multiply_quantized(Graph& graph, bool keep_parameters = false);
+/// join-products: products of one factor by constants of their own become one product, of which each is a slice. Takes a canonical graph of prims.
+void join_products(Graph& graph, bool keep_parameters = false);
 
 }  // namespace tcc
