@@ -65,8 +65,9 @@ void compile_loops(Session& session, const std::vector<TargetChoice>& choices, P
 void run_passes(Session& session, PassState& state, const TargetChoice& choice, ProductWriter& writer) {
   UnitCaches caches;
   const plan::PlanOptions plan_options;
-  const ResidualSearch search = residual_search(session.options, choice, plan_options, caches, false);
   for (const std::string& name : session.options.passes) {
+    Trials trials;
+    const ResidualSearch search = residual_search(session.options, choice, plan_options, caches, trials, false);
     state.search = name == "choose-residuals" ? &search : nullptr;
     run_pass(session, state, name);
   }

@@ -2,6 +2,7 @@
 #include "driver/plan_functions.h"
 
 #include <algorithm>
+#include <deque>
 #include <set>
 
 #include "driver/replace_stages.h"
@@ -78,8 +79,8 @@ class TargetPlanner {
     for (const link::ScalarDesc& scalar : functions.scalars) options_.scalars.push_back(scalar.name);
   }
 
-  /// Lowers a function, or its halves.
-  void add(size_t number) {
+  /// Lowers a function, or its halves. `trials`: of this function.
+  void add(size_t number, Trials& trials) {
     const Function& function = functions_.list[number];
     const bool main = number == functions_.main;
     if (!function.has_backward) {
@@ -87,7 +88,7 @@ class TargetPlanner {
       interfaces.back().guards = function.guards;
       return;
     }
-    PassState chosen = choose(function);
+    PassState chosen = choose(function, trials);
     if (main) {
       emitter_.write("remat", choice_.name, residuals::print(*chosen.residuals, function.prims->name));
       for (const char* half : {"forward", "backward"}) {
@@ -104,6 +105,7 @@ class TargetPlanner {
   }
 
   TargetBuild run() {
+    session_.progress.step("planning for " + choice_.name);
     TargetBuild build;
     build.choice = choice_;
     build.scheduled.clear();
@@ -170,8 +172,8 @@ class TargetPlanner {
     }));
   }
 
-  PassState choose(const Function& function) {
-    ResidualSearch search = residual_search(session_.options, choice_, options_, caches_, function.in_halves);
+  PassState choose(const Function& function, Trials& trials) {
+    ResidualSearch search = residual_search(session_.options, choice_, options_, caches_, trials, function.in_halves);
     search.options.fixed_bytes = fixed_bytes_ + (uses_gradients(*function.prims, functions_.state) ? functions_.state.gradient_bytes : 0);
     PassState state;
     state.graph = function.prims->clone();
@@ -205,15 +207,16 @@ class TargetPlanner {
 }  // namespace
 
 ResidualSearch residual_search(const Options& options, const TargetChoice& choice, const plan::PlanOptions& plan_options,
-                               UnitCaches& caches, bool in_halves) {
+                               UnitCaches& caches, Trials& trials, bool in_halves) {
   ResidualSearch search;
   search.target = choice.target;
   search.options = residual_options(options, in_halves);
   search.planner.group = [](const Graph& graph) { return group::form_groups(graph); };
-  search.planner.plan = [&choice, &plan_options, &caches](const Graph& graph) -> residuals::Planned {
-    const plan::Estimate estimate = try_plan(graph, choice.target, plan_options, caches);
+  search.planner.plan = [&choice, &plan_options, &caches, &trials](const Graph& graph) -> residuals::Planned {
+    const plan::Estimate estimate = try_plan(graph, choice.target, plan_options, caches, trials);
     return {estimate.arena_bytes, estimate.cost_ns};
   };
+  search.planner.shared = &trials.graphs;
   return search;
 }
 
@@ -231,10 +234,13 @@ Library plan_functions(Session& session, Functions functions, const std::vector<
     if (functions.list[i].has_backward) continue;
     lowered[i] = to_loops(session, *functions.list[i].prims, caches.lowered, constants);
   }
-  for (const TargetChoice& choice : choices) {
-    session.progress.step("planning for " + choice.name);
-    TargetPlanner planner(session, functions, lowered, choice, writer, fixed, caches);
-    for (size_t i = 0; i < functions.list.size(); ++i) planner.add(i);
+  std::deque<TargetPlanner> planners;
+  for (const TargetChoice& choice : choices) planners.emplace_back(session, functions, lowered, choice, writer, fixed, caches);
+  for (size_t i = 0; i < functions.list.size(); ++i) {
+    Trials trials;
+    for (TargetPlanner& planner : planners) planner.add(i, trials);
+  }
+  for (TargetPlanner& planner : planners) {
     library.builds.push_back(planner.run());
     // What functions take and give is the same for all targets.
     if (library.interface.functions.empty()) library.interface.functions = planner.interfaces;

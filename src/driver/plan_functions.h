@@ -27,6 +27,6 @@ Library plan_functions(Session& session, Functions functions, const std::vector<
 
 /// How choose-residuals goes about a graph for a target. All references are kept.
 ResidualSearch residual_search(const Options& options, const TargetChoice& choice, const plan::PlanOptions& plan_options,
-                               UnitCaches& caches, bool in_halves);
+                               UnitCaches& caches, Trials& trials, bool in_halves);
 
 }  // namespace tcc::driver

@@ -102,11 +102,21 @@ plan::Plan to_plan(Session& session, const LoweredGraph& lowered, const schedule
   return run(session, "make-plan", choice.name, input, [&] { return plan::make_plan(lowered.groups, lowered.units, scheduled, options); });
 }
 
-plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options, UnitCaches& caches) {
-  const group::Groups groups = group::form_groups(prims);
-  const group::LoweredUnits lowered = group::lower_units(groups, &caches.lowered);
-  const schedule::ScheduledUnits scheduled = schedule::schedule_units(lowered.forms, target, &caches.scheduled);
-  return plan::estimate_plan(groups, lowered, scheduled, options);
+plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options, UnitCaches& caches,
+                        Trials& trials) {
+  std::unique_lock lock(trials.mutex);
+  std::shared_ptr<const LoweredGraph> lowered = trials.lowered[&prims];
+  lock.unlock();
+  if (!lowered) {
+    group::Groups groups = group::form_groups(prims);
+    group::LoweredUnits units = group::lower_units(groups, &caches.lowered);
+    lowered = std::make_shared<LoweredGraph>(LoweredGraph{std::move(groups), std::move(units)});
+    lock.lock();
+    trials.lowered[&prims] = lowered;
+    lock.unlock();
+  }
+  const schedule::ScheduledUnits scheduled = schedule::schedule_units(lowered->units.forms, target, &caches.scheduled);
+  return plan::estimate_plan(lowered->groups, lowered->units, scheduled, options);
 }
 
 }  // namespace tcc::driver

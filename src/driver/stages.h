@@ -1,6 +1,9 @@
 // The order of a compilation between import and code: which passes and stages there are, one after the other.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -47,7 +50,15 @@ schedule::ScheduledUnits to_kernels(Session& session, const std::vector<loop::Fi
 plan::Plan to_plan(Session& session, const LoweredGraph& lowered, const schedule::ScheduledUnits& scheduled, const TargetChoice& choice,
                    const plan::PlanOptions& options);
 
-/// What a graph would take, of the same stages: for those who try several. Neither verified nor printed.
-plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options, UnitCaches& caches);
+/// Graphs that are tried, with their units. Of searches for several targets, which try mostly the same.
+struct Trials {
+  residuals::TriedGraphs graphs;
+  std::mutex mutex;  ///< guards what follows
+  std::map<const Graph*, std::shared_ptr<const LoweredGraph>> lowered;
+};
+
+/// What a graph of the trials would take, of the same stages. Neither verified nor printed.
+plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options, UnitCaches& caches,
+                        Trials& trials);
 
 }  // namespace tcc::driver

@@ -172,53 +172,56 @@ class Chooser {
   }
 
   size_t try_plan(TriedPlan plan, Saved saved, bool however_slow = false) {
-    Rebuilt rebuilt = recompute(costs_, saved);
-    const size_t next = sets_.size(), number = add_plan(std::move(plan), std::move(saved), std::move(rebuilt), however_slow);
+    Division division = divide(costs_, saved);
+    const size_t next = graphs_.size(), number = add_plan(std::move(plan), std::move(saved), std::move(division), however_slow);
     plan_from(next);
     return number;
   }
 
   void try_plans(std::vector<Try> tries) {
     std::vector<Saved> saved(tries.size());
-    std::vector<Rebuilt> rebuilt(tries.size());
+    std::vector<Division> divisions(tries.size());
     parallel_each(tries.size(), [&](size_t i) {
       saved[i] = tries[i].saved();
-      rebuilt[i] = recompute(costs_, saved[i]);
+      divisions[i] = divide(costs_, saved[i]);
     });
-    const size_t next = sets_.size();
-    for (size_t i = 0; i < tries.size(); ++i) add_plan(std::move(tries[i].plan), std::move(saved[i]), std::move(rebuilt[i]), false);
+    const size_t next = graphs_.size();
+    for (size_t i = 0; i < tries.size(); ++i) add_plan(std::move(tries[i].plan), std::move(saved[i]), std::move(divisions[i]), false);
     plan_from(next);
   }
 
   /// Plans what was added to `tried`.
   void plan_from(size_t next) {
-    parallel_each(sets_.size() - next, [&](size_t i) {
+    parallel_each(graphs_.size() - next, [&](size_t i) {
+      const Division& division = divisions_[next + i];
+      const auto make = [&] { return recompute(costs_, division); };
+      graphs_[next + i] = planner_.shared ? planner_.shared->find_or_make(division.saved, make) : make();
+      const Planned planned = planner_.plan(*graphs_[next + i]);
       TriedPlan& plan = result_.tried[next + i];
-      const Planned planned = planner_.plan(*rebuilt_[next + i].graph);
       plan.peak_bytes = options_.fixed_bytes + planned.peak_bytes;
       plan.cost_ns = planned.cost_ns;
     });
   }
 
   /// Adds the plan of a cut and its graph, unless there is one of the same cut; returns its number in `tried`, SIZE_MAX where it is not worth a plan.
-  size_t add_plan(TriedPlan plan, Saved saved, Rebuilt rebuilt, bool however_slow) {
-    const auto same = std::find(sets_.begin(), sets_.end(), rebuilt.saved);
-    if (same != sets_.end()) return static_cast<size_t>(same - sets_.begin());
+  size_t add_plan(TriedPlan plan, Saved saved, Division division, bool however_slow) {
+    const auto same = std::find_if(divisions_.begin(), divisions_.end(), [&](const Division& d) { return d.saved == division.saved; });
+    if (same != divisions_.end()) return static_cast<size_t>(same - divisions_.begin());
     double again_ns = 0;
-    for (size_t i = 0; i < rebuilt.again.size(); ++i) again_ns += rebuilt.again[i] ? static_cast<double>(costs_.recompute[i]) / 1000 : 0;
+    for (size_t i = 0; i < division.again.size(); ++i) again_ns += division.again[i] ? static_cast<double>(costs_.recompute[i]) / 1000 : 0;
     const bool may_be_slow = however_slow || options_.mode != Mode::automatic || options_.budget_bytes > 0 || result_.tried.empty();
     if (!may_be_slow && again_ns > kTooSlow * result_.tried[0].cost_ns) return SIZE_MAX;
-    for (size_t id = 0; id < rebuilt.saved.size(); ++id) {
-      if (!rebuilt.saved[id]) continue;
+    for (size_t id = 0; id < division.saved.size(); ++id) {
+      if (!division.saved[id]) continue;
       ++plan.num_saved;
       plan.saved_bytes += costs_.bytes[id];
     }
-    plan.num_copies = rebuilt.num_copies;
+    plan.num_copies = division.num_copies;
     result_.tried.push_back(std::move(plan));
-    sets_.push_back(rebuilt.saved);
     saved_.push_back(std::move(saved));
-    rebuilt_.push_back(std::move(rebuilt));
-    return sets_.size() - 1;
+    divisions_.push_back(std::move(division));
+    graphs_.emplace_back();
+    return graphs_.size() - 1;
   }
 
   bool fits(const TriedPlan& plan) const { return options_.budget_bytes <= 0 || plan.peak_bytes <= options_.budget_bytes; }
@@ -269,11 +272,11 @@ class Chooser {
     else if (options_.mode == Mode::full) result_.reason = "the smallest of those that compute all again";
     else if (bounded) result_.reason = "of those within the budget, the smallest that is within 2 % of the fastest";
     else result_.reason = "within 10 % of the fastest, the smallest time * sqrt(peak)";
-    list_candidates(rebuilt_[fitting_]);
-    result_.graph = std::move(rebuilt_[fitting_].graph);
+    list_candidates(divisions_[fitting_]);
+    result_.graph = graphs_[fitting_]->clone();
   }
 
-  void list_candidates(const Rebuilt& rebuilt) {
+  void list_candidates(const Division& division) {
     const std::vector<Node*>& nodes = costs_.graph->body.nodes;
     const std::vector<int> ranks = forward_ranks(costs_);
     std::vector<size_t> order(nodes.size());
@@ -284,8 +287,8 @@ class Chooser {
       for (const Value* value : nodes[i]->results) {
         const size_t id = static_cast<size_t>(value->id);
         // What is computed in the backward half alone is no copy.
-        const bool copied = rebuilt.again[i] && costs_.needed_by_forward[i] && !is_free(*nodes[i]);
-        if (!rebuilt.saved[id] && !copied) continue;
+        const bool copied = division.again[i] && costs_.needed_by_forward[i] && !is_free(*nodes[i]);
+        if (!division.saved[id] && !copied) continue;
         Candidate candidate;
         candidate.value = value->name;
         candidate.type = to_string(value->type);
@@ -294,7 +297,7 @@ class Chooser {
         candidate.size_bytes = value->type.size_bytes();
         candidate.save_ns = static_cast<double>(costs_.save[id]) / 1000;
         candidate.recompute_ns = static_cast<double>(costs_.recompute[i]) / 1000;
-        candidate.saved = rebuilt.saved[id] != 0;
+        candidate.saved = division.saved[id] != 0;
         result_.candidates.push_back(std::move(candidate));
       }
     }
@@ -319,14 +322,26 @@ class Chooser {
   const RecomputeCosts costs_;
   Result result_;
   // By number in `tried`:
-  std::vector<Rebuilt> rebuilt_;
-  std::vector<std::vector<char>> sets_;  ///< what is saved and needed: tells cuts apart
-  std::vector<Saved> saved_;
+  std::vector<Saved> saved_;         ///< also what isn't needed
+  std::vector<Division> divisions_;  ///< told apart by what they save
+  std::vector<std::shared_ptr<const Graph>> graphs_;
   size_t fitting_ = SIZE_MAX;  ///< the plan to take
   double fastest_ns_ = 0;      ///< of those that fit
 };
 
 }  // namespace
+
+std::shared_ptr<const Graph> TriedGraphs::find_or_make(const std::vector<char>& saved,
+                                                       const std::function<std::unique_ptr<Graph>()>& make) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = graphs_.find(saved);
+    if (found != graphs_.end()) return found->second;
+  }
+  std::shared_ptr<const Graph> made = make();
+  const std::lock_guard lock(mutex_);
+  return graphs_.emplace(saved, std::move(made)).first->second;
+}
 
 Mode parse_mode(std::string_view text) {
   for (const Mode mode : {Mode::none, Mode::full, Mode::automatic}) {

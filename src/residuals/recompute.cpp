@@ -28,19 +28,15 @@ constexpr int kMostNodes = 24, kMostReads = 4;
 
 class Rebuilder {
  public:
-  Rebuilder(const RecomputeCosts& costs, const Saved& saved)
-      : costs_(costs), saved_(saved), old_(*costs.graph), nodes_(old_.body.nodes), copy_(old_, old_.name) {
+  Rebuilder(const RecomputeCosts& costs, const Division& division)
+      : costs_(costs), division_(division), old_(*costs.graph), nodes_(old_.body.nodes), copy_(old_, old_.name) {
     here_.resize(costs.save.size());
     copies_.resize(costs.save.size());
-    in_forward_.resize(nodes_.size());
     effort_.resize(nodes_.size());
-    result_.again.resize(nodes_.size());
-    result_.saved.resize(costs.save.size());
   }
 
-  Rebuilt run() {
+  std::unique_ptr<Graph> run() {
     for (const Value* input : old_.body.args) here_[at(input)] = copy_.graph().add_input(input->name, input->type);
-    find_forward_nodes();
     measure_effort();
     append_forward_half();
     for (now_ = 0; now_ < nodes_.size(); ++now_) {
@@ -57,40 +53,12 @@ class Rebuilder {
       check(weight != nullptr, "an update of a weight that the graph doesn't have");
       copy_.graph().state_updates.push_back({weight->weight, value});
     }
-    result_.graph = copy_.take();
-    return std::move(result_);
+    return copy_.take();
   }
 
  private:
   bool is_backward(const Value* value) const { return costs_.partition.of(value) == Half::backward; }
   size_t position(const Value* value) const { return static_cast<size_t>(costs_.partition.position[at(value)]); }
-
-  /// What the backward half needs of the others decides which of them the forward half computes: those that it saves, with all below them.
-  void find_forward_nodes() {
-    std::vector<char> needed(costs_.save.size());  // in the backward half
-    for (size_t i = nodes_.size(); i-- > 0;) {
-      if (costs_.partition.of_node[i] == Half::backward) continue;
-      bool again = false;
-      for (const Value* result : nodes_[i]->results) {
-        if (!costs_.read_by_backward[at(result)] && !needed[at(result)]) continue;
-        if (saved_[at(result)]) result_.saved[at(result)] = 1;
-        else again = true;
-      }
-      if (!again) continue;
-      result_.again[i] = 1;
-      for (const Value* operand : nodes_[i]->operands) needed[at(operand)] = 1;
-    }
-    for (size_t i = nodes_.size(); i-- > 0;) {
-      if (costs_.partition.of_node[i] == Half::backward) continue;
-      in_forward_[i] |= costs_.needed_by_forward[i];
-      for (const Value* result : nodes_[i]->results) in_forward_[i] |= result_.saved[at(result)];
-      if (!in_forward_[i]) continue;
-      for (const Value* operand : nodes_[i]->operands) {
-        if (costs_.partition.is_made(operand)) in_forward_[position(operand)] = 1;
-      }
-    }
-    for (size_t i = 0; i < nodes_.size(); ++i) result_.num_copies += in_forward_[i] && result_.again[i] && !is_free(*nodes_[i]);
-  }
 
   /// What computing a node takes, with all below it that are cheap themselves.
   struct Effort {
@@ -99,12 +67,12 @@ class Rebuilder {
   };
   void measure_effort() {
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (!result_.again[i]) continue;
+      if (!division_.again[i]) continue;
       const Lowering lowering = info(nodes_[i]->op).lowering;
       Effort& effort = effort_[i];
       effort.nodes = !is_free(*nodes_[i]);
       for (const Value* operand : nodes_[i]->operands) {
-        const bool below = costs_.partition.is_made(operand) && !result_.saved[at(operand)] && effort_[position(operand)].is_cheap;
+        const bool below = costs_.partition.is_made(operand) && !division_.saved[at(operand)] && effort_[position(operand)].is_cheap;
         effort.nodes += below ? effort_[position(operand)].nodes : 0;
         effort.reads += below ? effort_[position(operand)].reads : 1;
       }
@@ -125,10 +93,10 @@ class Rebuilder {
       for (const Value* operand : nodes_[i]->operands) {
         if (costs_.partition.is_made(operand)) last[i] = std::max(last[i], last[position(operand)]);
       }
-      if (in_forward_[i] && last[i] > 0) behind[last[i] - 1].push_back(i);
+      if (division_.forward[i] && last[i] > 0) behind[last[i] - 1].push_back(i);
     }
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (!in_forward_[i]) continue;
+      if (!division_.forward[i]) continue;
       if (costs_.partition.of_node[i] == Half::forward) append_forward(*nodes_[i]);
       for (const size_t early : behind[i]) append_forward(*nodes_[early]);
     }
@@ -159,7 +127,7 @@ class Rebuilder {
   Value* find_in_backward(const Value* value) {
     if (value->kind == Value::Kind::weight) return copy_.weight(value);
     if (value->kind == Value::Kind::input || is_backward(value)) return here_[at(value)];
-    if (result_.saved[at(value)]) return in_forward(value);
+    if (division_.saved[at(value)]) return in_forward(value);
     Copy& copy = copies_[at(value)];
     if (!copy.value || (effort_[position(value)].is_cheap && now_ - copy.last_use > kNear)) return nullptr;
     copy.last_use = now_;
@@ -196,21 +164,53 @@ class Rebuilder {
   };
 
   const RecomputeCosts& costs_;
-  const Saved& saved_;
+  const Division& division_;
   const Graph& old_;
   const std::vector<Node*>& nodes_;
   GraphCopy copy_;
-  Rebuilt result_;
-  std::vector<Value*> here_;      ///< inputs, the forward half, nodes of the backward half: by id of the old value
-  std::vector<Copy> copies_;      ///< of forward and early values in the backward half
-  std::vector<char> in_forward_;  ///< by position: the forward half computes it
-  std::vector<Effort> effort_;    ///< by position, of what is computed again
-  size_t now_ = 0;                ///< position of the backward node that is being copied
+  std::vector<Value*> here_;    ///< inputs, the forward half, nodes of the backward half: by id of the old value
+  std::vector<Copy> copies_;    ///< of forward and early values in the backward half
+  std::vector<Effort> effort_;  ///< by position, of what is computed again
+  size_t now_ = 0;              ///< position of the backward node that is being copied
 };
 
 }  // namespace
 
-Rebuilt recompute(const RecomputeCosts& costs, const Saved& saved) { return Rebuilder(costs, saved).run(); }
+Division divide(const RecomputeCosts& costs, const Saved& saved) {
+  const std::vector<Node*>& nodes = costs.graph->body.nodes;
+  const Partition& partition = costs.partition;
+  Division division;
+  division.saved.resize(costs.save.size());
+  division.again.resize(nodes.size());
+  division.forward.resize(nodes.size());
+  std::vector<char> needed(costs.save.size());  // in the backward half
+  for (size_t i = nodes.size(); i-- > 0;) {
+    if (partition.of_node[i] == Half::backward) continue;
+    bool again = false;
+    for (const Value* result : nodes[i]->results) {
+      if (!costs.read_by_backward[at(result)] && !needed[at(result)]) continue;
+      if (saved[at(result)]) division.saved[at(result)] = 1;
+      else again = true;
+    }
+    if (!again) continue;
+    division.again[i] = 1;
+    for (const Value* operand : nodes[i]->operands) needed[at(operand)] = 1;
+  }
+  // What the backward half needs of the others decides which of them the forward half computes: those that it saves, with all below them.
+  for (size_t i = nodes.size(); i-- > 0;) {
+    if (partition.of_node[i] == Half::backward) continue;
+    division.forward[i] |= costs.needed_by_forward[i];
+    for (const Value* result : nodes[i]->results) division.forward[i] |= division.saved[at(result)];
+    if (!division.forward[i]) continue;
+    for (const Value* operand : nodes[i]->operands) {
+      if (partition.is_made(operand)) division.forward[static_cast<size_t>(partition.position[at(operand)])] = 1;
+    }
+  }
+  for (size_t i = 0; i < nodes.size(); ++i) division.num_copies += division.forward[i] && division.again[i] && !is_free(*nodes[i]);
+  return division;
+}
+
+std::unique_ptr<Graph> recompute(const RecomputeCosts& costs, const Division& division) { return Rebuilder(costs, division).run(); }
 
 Saved save_all(const RecomputeCosts& costs) {
   Saved saved(costs.save.size());

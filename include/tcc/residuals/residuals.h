@@ -13,7 +13,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,10 +44,23 @@ struct Planned {
   int64_t peak_bytes = 0;
   double cost_ns = 0;
 };
+/// The graphs that searches of one joint graph try for several targets: mostly the same ones. They stay where they are, so that planners may remember
+/// what they made of them.
+class TriedGraphs {
+ public:
+  /// By what is saved. Called from several threads.
+  std::shared_ptr<const Graph> find_or_make(const std::vector<char>& saved, const std::function<std::unique_ptr<Graph>()>& make);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::vector<char>, std::shared_ptr<const Graph>> graphs_;
+};
+
 /// What the search asks of the stages behind it.
 struct Planner {
   std::function<group::Groups(const Graph& graph)> group;  ///< of the forward half: what of it is in memory anyway
   std::function<Planned(const Graph& graph)> plan;
+  TriedGraphs* shared = nullptr;  ///< with searches of equal joint graphs; null: with none
 };
 
 struct Options {
