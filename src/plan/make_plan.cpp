@@ -69,35 +69,41 @@ class Planner {
   }
 
   Plan run() {
-    Plan plan = best_plan();
-    number_kernels(plan);
-    return plan;
-  }
-
-  Estimate estimate() { return plan::estimate(best_plan()); }
-
- private:
-  /// Of the orders of steps the one with the smallest arena. Its launches have numbers of `known_kernels_`.
-  Plan best_plan() {
-    check_sizes();
-    number_inputs();
-    choose_outputs();
     Plan best;
-    for (const std::vector<int>& order : order_steps()) {
-      Plan plan = plan_in(order, best.buffers.empty() ? std::numeric_limits<int64_t>::max() : best.arena_bytes);
-      if (best.buffers.empty() || plan.arena_bytes < best.arena_bytes) best = std::move(plan);
-    }
+    try_orders([&] { best = plan_; });
+    number_kernels(best);
     return best;
   }
 
+  Estimate estimate() {
+    Estimate best;
+    try_orders([&] { best = plan::estimate(plan_); });
+    return best;
+  }
+
+ private:
+  /// Of the orders of steps the one with the smallest arena is wanted: `keep` is called whenever `plan_` is better than all before. Its launches have numbers
+  /// of `known_kernels_`.
+  template <class Keep> void try_orders(Keep keep) {
+    check_sizes();
+    number_inputs();
+    choose_outputs();
+    int64_t best = std::numeric_limits<int64_t>::max();
+    for (const std::vector<int>& order : order_steps()) {
+      plan_in(order, best);
+      if (plan_.arena_bytes >= best) continue;
+      best = plan_.arena_bytes;
+      keep();
+    }
+  }
+
   /// `limit`: a plan whose arena is not smaller is not wanted.
-  Plan plan_in(const std::vector<int>& order, int64_t limit) {
+  void plan_in(const std::vector<int>& order, int64_t limit) {
     reused_.clear();
     overwrites_ = writes_.overwrites;
     emit(order);
     if (reuse_memory()) emit(order);
     place(limit);
-    return plan_;
   }
 
   /// Kernels with the same text are one; they are numbered in the order of their first launches.

@@ -29,6 +29,8 @@ constexpr double kWorthwhile = 1.1;
 constexpr double kTooSlow = 0.3;
 /// Plans between two others that are tried to use up a budget of memory or time.
 constexpr int kMixes = 3;
+/// Plans that are made at the same time, on any machine: afterwards some may be known to be of no use.
+constexpr size_t kTogether = 4;
 
 class Chooser {
  public:
@@ -185,9 +187,35 @@ class Chooser {
       saved[i] = tries[i].saved();
       divisions[i] = divide(costs_, saved[i]);
     });
-    const size_t next = graphs_.size();
-    for (size_t i = 0; i < tries.size(); ++i) add_plan(std::move(tries[i].plan), std::move(saved[i]), std::move(divisions[i]), false);
+    std::vector<size_t> order(tries.size());
+    std::iota(order.begin(), order.end(), 0);
+    if (!plans_all())
+      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return again_ns(divisions[a]) < again_ns(divisions[b]); });
+    size_t next = graphs_.size();
+    for (const size_t i : order) {
+      add_plan(std::move(tries[i].plan), std::move(saved[i]), std::move(divisions[i]), false);
+      if (graphs_.size() - next < kTogether || plans_all()) continue;
+      plan_from(next);
+      next = graphs_.size();
+      if (has_too_slow()) return;
+    }
     plan_from(next);
+  }
+
+  /// Otherwise only what may be taken, or mixed: nothing that computes more again than a plan that is too slow already.
+  bool plans_all() const { return options_.mode != Mode::automatic || options_.budget_bytes > 0; }
+
+  bool has_too_slow() const {
+    double fastest_ns = INFINITY;
+    for (const TriedPlan& plan : result_.tried) fastest_ns = std::min(fastest_ns, plan.cost_ns);
+    return std::ranges::any_of(result_.tried, [&](const TriedPlan& plan) { return plan.cost_ns > fastest_ns * kWorthwhile; });
+  }
+
+  /// What computing again takes by the costs of the cut.
+  double again_ns(const Division& division) const {
+    Picoseconds sum = 0;
+    for (size_t i = 0; i < division.again.size(); ++i) sum += division.again[i] ? costs_.recompute[i] : 0;
+    return static_cast<double>(sum) / 1000;
   }
 
   /// Plans what was added to `tried`.
@@ -207,10 +235,8 @@ class Chooser {
   size_t add_plan(TriedPlan plan, Saved saved, Division division, bool however_slow) {
     const auto same = std::find_if(divisions_.begin(), divisions_.end(), [&](const Division& d) { return d.saved == division.saved; });
     if (same != divisions_.end()) return static_cast<size_t>(same - divisions_.begin());
-    double again_ns = 0;
-    for (size_t i = 0; i < division.again.size(); ++i) again_ns += division.again[i] ? static_cast<double>(costs_.recompute[i]) / 1000 : 0;
-    const bool may_be_slow = however_slow || options_.mode != Mode::automatic || options_.budget_bytes > 0 || result_.tried.empty();
-    if (!may_be_slow && again_ns > kTooSlow * result_.tried[0].cost_ns) return SIZE_MAX;
+    const bool may_be_slow = however_slow || plans_all() || result_.tried.empty();
+    if (!may_be_slow && again_ns(division) > kTooSlow * result_.tried[0].cost_ns) return SIZE_MAX;
     for (size_t id = 0; id < division.saved.size(); ++id) {
       if (!division.saved[id]) continue;
       ++plan.num_saved;
