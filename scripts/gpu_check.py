@@ -7,7 +7,8 @@ Everything happens in one process, beside PyTorch, on the same stream and the sa
   models     every exported model: its first output against the framework's f64 output of its ref.npz
   kernels    single kernels (softmax, layer norm + gelu, GEMM, ...): against PyTorch in f64, then timed beside PyTorch, with a device copy as
              the ceiling of whatever is bound by memory
-  contractions  products of matrices in 16 bits, all transposes, the sizes of models: against f64, then timed beside cuBLAS
+  contractions  products of matrices in 16 bits, all transposes, the sizes of models: against f64, then timed beside cuBLAS; of weights in 4 and 8 bits (gpu/narrow_weights.py;
+             --only=" by " for these alone)
   workloads  models of full size, forward and training steps in bf16 and tf32: against the model in f32, then timed beside PyTorch's modes; --only: a pattern
   gradients  every parameter's gradient of the exported models against the framework's in f64
   steps      20 steps of three optimizers on six models against the framework's, through `tcc run --steps` and the C interface

@@ -11,6 +11,7 @@ import torch
 
 from gpu.library import Library, compile_library
 from gpu.measure import failure, poison, time_together
+from gpu.narrow_weights import check_narrow_weights
 
 F32, TF32 = "f32", "tf32"  # of dtype f32, with all bits of the factors and with those of tf32
 NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", F32: "f32", TF32: "tf32", torch.float8_e4m3fn: "f8e4m3fn", torch.float8_e5m2: "f8e5m2", torch.int8: "i8"}
@@ -209,6 +210,7 @@ def check_contractions(options, folder):
         except Exception as error:
             rows.append(failure(options, "extremes of f32", error))
         print(rows[-1][1], flush=True)
+    rows += check_narrow_weights(options, folder)
     for dtype, of_dtype in ratios.items():
         if of_dtype:
             mean = torch.tensor(of_dtype).log().mean().exp().item()

@@ -9,7 +9,24 @@ U32, I32, U64, F64, PTR = ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64, ctyp
 # tcc_dtype, in its order.
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8,
           None, None, None, torch.bool, torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz]
+PACKED = {"i4": 17, "u4": 18}
 CUDA = 2
+
+
+class Packed:
+    """Elements of 4 bits, two in a byte of `data`, the first in its lower half."""
+
+    def __init__(self, data, shape, dtype):
+        self.data, self.shape, self.dtype = data, shape, dtype
+
+    def numel(self):
+        return self.data.numel()  # bytes, as element_size() is
+
+    def element_size(self):
+        return 1
+
+    def clone(self):
+        return Packed(self.data.clone(), self.shape, self.dtype)
 
 
 class Tensor(ctypes.Structure):
@@ -128,6 +145,10 @@ class Library:
         return info.name.decode(), DTYPES[info.dtype], tuple(info.shape[i] for i in range(info.rank))
 
     def view(self, tensor):
+        if isinstance(tensor, Packed):
+            shape = (ctypes.c_int64 * max(len(tensor.shape), 1))(*tensor.shape)
+            return Tensor(data=tensor.data.data_ptr(), shape=shape, rank=len(tensor.shape), dtype=PACKED[tensor.dtype], device=CUDA,
+                          device_ordinal=tensor.data.device.index or 0)
         assert tensor.is_contiguous()
         shape = (ctypes.c_int64 * max(tensor.dim(), 1))(*tensor.shape)
         return Tensor(data=tensor.data_ptr(), shape=shape, rank=tensor.dim(), dtype=DTYPES.index(tensor.dtype), device=CUDA,

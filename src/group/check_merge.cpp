@@ -24,6 +24,8 @@ namespace {
 
 /// What may be computed again, in additions per element.
 constexpr int kMaxRecomputedCost = 6;
+/// Of a contraction, whose operands may be dequantised: casts, a zero point, a scale.
+constexpr int kMaxOperandCost = 9;
 /// The same of values that depend on no index, in additions per thread, which computes them once: in a unit of no more elements than this their
 /// cost is hidden, as another launch would not be.
 constexpr int kMaxScalarCost = 256;
@@ -198,7 +200,7 @@ int compute_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node
       (is_small && facts.is_empty ? scalar_cost : cost) += op_cost(*node);
     }
   }
-  if (cost > kMaxRecomputedCost || scalar_cost > kMaxScalarCost) return -1;
+  if (cost > (kind == UnitKind::contract ? kMaxOperandCost : kMaxRecomputedCost) || scalar_cost > kMaxScalarCost) return -1;
   if (kind == UnitKind::rows && has_full && product_of_extents(placement.domain) < kFewRows && row_length > kLongRow) return -1;
   return cost;
 }

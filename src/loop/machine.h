@@ -39,6 +39,7 @@ struct Memory {
 struct Move {
   bool zero = false;  ///< nothing is read
   std::vector<int64_t> from, to;
+  ScalarValue value;  ///< of a copy that computes
 };
 
 /// One ring of stages. A stage goes free -> filling (acquire) -> committed (commit) -> ready (wait) -> free (release). Those of a pipe with mbarriers may be

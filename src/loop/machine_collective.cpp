@@ -74,6 +74,7 @@ std::vector<Move> Machine::moves_of(const Copy& copy, int thread) {
     for (const Index& index : copy.from) move.from.push_back(evaluate(index, thread));
     for (const Index& index : copy.to) move.to.push_back(evaluate(index, thread));
     move.zero = (copy.where && evaluate(copy.where, thread).i == 0) || offset(*copy.source, move.from.data(), 0) < 0;
+    if (copy.value && !move.zero) move.value = evaluate(copy.value, thread);
     moves.push_back(std::move(move));
   };
   visit(visit, 0);
@@ -86,7 +87,9 @@ void Machine::move(const Copy& copy, const std::vector<Move>& moves, Memory& sou
   const int who = options_.threads > 1 ? kEveryone : 0;
   for (const Move& move : moves) {
     ScalarValue value = is_float(b.dtype) ? ScalarValue::of_float(0) : ScalarValue::of_int(0);
-    if (!move.zero) {
+    if (!move.zero && copy.value) {
+      value = move.value;
+    } else if (!move.zero) {
       const int64_t at = offset(a, move.from.data(), 0);
       if (!source.defined.empty() && !source.defined[static_cast<size_t>(at)])
         fail(element(a, move.from.data()) + " is copied but was never written");

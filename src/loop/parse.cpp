@@ -376,9 +376,10 @@ class Parser : ExprParser {
     lexer_.expect("->");
     made.destination = buffer();
     made.to = indices(made.destination);
-    scopes_.pop_back();
     lexer_.expect("bytes");
     made.vector_bytes = small_integer();
+    if (lexer_.accept("as")) made.value = expr();
+    scopes_.pop_back();
     return {std::move(made)};
   }
 

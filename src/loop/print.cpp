@@ -325,6 +325,7 @@ void Printer::stmt(const Copy& copy, int) {
   out_ += (copy.where ? " where " + expr(copy.where) : "") + ") ";
   out_ += element(copy.source, copy.from) + " -> ";
   out_ += element(copy.destination, copy.to) + " bytes " + std::to_string(copy.vector_bytes);
+  if (copy.value) out_ += " as " + expr(copy.value);
 }
 
 void Printer::stmt(const PipeDecl& decl, int) {

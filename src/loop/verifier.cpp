@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tcc/loop/edit.h"
 #include "tcc/loop/fields.h"
 #include "tcc/ops/scalar.h"
 #include "tcc/support/tensor.h"
@@ -370,6 +371,26 @@ void Verifier::statement(const Alloc& alloc) {
   buffer_shape(alloc.buffer);
 }
 
+/// Where the source ends nothing is computed: what else the value reads ends there, too.
+void Verifier::value_of_copy(const Copy& copy) {
+  const IndexBounds bounds = bounds_;
+  bounds_.assume(copy.where);
+  for (size_t axis = 0; axis < std::min(copy.from.size(), copy.source->extents.size()); ++axis)
+    bounds_.assume(in_range(copy.from[axis], 0, copy.source->extents[axis]));
+  expr(copy.value);
+  bounds_ = bounds;
+  if (copy.kind != Copy::Kind::plain) fault("an asynchronous copy computes nothing");
+  int elements = 0;
+  visit(copy.value, [&](const Expr& e) {
+    if (e.kind == Expr::Kind::scalar) fault("a copy computes its value from loads alone, not from %" + e.scalar->name);
+    if (e.kind != Expr::Kind::load || e.buffer != copy.source) return;
+    elements++;
+    if (!(e.indices == copy.from) || e.otherwise)
+      fault("a copy computes its value from another element of %" + copy.source->name + " than it reads");
+  });
+  if (elements != 1) fault("a copy computes its value from one element of %" + copy.source->name);
+}
+
 void Verifier::statement(const Copy& copy) {
   use(copy.source);
   use(copy.destination);
@@ -378,9 +399,10 @@ void Verifier::statement(const Copy& copy) {
   condition(copy.where);
   indices(copy.from);
   indices(copy.to);
+  if (copy.value) value_of_copy(copy);
   visible_ = visible;
-  const DType from = copy.source->dtype, to = copy.destination->dtype;
-  const bool converts = copy.kind == Copy::Kind::plain && (is_float(from) || (is_integer(from) && size_bits(from) >= 8)) && is_float(to);
+  const DType from = copy.value ? copy.value->dtype : copy.source->dtype, to = copy.destination->dtype;
+  const bool converts = copy.kind == Copy::Kind::plain && !copy.value && (is_float(from) || is_integer(from)) && is_float(to);
   if (from != to && !converts) fault("a copy from " + std::string(name_of(from)) + " to " + std::string(name_of(to)));
   if (is_read_param(copy.destination.get())) fault("%" + copy.destination->name + " is only read, but copied to");
   if (copy.from.size() != copy.source->extents.size() || copy.to.size() != copy.destination->extents.size()) {

@@ -63,6 +63,7 @@ class Verifier {
   void states(const std::vector<State>& states, const Combine* combine);
   void condition(const ExprPtr& condition);
   void expr(const ExprPtr& expr);
+  void value_of_copy(const Copy& copy);
   void index(const Index& index);
   void indices(const std::vector<Index>& list);
   void use(const BufferRef& buffer);

@@ -98,9 +98,9 @@ std::vector<std::string> faults_of(const Copy& copy) {
   std::vector<std::string> faults;
   const auto fault = [&](const std::string& message) { faults.push_back(message); };
   const bool async = copy.kind != Copy::Kind::plain;
-  const int bytes = copy.vector_bytes, element = std::max(size_bytes(copy.source->dtype), 1);
-  if (!(bytes == 4 || bytes == 8 || bytes == 16 || (!async && (bytes == 2 || bytes == 1))) || bytes % element != 0 ||
-      bytes / element * size_bytes(copy.destination->dtype) > 16) {
+  const int bytes = copy.vector_bytes, element_bits = size_bits(copy.source->dtype), step_elements = bytes * 8 / element_bits;
+  if (!(bytes == 4 || bytes == 8 || bytes == 16 || (!async && (bytes == 2 || bytes == 1))) || bytes * 8 % element_bits != 0 ||
+      step_elements * size_bytes(copy.destination->dtype) > 16) {
     fault("a copy of %" + copy.source->name + " in steps of " + std::to_string(bytes) + " bytes");
     return faults;
   }
@@ -113,9 +113,9 @@ std::vector<std::string> faults_of(const Copy& copy) {
     for (std::string& message : faults_of_tensor_copy(copy)) fault(message);
     return faults;
   }
-  const int64_t step = bytes / element;
+  const int64_t step = step_elements;
   if (copy.box.back()->extent % step != 0) {
-    fault("rows of " + std::to_string(copy.box.back()->extent * element) + " bytes are no multiple of the " + std::to_string(bytes) +
+    fault("rows of " + std::to_string(copy.box.back()->extent) + " elements are no multiple of the " + std::to_string(step) +
           " that a copy moves at once");
     return faults;
   }

@@ -6,11 +6,13 @@
 //     %y: f32[8, 2] = matmul(%x, @w)
 // A result is stored when it is small, or not larger than the constants that go with it: weights and folded values that nothing else reads. So a
 // chain folds into one weight, a cast of a tied embedding stays a cast. Results whose elements are all the same become `full`.
-// Leaves alone, before composites are decomposed: weights of 8 bits that would grow, since products read them as they are (multiply_quantized.cpp).
+// Leaves alone: weights of 4 and 8 bits that would grow, before composites are decomposed, and afterwards where products of matrices alone use them. Those read
+// them as they are (multiply_quantized.cpp), and a library holds them so. Convolutions read weights in the dtype in which they multiply.
 // Leaves alone: `full` and `iota`, which cost nothing where they are read, and broadcasts that grow, which are views; what reads them may fold.
 // With `keep_parameters`, float weights of the model are no constants: a training step changes them.
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "passes/check_indices.h"
 #include "passes/known_values.h"
@@ -28,8 +30,12 @@ class Folder {
  public:
   Folder(Graph& graph, bool keep_parameters, Diagnostics* diagnostics)
       : graph_(graph), keep_parameters_(keep_parameters), diagnostics_(diagnostics), uses_(count_uses(graph)), known_(graph, kept_) {
-    has_composites_ = std::any_of(graph.body.nodes.begin(), graph.body.nodes.end(),
-                                  [](const Node* node) { return info(node->op).kind == OpKind::composite; });
+    for (const Node* node : graph.body.nodes) {
+      has_composites_ = has_composites_ || info(node->op).kind == OpKind::composite;
+      for (const Value* operand : node->operands) {
+        if (operand != nullptr) users_[operand].push_back(node);
+      }
+    }
   }
 
   void run() {
@@ -87,13 +93,35 @@ class Folder {
     return false;
   }
 
-  /// Whether elements of 8 bits get more; a few don't matter.
+  /// Whether elements of 4 or 8 bits get more; a few don't matter.
   bool widens(const Node& node) const {
     if (node.op != Op::cast_ && node.op != Op::dequantize_linear_) return false;
     constexpr int64_t kFew = 4096;
     const Type& from = node.operand(0)->type;
-    return has_composites_ && size_bits(from.dtype) == 8 && from.dtype != DType::boolean && from.count() > kFew &&
-           size_bits(node.result()->type.dtype) > 8;
+    return size_bits(from.dtype) <= 8 && from.dtype != DType::boolean && from.count() > kFew && size_bits(node.result()->type.dtype) > 8 &&
+           (has_composites_ || feeds_products_alone(node.result(), 0));
+  }
+
+  /// Whether all uses of what is made of the value, element by element, are factors of products of matrices.
+  bool feeds_products_alone(const Value* value, int depth) const {
+    constexpr int kMostSteps = 16;  // a dequantisation is a few
+    const auto users = users_.find(value);
+    return depth < kMostSteps && users != users_.end() &&
+           std::all_of(
+               users->second.begin(), users->second.end(),
+               [&](const Node* user) {
+                 switch (user->op) {
+                   case Op::dot_general_: return true;
+                   case Op::cast_:
+                   case Op::sub_:
+                   case Op::mul_:
+                   case Op::reshape_:
+                   case Op::slice_:
+                   case Op::transpose_:
+                   case Op::broadcast_in_dim_: return feeds_products_alone(user->result(), depth + 1);
+                   default: return false;
+                 }
+               });
   }
 
   /// Whether the node leaves the graph.
@@ -123,8 +151,9 @@ class Folder {
 
   Graph& graph_;
   bool keep_parameters_;
-  bool has_composites_;
   Diagnostics* diagnostics_;
+  bool has_composites_ = false;
+  std::unordered_map<const Value*, std::vector<const Node*>> users_;
   std::vector<int> uses_;
   std::vector<Node*> kept_;
   KnownValues known_;

@@ -61,7 +61,8 @@ Results decompose_dequantize_linear(Builder& b, const Node& node) {
   const Shape shape = rules::shape_of(x);
   const DType result = rules::dtype_of(scale);
   const DType compute = result == DType::f64 ? DType::f64 : DType::f32;
-  const DType inner = is_float(rules::dtype_of(x)) ? compute : DType::i32;
+  const bool has_floats = is_float(rules::dtype_of(x)) || (zero_point != nullptr && is_float(rules::dtype_of(zero_point)));
+  const DType inner = has_floats ? compute : DType::i32;
   Value* y = b.cast(x, inner);
   if (zero_point != nullptr) y = b.sub(y, per_element(b, b.cast(zero_point, inner), shape, attrs));
   y = b.mul(b.cast(y, compute), per_element(b, b.cast(scale, compute), shape, attrs));

@@ -172,11 +172,17 @@ constexpr std::array kPrimitives = {
           const std::string scalar = a.name("a let");
           return loop::cache(unit, scalar, parse_space(a, a.name("a space")));
         }},
-    Row{"compute_at", "compute_at(VALUE, top, first=sum)",
+    Row{"skip_rounding", "skip_rounding(REDUCE)",
+        [](const Unit& unit, Arguments& a) { return loop::skip_rounding(unit, a.name("a reduce")); }},
+    Row{"sink_lets", "sink_lets(REDUCE)", [](const Unit& unit, Arguments& a) { return loop::sink_lets(unit, a.name("a reduce")); }},
+    Row{"compute_at", "compute_at(VALUE, top, first=sum, as=DTYPE)",
         [](const Unit& unit, Arguments& a) {
           const std::string scalar = a.name("a let"), where = a.name("a place"), first = a.word("first", "");
           if (!first.empty() && first != "sum") a.refuse("`first` can be `sum`, the dims of the reduce, not `" + first + "`");
-          return loop::compute_at(unit, scalar, where, first == "sum");
+          const std::string as = a.word("as", "");
+          const std::optional<DType> dtype = as.empty() ? std::nullopt : parse_dtype(as);
+          if (!as.empty() && !dtype) a.refuse("`as` is a dtype");
+          return loop::compute_at(unit, scalar, where, first == "sum", dtype);
         }},
     Row{"fuse_online_reduction", "fuse_online_reduction(MAXIMUM, SUM)",
         [](const Unit& unit, Arguments& a) {

@@ -1,5 +1,6 @@
 #include "schedule/contraction.h"
 
+#include <algorithm>
 #include <map>
 
 #include "tcc/loop/edit.h"
@@ -30,7 +31,55 @@ namespace {
 
 bool is_zero(const ExprPtr& expr) { return expr->kind == Expr::Kind::constant && expr->float_value == 0 && expr->int_value == 0; }
 
-/// The load that an expression is, through lets, casts to the dtype of the sum and one to a 16-bit float.
+/// A value computed of elements of 4 or 8 bits, and of others that are the same for several of those: the narrow load says where the factor lies.
+std::optional<Factor> as_computed_factor(const ExprPtr& expr, DType dtype, const std::map<const Scalar*, ExprPtr>& lets) {
+  std::vector<const Expr*> loads;
+  bool is_plain = true;
+  const auto look = [&](const auto& self, const ExprPtr& e) -> void {
+    if (e->kind == Expr::Kind::scalar) {
+      const auto found = lets.find(e->scalar.get());
+      if (found == lets.end()) is_plain = false;
+      else self(self, found->second);
+    } else if (e->kind == Expr::Kind::load) {
+      is_plain = is_plain && (!e->otherwise || is_zero(e->otherwise));
+      for (const Index& index : e->indices) is_plain = is_plain && !index.uses_scalars();
+      loads.push_back(e.get());
+    } else if (e->kind == Expr::Kind::op) {
+      is_plain = is_plain && info(e->op).cost != ScalarCost::function && e->op != Op::check_index_;
+      for (const ExprPtr& arg : e->args) self(self, arg);
+    } else {
+      is_plain = is_plain && e->kind == Expr::Kind::constant;
+    }
+  };
+  look(look, expr);
+  if (!is_plain || loads.empty()) return std::nullopt;
+  const auto vars_of = [](const Expr& load) {
+    std::vector<VarRef> vars;
+    for (const Index& index : load.indices) collect_vars(index, vars);
+    return vars;
+  };
+  const Expr* element =
+      *std::max_element(loads.begin(), loads.end(), [&](const Expr* x, const Expr* y) { return vars_of(*x).size() < vars_of(*y).size(); });
+  for (const Expr* load : loads) {
+    if (load != element && load->buffer->count() >= element->buffer->count() && load->buffer->dtype == element->buffer->dtype)
+      return std::nullopt;
+  }
+  // Of several loads with the same variables, the narrow one with the most elements.
+  for (const Expr* load : loads) {
+    if (vars_of(*load).size() == vars_of(*element).size() && load->buffer->count() > element->buffer->count()) element = load;
+  }
+  if (size_bits(element->buffer->dtype) > 8 || element->buffer->dtype == DType::boolean) return std::nullopt;
+  const std::vector<VarRef> own = vars_of(*element);
+  for (const Expr* load : loads) {
+    for (const VarRef& var : vars_of(*load)) {
+      if (std::find(own.begin(), own.end(), var) == own.end()) return std::nullopt;
+    }
+    if (load != element && load->buffer == element->buffer) return std::nullopt;
+  }
+  return Factor{element->buffer, element->indices, element->otherwise != nullptr, dtype, true};
+}
+
+/// The load that an expression is, through lets, casts to the dtype of the sum and one to a 16-bit float; or what is computed of such a load.
 std::optional<Factor> as_factor(ExprPtr expr, DType sum, const std::map<const Scalar*, ExprPtr>& lets) {
   std::optional<DType> narrowed;
   while (true) {
@@ -42,13 +91,16 @@ std::optional<Factor> as_factor(ExprPtr expr, DType sum, const std::map<const Sc
                is_float(sum) >= is_float(expr->args[0]->dtype)) {
       expr = expr->args[0];
     } else if (expr->kind == Expr::Kind::op && expr->op == Op::cast_ && (expr->dtype == DType::bf16 || expr->dtype == DType::f16) &&
-               !narrowed && is_float(expr->args[0]->dtype)) {
+               !narrowed && (is_float(expr->args[0]->dtype) || is_float(sum))) {
       narrowed = expr->dtype;
       expr = expr->args[0];
     } else {
       break;
     }
   }
+  if (expr->kind == Expr::Kind::op) return as_computed_factor(expr, narrowed.value_or(sum), lets);
+  // Integers of more than 8 bits are rounded to what they are narrowed to.
+  if (narrowed && expr->kind == Expr::Kind::load && !is_float(expr->dtype) && size_bits(expr->dtype) > 8) return std::nullopt;
   if (expr->kind != Expr::Kind::load || (expr->otherwise && !is_zero(expr->otherwise))) return std::nullopt;
   for (const Index& index : expr->indices) {
     if (index.uses_scalars()) return std::nullopt;
@@ -106,6 +158,9 @@ std::optional<Contraction> as_contraction(const Stmt& stmt, std::string* why_not
     return no(why_not, "the sum is in " + std::string(name_of(dtype)) + ", not in f32 or i32");
 
   std::map<const Scalar*, ExprPtr> lets;
+  for (const Stmt& part : nest->body) {
+    if (const auto* let = std::get_if<Let>(&part.node)) lets[let->scalar.get()] = let->value;
+  }
   for (const Stmt& part : reduce->body) {
     const auto* let = std::get_if<Let>(&part.node);
     if (!let) return no(why_not, "there is a loop in the sum");

@@ -15,8 +15,12 @@ struct Factor {
   std::vector<loop::Index> indices;
   bool guarded = false;           ///< load with `else 0`
   std::optional<DType> narrowed;  ///< what the elements are cast to before they are multiplied, where that is not the dtype of the sum
-  bool dilated = false;           ///< zero where a condition on the dims says so: its elements have zeros between them
+  /// What is multiplied is computed of the element and of others that are the same for several, such as a zero point and a scale; `narrowed` is its dtype.
+  bool computed = false;
+  bool dilated = false;                     ///< zero where a condition on the dims says so: its elements have zeros between them
   int axis_of(const loop::Var* var) const;  ///< the one axis whose index is var + things without it; -1
+  /// Bits of an element in memory.
+  int64_t bits() const { return size_bits(buffer->dtype); }
   bool is_contiguous(int axis) const { return axis == static_cast<int>(indices.size()) - 1; }
   bool uses(const loop::Var* var) const;
   DType dtype() const { return narrowed.value_or(buffer->dtype); }  ///< of what is multiplied

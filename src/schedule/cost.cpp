@@ -80,6 +80,7 @@ class CostModel {
     double elements = times / threads_;  // the threads of a block share it
     for (const VarRef& var : copy.box) elements *= static_cast<double>(var->extent);
     touch(copy.source, elements);
+    if (copy.value) count(copy.value, elements, true);
   }
   void run(const Mma& mma, double times, bool) {  // tensor cores: well above the rate of ordinary arithmetic
     add(2.0 * static_cast<double>(mma.m * mma.n * mma.k) * times / 8, true);

@@ -53,6 +53,10 @@ NestKind kind_of(const Loop& nest) {
     int loads = 0;
     walk_exprs(reduce->body, [&](const Expr& expr) { loads += expr.kind == Expr::Kind::load; });
     visit(value, [&](const Expr& expr) { loads += expr.kind == Expr::Kind::load; });
+    if (at_top && value->kind == Expr::Kind::op && value->op == Op::mul_ && loads >= 2) {
+      if (const std::optional<Contraction> c = as_contraction(Stmt{nest}); c && (c->a.computed || c->b.computed))
+        return NestKind::computed_factor;
+    }
     if (at_top && value->kind == Expr::Kind::op && value->op == Op::mul_ && loads == 2)
       return reuses_factors(nest) ? NestKind::contraction : NestKind::dot_product;
   }
@@ -67,6 +71,7 @@ std::string_view name_of(NestKind kind) {
     case NestKind::reduction: return "reduction";
     case NestKind::dot_product: return "dot product";
     case NestKind::contraction: return "contraction";
+    case NestKind::computed_factor: return "contraction with a computed factor";
     case NestKind::rows: return "rows";
     case NestKind::scan: return "scan";
   }
@@ -78,7 +83,7 @@ Nest recognise(const Stmt& stmt) {
   Nest nest;
   nest.first = loop.dims.front().var->name;
   nest.kind = kind_of(loop);
-  if (nest.kind != NestKind::contraction) return nest;
+  if (nest.kind != NestKind::contraction && nest.kind != NestKind::computed_factor) return nest;
   nest.contraction = as_contraction(stmt, &nest.not_contraction);
   if (!nest.contraction) {
     nest.not_matmul = nest.not_convolution = nest.not_contraction;

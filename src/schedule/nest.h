@@ -10,12 +10,13 @@ namespace tcc::schedule {
 
 /// As far as schedules differ.
 enum class NestKind : uint8_t {
-  pointwise,    ///< no reduce, scan or loop inside the map
-  reduction,    ///< reduces for each element of the map
-  dot_product,  ///< a sum of products, each factor of which belongs to one result alone: no more to gain than in a reduction
-  contraction,  ///< a sum of products whose factors belong to several results
-  rows,         ///< loops and reduces inside the map
-  scan,         ///< scans
+  pointwise,        ///< no reduce, scan or loop inside the map
+  reduction,        ///< reduces for each element of the map
+  dot_product,      ///< a sum of products, each factor of which belongs to one result alone: no more to gain than in a reduction
+  contraction,      ///< a sum of products whose factors belong to several results
+  computed_factor,  ///< the same of a factor that is computed as it is read: dequantised weights
+  rows,             ///< loops and reduces inside the map
+  scan,             ///< scans
 };
 std::string_view name_of(NestKind kind);
 

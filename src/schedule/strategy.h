@@ -77,6 +77,9 @@ template <class Subject> class Attempts {
   std::string refused_;
 };
 
+/// Computes the factor of a contraction that is computed, in a nest in front of it; returns the name of its first dim.
+std::string compute_factors(Chooser& chooser, const Contraction& c);
+
 namespace cpu {
 void schedule_nest(Chooser& chooser, const std::string& first_dim);
 }

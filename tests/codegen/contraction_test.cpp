@@ -8,6 +8,7 @@
 #include <random>
 
 #include "host_unit.h"
+#include "schedule/narrow_contraction.h"
 #include "schedule/padded_rows.h"
 
 namespace tcc::codegen {
@@ -118,7 +119,8 @@ std::vector<Tensor> integers(const loop::Unit& unit, Random& random) {
   std::vector<Tensor> params;
   for (const loop::Param& param : unit.params) {
     params.emplace_back(param.buffer->dtype, param.buffer->extents);
-    for (int64_t i = 0; i < params.back().count(); ++i) params.back().set_int64(i, static_cast<int64_t>(random() % 9) - 4);
+    const int64_t least = is_unsigned_integer(param.buffer->dtype) ? 0 : -4;
+    for (int64_t i = 0; i < params.back().count(); ++i) params.back().set_int64(i, static_cast<int64_t>(random() % 9) + least);
   }
   return params;
 }
@@ -176,6 +178,21 @@ TEST(Contractions, AreAsInterpreted) {
   EXPECT_GE(packed, count / 6) << "of " << count << ": too few to be a test of packing";
   EXPECT_GE(channels, 3u) << "too few to be a test of vectors of channels";
   EXPECT_GE(copied_once, 1u) << "none is a test of images that are copied as a whole";
+}
+
+TEST(Contractions, WithDequantisedWeightsAreAsInterpreted) {
+  const char *cases = std::getenv("TCC_FUZZ_CASES"), *given = std::getenv("TCC_FUZZ_SEED");
+  const uint32_t first = given ? static_cast<uint32_t>(std::atoi(given)) : 1, count = cases ? static_cast<uint32_t>(std::atoi(cases)) : 80;
+  for (uint32_t seed = first; seed < first + count && !HasFailure(); ++seed) {
+    Random random(seed);
+    schedule::examples::NarrowContraction product = schedule::examples::random_narrow(random);
+    if (random() % 2 == 0) product.before = "constant ";
+    expect_as_interpreted(schedule::examples::narrow_contraction(product),
+                          seed % 4 == 0   ? slow()
+                          : seed % 4 == 1 ? small_caches()
+                                          : Target::cpu_v3(),
+                          seed);
+  }
 }
 
 TEST(Contractions, OfEachChannelAreAsInterpreted) {

@@ -139,6 +139,8 @@ CONTRIB = {
     ("com.microsoft", "FastGelu"): ([node("FastGelu", ["x", "w"], ["r"], "com.microsoft")], {**ROWS, **VECTOR}),
     ("com.microsoft", "FusedMatMul"): ([node("FusedMatMul", ["x", "y"], ["r"], "com.microsoft", transB=1, alpha=0.5)], {"x": f32(2, 3), "y": f32(4, 3)}),
     ("com.microsoft", "Gelu"): ([node("Gelu", ["x"], ["r"], "com.microsoft")], ROWS),
+    ("com.microsoft", "MatMulNBits"): ([node("MatMulNBits", ["x", "w", "s"], ["r"], "com.microsoft", K=32, N=2, bits=4, block_size=16)],
+                                       {"x": f32(2, 32), "s": f32(2, 2)}, {"w": (np.arange(32) * 7 % 256).astype(np.uint8).reshape(2, 2, 8)}),
     ("com.microsoft", "QuickGelu"): ([node("QuickGelu", ["x"], ["r"], "com.microsoft")], ROWS),
     ("com.microsoft", "SkipLayerNormalization"): ([node("SkipLayerNormalization", ["x", "y", "w"], ["r"], "com.microsoft")],
                                                   {**ROWS, "y": f32(2, 3, 4), **VECTOR}),
@@ -299,10 +301,11 @@ def rows_of(domain, op, versions, example):
 
 def rows_of_contrib():
     """Operators of no schema that is at hand; all operands but what is constant are floats of one type."""
-    for (domain, op), (nodes, arrays) in CONTRIB.items():
+    for (domain, op), (nodes, arrays, *constants) in CONTRIB.items():
+        weights = [[name, *tensor(array)] for name, array in (constants[0] if constants else {}).items()]
         rows = [[n.op_type, list(n.input), list(n.output), {a.name: attribute(a) for a in n.attribute}] + ([n.domain] if n.domain else []) for n in nodes]
         yield {"domain": domain, "op": op, "since": 1, "last": NEWEST if domain == "" else 1,
-               "inputs": [[name, "f32", list(array.shape)] for name, array in arrays.items()], "weights": [], "nodes": rows, "outputs": ["r"],
+               "inputs": [[name, "f32", list(array.shape)] for name, array in arrays.items()], "weights": weights, "nodes": rows, "outputs": ["r"],
                "types": FLOATS, "varied": list(arrays), "beside": []}
 
 

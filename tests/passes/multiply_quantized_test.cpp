@@ -110,6 +110,73 @@ TEST(MultiplyQuantized, RandomProducts) {
   }
 }
 
+/// A matmul of floats with weights of 4 or 8 bits: scales and zero points of all elements, of columns, or of blocks along the sum.
+struct NarrowProduct {
+  std::mt19937 random;
+  Graph graph{"product"};
+  Builder builder{graph, graph.body, {}};
+
+  explicit NarrowProduct(unsigned seed) : random(seed) {
+    const auto pick = [&]<class T>(std::initializer_list<T> values) {
+      return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
+    };
+    const int64_t batch = pick({0, 0, 2}), m = pick({1, 3}), n = pick({1, 4, 6}), k = pick({1, 8, 12, 16, 33});
+    const DType dtype = pick({DType::i4, DType::u4, DType::i8, DType::u8, DType::f8e4m3fn}),
+                floats = pick({DType::f32, DType::f32, DType::bf16});
+    const bool turned = pick({true, false}), constant = pick({true, true, false});
+    Shape shape = turned ? Shape{n, k} : Shape{k, n}, left{m, k};
+    if (batch > 0) left.insert(left.begin(), batch), shape.insert(shape.begin(), batch);
+    const auto rank = static_cast<int64_t>(shape.size());
+    const int64_t sum = turned ? rank - 1 : rank - 2, kind = pick({0, 1, 2, 2}), block = pick({4, 8, 16});
+    Shape parameters = kind == 0 ? Shape{} : kind == 1 ? Shape{n} : shape;
+    if (kind == 2) parameters[static_cast<size_t>(sum)] = (k + block - 1) / block;
+    const auto value = [&](DType of, const Shape& extents, bool is_constant) {
+      return is_constant ? graph.add_weight("w", draw(of, extents)) : graph.add_input("x", Type(of, extents));
+    };
+    Value* x = graph.add_input("x", Type(floats, left));
+    std::vector<Value*> operands{value(dtype, shape, constant), value(floats, parameters, constant)};
+    if (!is_float(dtype) && pick({true, false})) operands.push_back(value(dtype, parameters, constant));
+    Attrs attrs{{"axis", kind == 2 ? sum : turned ? rank - 2 : rank - 1}};
+    if (kind == 2) attrs.set("block_size", block);
+    Value* y = builder.emit(Op::dequantize_linear_, std::move(operands), std::move(attrs));
+    if (turned) y = builder.transpose(y, batch > 0 ? std::vector<int64_t>{0, 2, 1} : std::vector<int64_t>{1, 0});
+    graph.add_output(builder.emit(Op::matmul_, {x, y}), "y");
+  }
+
+  Tensor draw(DType dtype, const Shape& shape) {
+    Tensor tensor(dtype, shape);
+    for (int64_t i = 0; i < tensor.count(); ++i) {
+      if (is_float(dtype)) tensor.set_double(i, static_cast<double>(static_cast<int>(random() % 17) - 8) / 4);
+      else tensor.set_int64(i, static_cast<int64_t>(random() % 256));
+    }
+    return tensor;
+  }
+};
+
+TEST(MultiplyQuantized, RandomProductsWithOneNarrowFactor) {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    NarrowProduct product(seed);
+    std::vector<Tensor> inputs;
+    for (const Value* input : product.graph.body.args) inputs.push_back(product.draw(input->type.dtype, input->type.shape()));
+    const Tensor expected = interpret(product.graph, inputs, true)[0];
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + print(product.graph));
+    Diagnostics diagnostics;
+    decompose(product.graph, diagnostics);
+    canonicalize(product.graph);
+    multiply_quantized(product.graph);
+    canonicalize(product.graph);
+    std::string faults;
+    for (const std::string& fault : verify(product.graph, GraphStage::prims)) faults += fault + "\n";
+    ASSERT_EQ(faults, "");
+    const Tensor found = interpret(product.graph, inputs, false)[0];
+    double largest = 0;
+    for (int64_t i = 0; i < expected.count(); ++i) largest = std::max(largest, std::fabs(expected.as_double(i)));
+    const double tolerance = (found.dtype() == DType::f32 ? 1e-5 : 1e-2) * (1 + largest);
+    for (int64_t i = 0; i < expected.count(); ++i)
+      ASSERT_NEAR(found.as_double(i), expected.as_double(i), tolerance) << print(product.graph);
+  }
+}
+
 /// Each product reads one value twice: as many paths lead to the input as there are numbers of 60 bits.
 TEST(MultiplyQuantized, ChainsOfProductsAreLeftAlone) {
   Graph graph("squares");

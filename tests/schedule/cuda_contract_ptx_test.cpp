@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "contract_units.h"
+#include "narrow_contraction.h"
 #include "tcc/codegen/codegen.h"
 #include "tcc/schedule/schedule.h"
 
@@ -36,6 +37,26 @@ TEST(CudaContractPtx, LargeProductsOfEitherOrderDontSpill) {
       EXPECT_EQ(count(ptx, "mma.sync.aligned.m16n8k16"), 128);  // of 128 x 256 x 32, once in the loop and once after it
       EXPECT_EQ(count(ptx, "ldmatrix.sync"), 32);
       EXPECT_GE(count(ptx, "st.global.b32"), 60);  // pairs of 16-bit results
+    }
+  }
+}
+
+TEST(CudaContractPtx, DequantisedWeightsDontSpill) {
+  const auto text_of = [](int rows, const char* weights, int block, bool zero_points) {
+    return examples::narrow_contraction(
+        {.rows = rows, .columns = 11008, .length = 4096, .block = block, .weights = weights, .zero_points = zero_points});
+  };
+  for (const auto& [weights, block, zero_points] :
+       {std::tuple{"i4", 32, false}, {"u4", 128, true}, {"i4", 0, false}, {"i8", 32, false}, {"u8", 0, true}}) {
+    const std::string one = ptx_of(text_of(1, weights, block, zero_points));
+    EXPECT_GT(count(one, "ld.global.nc.v4"), 0) << "16 bytes of weights at a time\n" << one;
+    EXPECT_EQ(count(one, "mma.sync"), 0);
+    for (const int rows : {16, 512, 4096}) {
+      const std::string text = text_of(rows, weights, block, zero_points);
+      EXPECT_GT(count(ptx_of(text), "mma.sync.aligned.m16n8k16"), 0) << rows;
+      // Of many rows the factor is made first.
+      if (rows < 4096) continue;
+      EXPECT_GT(count(ptx_of(text, 1, Target::cuda_sm90a()), "wgmma.mma_async.sync.aligned.m64n"), 0);
     }
   }
 }

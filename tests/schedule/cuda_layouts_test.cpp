@@ -4,6 +4,7 @@
 #include "check_contract.h"
 #include "codegen/device_kernel.h"
 #include "contract_units.h"
+#include "narrow_contraction.h"
 #include "padded_rows.h"
 #include "random_contraction.h"
 #include "tcc/codegen/codegen.h"
@@ -145,6 +146,24 @@ TEST(CudaLayouts, BytesWithoutAnInstructionAreCopiedInSixteenBits) {
                 has(schedule, has(text, ": bf16[") && has(text, "%a1: bf16") ? "as=bf16" : "as=f16"))
         << text << schedule;
   }
+}
+
+TEST(CudaLayouts, RandomDequantisedWeights) {
+  int by_copies = 0, by_lanes = 0, before = 0;
+  for (uint32_t seed = 601; seed <= 680; seed++) {
+    std::mt19937 random(seed);
+    const std::string text = examples::narrow_contraction(examples::random_narrow(random));
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
+    const std::string schedule = check(text, Target::cuda_sm80(), nullptr, 0);
+    by_copies += has(schedule, "tensorize(v0") && !has(schedule, "compute_at");
+    by_lanes += has(schedule, "reduce_across(");
+    before += has(schedule, "compute_at");
+    if (seed % 4 == 0) check(text, Target::cuda_sm90a(), nullptr, 0);
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+  EXPECT_GT(by_copies, 8);
+  EXPECT_GT(by_lanes, 8);
+  EXPECT_GT(before, 8);
 }
 
 /// r = sum over `sum` of a * b in bf16, by the dims of the map and of the sum, and the indices of all three.
@@ -313,6 +332,17 @@ TEST(CudaLayoutsOnDevice, RandomContractionsOfBytes) {
   if (!codegen::DeviceKernels::available()) GTEST_SKIP() << "no CUDA device";
   for (uint32_t seed = 501; seed <= 620; seed++) {
     const std::string text = random_bytes(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
+    check(text, Target::cuda_sm80(), nullptr, 0, run_on_device);
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+TEST(CudaLayoutsOnDevice, RandomDequantisedWeights) {
+  if (!codegen::DeviceKernels::available()) GTEST_SKIP() << "no CUDA device";
+  for (uint32_t seed = 701; seed <= 820; seed++) {
+    std::mt19937 random(seed);
+    const std::string text = examples::narrow_contraction(examples::random_narrow(random));
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
     check(text, Target::cuda_sm80(), nullptr, 0, run_on_device);
     if (HasFatalFailure() || HasNonfatalFailure()) return;

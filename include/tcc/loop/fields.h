@@ -29,12 +29,12 @@ struct Together {
 
 /// The calls that `fields` makes; here they do nothing.
 struct NoFields {
-  template <class T> void defines(T&) {}              ///< ScalarRef, BufferRef, PipeRef: for what comes after it
-  template <class T> void dims(T&) {}                 ///< std::vector<Dim>: seen by the condition, the blocks and what they yield
-  template <class T> void box(T&) {}                  ///< std::vector<VarRef>: seen by the condition and the places of this statement
-  template <class T> void condition(T&) {}            ///< ExprPtr, null when there is none: whether the blocks run, a copy copies
-  template <class T> void expr(T&) {}                 ///< ExprPtr, null when there is none: a value from before the blocks
-  template <class T, class B> void yields(T&, B&) {}  ///< ExprPtr: a value seen at the end of that block
+  template <class T> void defines(T&) {}    ///< ScalarRef, BufferRef, PipeRef: for what comes after it
+  template <class T> void dims(T&) {}       ///< std::vector<Dim>: seen by the condition, the blocks and what they yield
+  template <class T> void box(T&) {}        ///< std::vector<VarRef>: seen by the condition, the places and the value of this statement
+  template <class T> void condition(T&) {}  ///< ExprPtr, null when there is none: whether the blocks run, a copy copies
+  template <class T> void expr(T&) {}       ///< ExprPtr, null when there is none: a value from before the blocks
+  template <class T, class B> void yields(T&, B&) {}         ///< ExprPtr: a value seen at the end of that block
   template <class T, class I> void place(Effect, T&, I&) {}  ///< BufferRef at std::vector<Index>
   template <class T> void buffer(Effect, T&) {}              ///< BufferRef as a whole, null when there is none
   template <class T> void pipe(T&) {}                        ///< PipeRef, used
@@ -128,11 +128,12 @@ template <Of<Alloc> N, class F> void fields(N& alloc, F& f) {
 template <Of<Barrier> N, class F> void fields(N&, F& f) { f.together({Team::block, true, true}); }
 
 template <Of<Copy> N, class F> void fields(N& copy, F& f) {
-  auto& [kind, box, where, source, destination, from, to, vector_bytes] = copy;
+  auto& [kind, box, where, source, destination, from, to, vector_bytes, value] = copy;
   f.box(box);
   f.condition(where);
   f.place(Effect::reads, source, from);
   f.place(Effect::writes, destination, to);
+  f.expr(value);
   f.together({Team::block, false, false});
 }
 

@@ -229,7 +229,7 @@ struct Barrier {};  ///< all threads of the block
 /// No element may be read by others before a barrier (of a pipe's buffer: the wait).
 /// What a kind can do is asked by the verifier (faults_of in verify_collective.h), its meaning is the same.
 struct Copy {
-  /// plain: may convert, as a cast does; async: cp.async; tma: one thread has the copy engine move a tile, by a tensor map. The last two are complete after
+  /// plain: may convert, as a cast does, or compute `value`; async: cp.async; tma: one thread has the copy engine move a tile, by a tensor map. The last two are complete after
   /// the commit and wait of their pipe.
   enum class Kind : uint8_t { plain, async, tma };
   Kind kind = Kind::plain;
@@ -238,6 +238,8 @@ struct Copy {
   BufferRef source, destination;
   std::vector<Index> from, to;
   int vector_bytes = 4;  ///< of one access to the source, 4, 8 or 16 (async), 1 and 2 too (plain)
+  ExprPtr
+      value;  ///< what is stored, of the dtype of the destination, made of the load of `source` at `from` and others; null: that element
 };
 
 /// A ring of `stages` copies of each buffer, filled by copies and read by mma.

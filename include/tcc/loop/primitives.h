@@ -33,8 +33,13 @@ Unit tile(const Unit& unit, const std::string& accumulator, const std::vector<st
 /// The let `scalar`, computed alike in several loops over a row, is computed once, into a buffer.
 Unit cache(const Unit& unit, const std::string& scalar, Space space);
 /// The let `scalar` is computed for all iterations that it depends on before its nest (`where`: top), into a temporary. Its axes are the loops, outermost
-/// first; with `sum_first` those of reduces come before all others.
-Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& where, bool sum_first = false);
+/// first; with `sum_first` those of reduces come before all others. `dtype`: not the let, but the factor of this dtype that reads it.
+Unit compute_at(const Unit& unit, const std::string& scalar, const std::string& where, bool sum_first = false,
+                std::optional<DType> dtype = std::nullopt);
+/// What the terms of the sum round to 16 bits and widen again they keep in f32.
+Unit skip_rounding(const Unit& unit, const std::string& accumulator);
+/// Lets before the reduce that only its terms read go into it.
+Unit sink_lets(const Unit& unit, const std::string& accumulator);
 /// Merges the reduce `second`, a sum of exp(x - first) * y, into the reduce `first`, a maximum.
 Unit fuse_online_reduction(const Unit& unit, const std::string& first, const std::string& second);
 /// Copies what the code inside the dim `at` reads of `buffer` into a scratch or shared buffer first. `order`: its axes, slowest first; empty: as they are.

@@ -104,6 +104,7 @@ llvm::Value* Emitter::emit_cast(llvm::Value* value, DType from, DType to) {
     for (unsigned i = 0; i < half; ++i) order.append({static_cast<int>(i), static_cast<int>(half + i)});
     return builder_.CreateBitCast(builder_.CreateShuffleVector(low, high, order), lanes_of(builder_.getFloatTy()));
   }
+  if (size_bits(from) < 8 && is_float(to) && converts_by_bits()) return emit_cast(nibbles_to_float(value, from), DType::f32, to);
   llvm::Type* type = lanes_of(register_type(to));
   bool from_unsigned = is_unsigned_integer(from) || from == DType::boolean;
   if (to == DType::boolean) {

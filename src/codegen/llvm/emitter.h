@@ -55,7 +55,8 @@ class Emitter {
   /// A function of f32 that the kernel marks as approximate. Null: the target has nothing better than the exact form.
   virtual llvm::Value* emit_approximate(Op, const std::vector<llvm::Value*>&) { return nullptr; }
   virtual bool divides_narrow_vectors() const { return true; }  ///< vectors of integers of 16 bits and less
-  virtual bool has_bf16_conversions() const = 0;                ///< else bf16 is rounded by integer arithmetic
+  virtual bool converts_by_bits() const { return false; }  ///< integers of 4 bits become floats faster by their bits than by a conversion
+  virtual bool has_bf16_conversions() const = 0;           ///< else bf16 is rounded by integer arithmetic
 
   // ---- statements
   void emit_block(const loop::Block& block);
@@ -139,6 +140,9 @@ class Emitter {
 
   // ---- emit_packed.cpp: two 4-bit elements a byte, in buffers that others see
   static bool is_packed(const loop::Buffer& buffer) { return size_bits(buffer.dtype) < 8 && buffer.space == loop::Space::global; }
+  llvm::Value* unpack_words(llvm::Value* words, unsigned lanes, DType dtype);
+  llvm::Value* nibbles_to_float(llvm::Value* value, DType dtype);
+  llvm::Value* load_neighbours(const loop::Buffer& buffer, const Address& address, unsigned each, llvm::Value* mask);
   llvm::Value* load_packed(const loop::Buffer& buffer, const Address& address, llvm::Value* mask);
   llvm::Value* load_every_second(const loop::Buffer& buffer, const Address& address, llvm::Value* mask);
   void store_packed(const loop::Buffer& buffer, const Address& address, llvm::Value* value);

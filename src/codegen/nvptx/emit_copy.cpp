@@ -11,6 +11,7 @@
 
 #include "codegen/nvptx/emitter.h"
 #include "tcc/loop/edit.h"
+#include "tcc/loop/rewrite.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::codegen {
@@ -41,7 +42,7 @@ NvptxEmitter::CopyShape NvptxEmitter::copy_shape(const loop::Copy& copy) const {
   const loop::Buffer& source = *copy.source;
   if (copy.destination->space != loop::Space::shared) fail("a copy to %" + copy.destination->name + ", which is not shared");
   CopyShape shape;
-  shape.vector = copy.vector_bytes / size_bytes(source.dtype);
+  shape.vector = copy.vector_bytes * 8 / size_bits(source.dtype);
   if (shape.vector < 1 || copy.box.empty() || copy.box.back()->extent % shape.vector != 0)
     fail("a copy of %" + source.name + " whose rows are no whole vectors");
   // Variables of one value have no digit: the first digit is that of one with several, and nothing carries out of it.
@@ -159,8 +160,41 @@ void NvptxEmitter::emit_chunk(const loop::Copy& copy, const CopyShape& shape, co
     if (!is_chunk) from = builder_.CreateAdd(from, llvm::ConstantInt::getSigned(index_type_, std::exchange(from_added, 0)));
     from = builder_.CreateSelect(inside, from, llvm::ConstantInt::get(index_type_, 0));
   }
-  llvm::Value* origin = Emitter::element_pointer(source, from, from_added);
+  llvm::Value* origin = is_packed(source) ? Emitter::element_pointer(source, builder_.CreateLShr(from, uint64_t{1}), from_added / 2)
+                                          : Emitter::element_pointer(source, from, from_added);
+  if (copy.value) place_in_box(copy, shape, coordinates, added);
   move_chunk(copy, shape, origin, shared_pointer(destination, to, to_added, true), inside);
+}
+
+// The variables of the box for what a copy computes.
+void NvptxEmitter::place_in_box(const loop::Copy& copy, const CopyShape& shape, const std::vector<llvm::Value*>& coordinates,
+                                const std::vector<int64_t>& added) {
+  for (const loop::VarRef& var : copy.box) vars_[var.get()] = llvm::ConstantInt::get(index_type_, 0);
+  for (size_t i = 0; i < shape.vars.size(); ++i)
+    vars_[shape.vars[i].get()] = builder_.CreateNUWAdd(coordinates[i], llvm::ConstantInt::getSigned(index_type_, added[i]));
+}
+
+// The elements of a chunk are the lanes of a vector: its variable is that of the box in steps of so many.
+llvm::Value* NvptxEmitter::compute_chunk(const loop::Copy& copy, const CopyShape& shape, llvm::Value* loaded, llvm::Value* inside) {
+  const loop::VarRef& row = copy.box.back();
+  const loop::VarRef chunk = loop::make_var(row->name + ".chunk", row->extent / shape.vector),
+                     lane = loop::make_var(row->name + ".lane", shape.vector);
+  vars_[chunk.get()] = builder_.CreateUDiv(vars_.at(row.get()), llvm::ConstantInt::getSigned(index_type_, shape.vector));
+  vars_[lane.get()] = llvm::ConstantInt::get(index_type_, 0);
+  const loop::ScalarRef element = loop::make_scalar(copy.source->name + ".element", copy.source->dtype);
+  scalars_[element.get()] = loaded;
+  loop::ExprPtr value = loop::rewrite_expr(copy.value, [&](const loop::ExprPtr& expr) {
+    return expr->kind == loop::Expr::Kind::load && expr->buffer == copy.source ? loop::scalar_value(element) : expr;
+  });
+  value = loop::substitute_var(value, row, loop::Index(chunk) * shape.vector + loop::Index(lane));
+  const unsigned lanes = std::exchange(lanes_, static_cast<unsigned>(shape.vector));
+  const loop::Var* const outer = std::exchange(lane_var_, shape.vector > 1 ? lane.get() : nullptr);
+  llvm::Value* const outer_mask = std::exchange(mask_, inside);
+  llvm::Value* result = widen(emit_expr(value));
+  mask_ = outer_mask;
+  lane_var_ = outer;
+  lanes_ = lanes;
+  return result;
 }
 
 void NvptxEmitter::move_chunk(const loop::Copy& copy, const CopyShape& shape, llvm::Value* origin, llvm::Value* target,
@@ -174,13 +208,21 @@ void NvptxEmitter::move_chunk(const loop::Copy& copy, const CopyShape& shape, ll
     builder_.CreateIntrinsic(builder_.getVoidTy(), id, {target, origin, size});
     return;
   }
-  llvm::Type* type = memory_type(copy.source->dtype);
-  if (shape.vector > 1) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(shape.vector));
-  const llvm::Align alignment(static_cast<uint64_t>(copy.vector_bytes));
-  llvm::Value* value = builder_.CreateAlignedLoad(type, origin, alignment);
-  if (inside) value = builder_.CreateSelect(inside, value, llvm::Constant::getNullValue(type));
   const DType from = copy.source->dtype, to = copy.destination->dtype;
-  if (from != to) value = to_memory(emit_cast(from_memory(value, from), from, to), to);
+  const llvm::Align alignment(static_cast<uint64_t>(copy.vector_bytes));
+  llvm::Value* value = nullptr;
+  if (is_packed(*copy.source)) {
+    const unsigned word = static_cast<unsigned>(std::min(copy.vector_bytes, 4));
+    auto* words = llvm::FixedVectorType::get(builder_.getIntNTy(8 * word), static_cast<unsigned>(copy.vector_bytes) / word);
+    value = unpack_words(builder_.CreateAlignedLoad(words, origin, alignment), static_cast<unsigned>(shape.vector), from);
+  } else {
+    llvm::Type* type = memory_type(from);
+    if (shape.vector > 1) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(shape.vector));
+    value = from_memory(builder_.CreateAlignedLoad(type, origin, alignment), from);
+  }
+  if (copy.value) value = compute_chunk(copy, shape, value, inside);
+  if (inside) value = builder_.CreateSelect(inside, value, llvm::Constant::getNullValue(value->getType()));
+  value = copy.value ? to_memory(value, to) : to_memory(emit_cast(value, from, to), to);
   const llvm::Align whole(static_cast<uint64_t>(shape.vector * size_bytes(to)));
   if (stores_late_) late_stores_.push_back({value, target, whole});
   else builder_.CreateAlignedStore(value, target, whole);

@@ -22,6 +22,7 @@ class NvptxEmitter final : public Emitter {
   llvm::Value* emit_approximate(Op op, const std::vector<llvm::Value*>& args) override;
   bool divides_narrow_vectors() const override { return false; }  // LLVM has no code for them where the divisor of a lane is 1
   bool has_bf16_conversions() const override { return true; }
+  bool converts_by_bits() const override { return true; }  // conversions have half the rate of additions
   void emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) override;
   void combine_across(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, std::vector<llvm::Value*>& states) override;
   void emit_tile_loop(const loop::Loop& loop) override;
@@ -77,6 +78,9 @@ class NvptxEmitter final : public Emitter {
   };
   std::vector<LateStore> late_stores_;
   bool stores_late_ = false;  ///< of the chunks being emitted
+  void place_in_box(const loop::Copy& copy, const CopyShape& shape, const std::vector<llvm::Value*>& coordinates,
+                    const std::vector<int64_t>& added);
+  llvm::Value* compute_chunk(const loop::Copy& copy, const CopyShape& shape, llvm::Value* loaded, llvm::Value* inside);
   void move_chunk(const loop::Copy& copy, const CopyShape& shape, llvm::Value* origin, llvm::Value* target, llvm::Value* inside);
 
   // ---- emit_mma.cpp

@@ -5,6 +5,7 @@
 #include "frontend/onnx/convolution.h"
 #include "frontend/onnx/float8.h"
 #include "frontend/onnx/handlers.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::onnx {
 namespace {
@@ -17,28 +18,6 @@ std::vector<Value*> with_zero_point(Value* x, Value* scale, Value* zero_point) {
 
 Value* dequantize(NodeContext& node, Value* x, Value* scale, Value* zero_point, int64_t axis) {
   return node.emit(Op::dequantize_linear_, with_zero_point(x, scale, zero_point), {{"axis", axis}});
-}
-
-/// A scale or zero point per block of `block` elements along `axis`, given to each element.
-Value* per_element(NodeContext& node, Value* parameter, int64_t axis, int64_t block) {
-  if (parameter == nullptr) return nullptr;
-  const Type type = node.type_of(node.in(0));
-  if (!type.ranked || axis < 0 || axis >= type.rank() || !type.dims[static_cast<size_t>(axis)].is_constant()) {
-    node.refuse("unknown-value",
-                "the size of axis " + std::to_string(axis) + ", which is quantised in blocks, is not known while importing");
-  }
-  std::vector<int64_t> from;
-  for (int64_t i = 0; i < type.dims[static_cast<size_t>(axis)].bound; ++i) from.push_back(i / block);
-  return node.emit(Op::gather_, {parameter, node.ints(std::move(from), "blocks")}, {{"axis", axis}});
-}
-
-/// Rounded half to even, shifted, cut off at the bounds of the type.
-void quantize_blocks(NodeContext& node, int64_t axis, int64_t block, DType dtype) {
-  Arithmetic m(node);
-  Value* x = m.cast(node.in(0), DType::f32);
-  Value* scaled = node.emit(Op::round_even_, {m.div(x, m.cast(per_element(node, node.in(1), axis, block), DType::f32))});
-  if (Value* zero_point = per_element(node, node.maybe(2), axis, block)) scaled = m.add(scaled, m.cast(zero_point, DType::f32));
-  node.result(Op::cast_, {scaled}, {{"dtype", dtype}});  // float to integer saturates
 }
 
 /// The 8-bit floats have no zero point; the cast rounds and saturates.
@@ -64,9 +43,10 @@ void import_quantize(NodeContext& node) {
   const bool saturate = node.opset() < 19 || node.flag("saturate", true);
   if (node.opset() >= 23) node.ignore("precision");
   const int64_t axis = node.opset() >= 13 ? node.axis("axis", 1) : 1;
-  if (block != 0) return quantize_blocks(node, axis, block, dtype);
-  if (is_float(dtype)) return quantize_to_float(node, dtype, saturate);
-  node.result(Op::quantize_linear_, with_zero_point(node.in(0), node.in(1), node.maybe(2)), {{"axis", axis}, {"dtype", dtype}});
+  if (is_float(dtype) && block == 0) return quantize_to_float(node, dtype, saturate);
+  Attrs attrs{{"axis", axis}, {"dtype", dtype}};
+  if (block != 0) attrs.set("block_size", block);
+  node.result(Op::quantize_linear_, with_zero_point(node.in(0), node.in(1), node.maybe(2)), std::move(attrs));
 }
 
 void import_dequantize(NodeContext& node) {
@@ -74,14 +54,10 @@ void import_dequantize(NodeContext& node) {
   const int64_t axis = node.opset() >= 13 ? node.axis("axis", 1) : 1;
   const auto operands = with_zero_point(node.in(0), node.in(1), node.maybe(2));
   const DType wanted = node.opset() >= 23 && node.integer("output_dtype", 0) != 0 ? node.dtype_attribute("output_dtype") : node.dtype(1);
-  if (block != 0) {
-    Arithmetic m(node);
-    Value* x = m.cast(node.in(0), DType::f32);
-    if (Value* zero_point = per_element(node, node.maybe(2), axis, block)) x = m.sub(x, m.cast(zero_point, DType::f32));
-    return node.result(Op::cast_, {m.mul(x, m.cast(per_element(node, node.in(1), axis, block), DType::f32))}, {{"dtype", wanted}});
-  }
-  if (wanted == node.dtype(1)) return node.result(Op::dequantize_linear_, operands, {{"axis", axis}});
-  node.result(Op::cast_, {node.emit(Op::dequantize_linear_, operands, {{"axis", axis}})}, {{"dtype", wanted}});
+  Attrs attrs{{"axis", axis}};
+  if (block != 0) attrs.set("block_size", block);
+  if (wanted == node.dtype(1)) return node.result(Op::dequantize_linear_, operands, std::move(attrs));
+  node.result(Op::cast_, {node.emit(Op::dequantize_linear_, operands, std::move(attrs))}, {{"dtype", wanted}});
 }
 
 void import_dynamic_quantize(NodeContext& node) { node.result(Op::dynamic_quantize_linear_, {node.in(0)}, {}, 3); }
@@ -136,7 +112,76 @@ void import_qlinear_conv(NodeContext& node) {
   node.result(Op::quantize_linear_, {sum, node.in(6), node.in(7)}, {{"axis", int64_t{1}}, {"dtype", node.dtype(7)}});
 }
 
+/// What MatMulNBits says of its weights.
+struct PackedWeights {
+  int64_t k, n, bits, block;
+  int64_t blocks() const { return ceil_div(k, block); }
+};
+
+/// Elements of 4 or 8 bits in rows of whole bytes: the first `columns` of each of `rows`.
+Tensor unpacked_rows(NodeContext& node, int operand, std::string_view what, int64_t rows, int64_t row_bytes, int64_t columns,
+                     int64_t bits) {
+  const Tensor bytes = node.require_constant(operand, what);
+  if (bytes.dtype() != DType::u8 || bytes.count() != rows * row_bytes) {
+    node.refuse("type-error", "the " + std::string(what) + " are " + std::string(name_of(bytes.dtype())) + " " + to_string(bytes.shape()) +
+                                  ", expected " + std::to_string(rows * row_bytes) + " of u8");
+  }
+  const DType dtype = bits == 4 ? DType::u4 : DType::u8;
+  const int64_t stored = row_bytes * 8 / bits;
+  const auto whole = std::make_shared<Tensor>(bytes);
+  const Tensor all(dtype, {rows, stored}, whole->bytes(), whole);
+  if (stored == columns) return all;
+  Tensor cut(dtype, {rows, columns});
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) cut.set_int64(row * columns + column, all.as_int64(row * stored + column));
+  }
+  return cut;
+}
+
+PackedWeights packed_weights(NodeContext& node) {
+  const PackedWeights packed{node.integer("K"), node.integer("N"), node.integer("bits", 4), node.integer("block_size")};
+  node.ignore("accuracy_level");  // how exact a library's own arithmetic may be
+  if (node.integer("weight_prepacked", 0) != 0)
+    node.refuse("unsupported-attribute", "`weight_prepacked` is not 0: the weights have the layout of a device");
+  if (packed.bits != 4 && packed.bits != 8)
+    node.refuse("unsupported-attribute", "`bits` is " + std::to_string(packed.bits) + ", lowered are 4 and 8");
+  const bool is_block = packed.block >= 16 && (packed.block & (packed.block - 1)) == 0;
+  if (!is_block || packed.k < 1 || packed.n < 1)
+    node.refuse("type-error", "`block_size` is " + std::to_string(packed.block) + ", `K` is " + std::to_string(packed.k) + ", `N` is " +
+                                  std::to_string(packed.n) + "; a block is a power of two from 16 on");
+  return packed;
+}
+
+/// The weights [N, K] are dequantised and transposed. A zero point that is missing is in the middle of the range.
+void import_matmul_nbits(NodeContext& node) {
+  if (node.has(4)) node.refuse("unsupported-attribute", "the operand `g_idx`, by which inputs choose their blocks, is there");
+  const PackedWeights packed = packed_weights(node);
+  const int64_t blocks = packed.blocks();
+  const std::string& name = node.build().loc().node;
+  const auto constant = [&](Tensor tensor, const char* what) { return node.build().constant(std::move(tensor), name + what); };
+  Value* weights =
+      constant(unpacked_rows(node, 1, "weights", packed.n, blocks * packed.block * packed.bits / 8, packed.k, packed.bits), ".weights");
+  Value* scales = node.build().reshape(node.in(2), {packed.n, blocks});
+  Value* zero_points = nullptr;
+  if (node.has(3) && node.dtype(3) != DType::u8) {
+    zero_points = node.build().reshape(node.in(3), {packed.n, blocks});
+  } else if (node.has(3)) {
+    zero_points =
+        constant(unpacked_rows(node, 3, "zero points", packed.n, ceil_div(blocks * packed.bits, 8), blocks, packed.bits), ".zero_points");
+  } else {
+    Tensor middle(packed.bits == 4 ? DType::u4 : DType::u8, {});
+    middle.set_int64(0, int64_t{1} << (packed.bits - 1));
+    zero_points = constant(std::move(middle), ".zero_point");
+  }
+  Value* wide = node.emit(Op::dequantize_linear_, with_zero_point(weights, scales, zero_points),
+                          {{"axis", int64_t{1}}, {"block_size", packed.block}});
+  Value* product = node.emit(Op::matmul_, {node.in(0), node.emit(Op::transpose_, {wide}, {{"permutation", std::vector<int64_t>{1, 0}}})});
+  if (!node.has(5)) return node.result(Op::identity_, {product});
+  node.result(Op::add_, {product, node.in(5)});
+}
+
 constexpr auto kHandlers = std::to_array<Handler>({
+    {"com.microsoft", "MatMulNBits", import_matmul_nbits},
     {"", "ConvInteger", import_conv_integer},
     {"", "DequantizeLinear", import_dequantize},
     {"", "DynamicQuantizeLinear", import_dynamic_quantize},

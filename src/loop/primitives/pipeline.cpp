@@ -56,7 +56,7 @@ class Pipeliner {
       if (!compute.empty()) unfit("a copy comes after what reads the others");
       copies.push_back({*copy});
       // What cp.async can't do fills the stage at once; the wait is a barrier for it, too.
-      if (copy->vector_bytes >= kNarrowestAsync && copy->source->dtype == copy->destination->dtype)
+      if (copy->vector_bytes >= kNarrowestAsync && copy->source->dtype == copy->destination->dtype && !copy->value)
         std::get<Copy>(copies.back().node).kind = Copy::Kind::async;
     }
     if (copies.size() != buffers.size() || buffers.empty())

@@ -12,6 +12,7 @@
 // split_reduce(s, 7, multiple=16): the pieces are multiples of 16 long, so that what is done in steps of 16 inside needs no test. The last piece runs past the
 // end instead of testing for it: the reduce must be a sum of products of loads from buffers that end there, whose loads give zeros beyond.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -25,7 +26,7 @@ namespace tcc::loop {
 namespace {
 
 /// Whether the reduce adds zeros where the variable is at its extent or beyond: it sums products, and both factors are loads that give zero there because
-/// their buffers end.
+/// their buffers end. One of them may be computed of such a load, as dequantised weights are: with a zero point it is not zero there, but finite.
 bool adds_zeros_from(const Reduce& reduce, const VarRef& var) {
   if (reduce.states.size() != 1 || reduce.combine || reduce.where || reduce.states[0].combiner != Combiner::sum) return false;
   std::map<const Scalar*, ExprPtr> lets;
@@ -40,9 +41,7 @@ bool adds_zeros_from(const Reduce& reduce, const VarRef& var) {
   };
   const ExprPtr product = without_names(reduce.states[0].value);
   if (product->kind != Expr::Kind::op || product->op != Op::mul_) return false;
-  return std::all_of(product->args.begin(), product->args.end(), [&](const ExprPtr& arg) {
-    ExprPtr factor = without_names(arg);
-    while (factor->kind == Expr::Kind::op && factor->op == Op::cast_) factor = without_names(factor->args[0]);
+  const auto ends = [&](const ExprPtr& factor) {
     if (factor->kind != Expr::Kind::load) return false;
     if (factor->otherwise &&
         (factor->otherwise->kind != Expr::Kind::constant || factor->otherwise->float_value != 0 || factor->otherwise->int_value != 0))
@@ -51,7 +50,19 @@ bool adds_zeros_from(const Reduce& reduce, const VarRef& var) {
       if (factor->indices[axis] == Index(var) + (factor->buffer->extents[axis] - var->extent)) return true;
     }
     return false;
-  });
+  };
+  const std::function<bool(const ExprPtr&)> is_made_of_such = [&](const ExprPtr& arg) {
+    const ExprPtr value = without_names(arg);
+    return value->kind == Expr::Kind::op ? std::any_of(value->args.begin(), value->args.end(), is_made_of_such) : ends(value);
+  };
+  int num_zero = 0, num_finite = 0;
+  for (const ExprPtr& arg : product->args) {
+    ExprPtr factor = without_names(arg);
+    while (factor->kind == Expr::Kind::op && factor->op == Op::cast_) factor = without_names(factor->args[0]);
+    num_zero += ends(factor);
+    num_finite += is_made_of_such(factor);
+  }
+  return num_zero >= 1 && num_finite == 2;
 }
 
 class Splitter {

@@ -17,6 +17,9 @@
 // Zeros that a select puts between the elements of the buffer are copied as zeros.
 //
 // `as=bf16`: what is cast to bf16 as it is read is copied as bf16. What has 8 bits is copied as bf16 or f16 whatever it is cast to: they hold all of its values.
+// Where more than the element is cast to bf16, such as weights of 4 bits less a zero point, times a scale, the copy computes it:
+//
+//   copy (%a_n in 128, %a_k in 64) %a[...] -> %a.staged[%a_n, %a_k] bytes 4 as cast<bf16>(mul(cast<f32>(load %a[...]), load %s[..., (... + %a_k) / 32]))
 #include "loop/primitives/stage.h"
 
 #include <algorithm>
@@ -63,13 +66,14 @@ class LoopStager {
     defined_ = uses.defines;
     inline_loads(inner);
     const std::vector<ExprPtr> selected = absorb_selects(inner);
+    const ExprPtr computed = dtype_ ? find_computed(inner) : nullptr;
     Read read;
     look(inner, {}, read);
     if (!read.load) unfit("nothing inside `" + at_ + "` reads `" + buffer_->name + "`");
 
     const std::vector<Index> indices = read.load->indices;
     const std::vector<VarRef> loops = loops_of(indices, inner);
-    Copy copy = copy_of(indices, loops, read.conditions, selected);
+    Copy copy = copy_of(indices, loops, read.conditions, selected, computed);
     Buffer prototype;
     prototype.name = names_.fresh(buffer_->name + ".staged");
     prototype.dtype = dtype_.value_or(buffer_->dtype);
@@ -79,6 +83,7 @@ class LoopStager {
     std::vector<Index> at;
     for (const VarRef& var : copy.box) at.emplace_back(loop_of_.at(var.get()));
     rewrite_exprs(inner, [&](const ExprPtr& expr) -> ExprPtr {
+      if (computed) return equal(expr, computed) ? load(copy.destination, at) : expr;
       const bool cast = dtype_ && expr->kind == Expr::Kind::op && expr->op == Op::cast_ && (expr->dtype == *dtype_ || widens());
       const ExprPtr& loaded = cast ? expr->args[0] : expr;
       if (cast != dtype_.has_value() || loaded->kind != Expr::Kind::load || loaded->buffer != buffer_) return expr;
@@ -96,7 +101,7 @@ class LoopStager {
   }
 
   /// Whether the copy holds each value of the buffer, in more bits.
-  bool widens() const { return size_bits(buffer_->dtype) == 8 && size_bits(*dtype_) >= 16; }
+  bool widens() const { return size_bits(buffer_->dtype) <= 8 && size_bits(*dtype_) >= 16; }
 
   static const Expr& without_casts(const ExprPtr& expr) {
     const Expr* inner = expr.get();
@@ -122,6 +127,70 @@ class LoopStager {
     if (selected == 0 || selected != reads) return {};
     block = std::move(changed);
     return conjuncts(condition);
+  }
+
+  /// The outermost cast to the dtype of the copy that is around a read of the buffer, but for one of the element alone; null.
+  ExprPtr computed_in(const ExprPtr& expr) const {
+    if (!expr || expr->kind != Expr::Kind::op) return nullptr;
+    bool reads = false;
+    visit(expr, [&](const Expr& e) { reads = reads || reads_buffer(e); });
+    if (!reads) return nullptr;
+    if (expr->op == Op::cast_ && expr->dtype == *dtype_) return reads_buffer(*expr->args[0]) ? nullptr : expr;
+    for (const ExprPtr& arg : expr->args) {
+      if (ExprPtr found = computed_in(arg)) return found;
+    }
+    return nullptr;
+  }
+
+  /// What the copy has to compute, made of loads alone: the lets that it reads stand in it from now on. Null where it is the element, cast.
+  ExprPtr find_computed(Block& block) const {
+    std::map<const Scalar*, ExprPtr> lets;
+    walk(block, [&](const Stmt& stmt) {
+      if (const auto* let = as<Let>(stmt)) lets[let->scalar.get()] = let->value;
+    });
+    ExprPtr found;
+    walk(block, [&](const Stmt& stmt) {
+      each_expr(stmt, [&](const ExprPtr& expr) {
+        if (!found) found = computed_in(expr);
+      });
+    });
+    if (!found) return nullptr;
+    const ExprPtr before = found;
+    std::set<const Scalar*> scalars;
+    for (collect_scalars(found, scalars); !scalars.empty(); scalars.clear(), collect_scalars(found, scalars)) {
+      Substitution values;
+      values.scalar = [&](const ScalarRef& scalar) {
+        const auto at = lets.find(scalar.get());
+        if (at == lets.end())
+          unfit("what `" + buffer_->name + "` is read for depends on %" + scalar->name + ", which is computed outside of `" + at_ + "`");
+        return at->second;
+      };
+      found = substitute(found, values);
+    }
+    rewrite_exprs(block, [&](const ExprPtr& expr) { return equal(expr, before) ? found : expr; });
+    std::set<const Scalar*> used;
+    collect_scalars(block, used);
+    for_each_block(block, [&](Block& inner) {
+      std::erase_if(inner, [&](const Stmt& stmt) {
+        return as<Let>(stmt) && lets.contains(as<Let>(stmt)->scalar.get()) && !used.contains(as<Let>(stmt)->scalar.get());
+      });
+    });
+    return found;
+  }
+
+  /// The computed value in terms of the box. Outside of the source the copy gives zeros and computes nothing: no load needs a value there.
+  ExprPtr boxed_value(const ExprPtr& computed, const Substitution& boxed, const Copy& copy) const {
+    const ExprPtr value = rewrite_expr(computed, [&](const ExprPtr& expr) {
+      if (expr->kind != Expr::Kind::load || !expr->otherwise) return expr;
+      if (!is_zero(expr->otherwise)) unfit("what is read outside of `" + expr->buffer->name + "` is not zero");
+      return load(expr->buffer, expr->indices);
+    });
+    const Uses uses = uses_of(substitute(value, boxed));
+    for (const Var* var : uses.vars) {
+      if (inside_.contains(var) && std::none_of(copy.box.begin(), copy.box.end(), [&](const VarRef& own) { return own.get() == var; }))
+        unfit("what `" + buffer_->name + "` is read for changes along %" + var->name + ", and it does not");
+    }
+    return substitute(value, boxed);
   }
 
   /// Loads of the buffer stand where their values are used, so that casts and selects are around them.
@@ -191,7 +260,7 @@ class LoopStager {
 
   /// The copy, all but its destination. Of masks it has those that it can; what was in selects it has to.
   Copy copy_of(const std::vector<Index>& indices, const std::vector<VarRef>& loops, const std::vector<ExprPtr>& conditions,
-               const std::vector<ExprPtr>& selected) {
+               const std::vector<ExprPtr>& selected, const ExprPtr& computed) {
     if (loops.empty()) unfit("`" + buffer_->name + "` is read at one place inside `" + at_ + "`");
     Copy copy;
     copy.source = buffer_;
@@ -208,6 +277,7 @@ class LoopStager {
       return at == box.end() ? std::nullopt : std::optional<Index>(at->second);
     };
     for (const Index& index : indices) copy.from.push_back(substitute(index, boxed.var));
+    if (computed) copy.value = boxed_value(computed, boxed, copy);
     std::vector<ExprPtr> masks;
     const auto is_known = [&](const ExprPtr& condition) {
       const Uses uses = uses_of(condition);

@@ -3,6 +3,7 @@
 
 #include "schedule/cpu/nest.h"
 #include "tcc/loop/edit.h"
+#include "tcc/support/diagnostics.h"
 #include "tcc/support/integer_math.h"
 
 namespace tcc::schedule::cpu {
@@ -114,9 +115,16 @@ void CpuNest::tile_registers(const std::string& sum, const std::string& row, con
 
 CpuNest::Operands CpuNest::operands() const {
   Operands result;
-  std::vector<Access> loads = accesses_of(Block{Stmt{reduce()}});
-  result.a = loads[0];
-  result.b = loads[1];
+  if (kind_ == NestKind::computed_factor) {
+    const std::optional<Contraction> contraction = as_contraction(Stmt{nest()});
+    if (!contraction) internal_error("a contraction with a computed factor is none");
+    result.a = access_of(contraction->a.buffer, contraction->a.indices, false, contraction->a.guarded);
+    result.b = access_of(contraction->b.buffer, contraction->b.indices, false, contraction->b.guarded);
+  } else {
+    std::vector<Access> loads = accesses_of(Block{Stmt{reduce()}});
+    result.a = loads[0];
+    result.b = loads[1];
+  }
   for (const Access& access : accesses_of(nest().body)) {
     if (access.store) result.c = access;
   }
@@ -228,6 +236,24 @@ WhyNot CpuNest::register_tile() {
   unroll_steps(reduced);
   tile_registers(sum_, rows ? u + "_1" : "", registers, two_level_sum(reduced));
   return std::nullopt;
+}
+
+// Of few rows the factor is computed for each of them, out of few bytes.
+WhyNot CpuNest::few_rows_of_computed() {
+  constexpr int64_t kFewRows = 4;
+  const Operands& o = operands_;
+  int64_t rows[] = {1, 1};
+  for (const loop::Dim& dim : map_) {
+    const bool a = moves(o.a, dim.var.get()), b = moves(o.b, dim.var.get());
+    if (a != b) rows[b] *= dim.var->extent;
+  }
+  if (std::min(rows[0], rows[1]) > kFewRows) return "there are " + std::to_string(std::min(rows[0], rows[1])) + " rows";
+  Chooser before = c_;
+  c_.add("sink_lets", {Chooser::arg(sum_)});
+  c_.add("skip_rounding", {Chooser::arg(sum_)});
+  const WhyNot why_not = partial_sums();
+  if (why_not) c_.take_over(std::move(before));
+  return why_not;
 }
 
 WhyNot CpuNest::partial_sums() {

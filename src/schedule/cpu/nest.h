@@ -66,7 +66,9 @@ class CpuNest {
   /// Constant weights of which the results are not neighbours, those of a convolution: vectors of output channels, out of panels made before.
   WhyNot channels_in_vectors();  // channels.cpp
   WhyNot partial_sums();         // contraction.cpp
+  WhyNot few_rows_of_computed();
   WhyNot register_tile();
+  WhyNot factor_before();  ///< strategies.cpp: the factor is computed in a nest in front, the rest is another nest
 
  private:
   const loop::Loop& nest() const { return std::get<loop::Loop>(c_.find(dims_[0]).node); }

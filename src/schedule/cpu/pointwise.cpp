@@ -21,6 +21,7 @@ void CpuNest::prepare() {
     case NestKind::reduction: prepare_reduction(); break;
     case NestKind::dot_product:
     case NestKind::contraction: prepare_contraction(); break;
+    case NestKind::computed_factor: prepare_contraction(); break;
     default: break;
   }
 }

@@ -33,11 +33,22 @@ constexpr Strategy<CpuNest> kStrategies[] = {
     {"staged_planes", {K::contraction, K::dot_product}, call<&CpuNest::staged_planes>},
     {"register_tile", {K::contraction, K::dot_product}, call<&CpuNest::register_tile>},
 
+    {"few_rows_of_computed", {K::computed_factor}, call<&CpuNest::few_rows_of_computed>},
+    {"factor_before", {K::computed_factor}, call<&CpuNest::factor_before>},
+
     {"vectors_of_scans", {K::scan}, call<&CpuNest::vectors_of_scans>},
     {"scans_in_order", {K::scan}, call<&CpuNest::scans_in_order>},
 };
 
 }  // namespace
+
+WhyNot CpuNest::factor_before() {
+  const std::optional<Contraction> contraction = as_contraction(c_.find(dims_[0]));
+  if (!contraction) internal_error("a contraction with a computed factor is none");
+  schedule_nest(c_, compute_factors(c_, *contraction), May{});
+  schedule_nest(c_, dims_[0], may_);
+  return std::nullopt;
+}
 
 void schedule_nest(Chooser& chooser, const std::string& first_dim, May may) {
   Nest recognised = recognise(chooser.find(first_dim));

@@ -18,7 +18,8 @@ bool is_contiguous(const Factor& factor, const std::vector<VarRef>& dims) {
 
 int64_t access_width(const Factor& factor, const std::vector<VarRef>& dims) {
   const Access access = access_of(factor.buffer, factor.indices, false, factor.guarded);
-  int64_t run = 1, width = kWidestAccess / size_bytes(factor.buffer->dtype);  // what tiles and steps are multiples of, too
+  int64_t run = 1, width = kWidestAccess / std::max(size_bytes(factor.buffer->dtype),
+                                                    size_bytes(factor.dtype()));  // what tiles and steps are multiples of, too
   std::vector<const Var*> along;
   for (size_t i = dims.size(); i-- > 0;) {
     if (dims[i]->extent == 1) continue;

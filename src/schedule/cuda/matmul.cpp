@@ -89,6 +89,6 @@ int64_t copy_bytes(const Factor& factor, int64_t last_tile) {
   return elements * size;
 }
 
-int64_t bytes_of(const Buffer& buffer) { return buffer.count() * size_bytes(buffer.dtype); }
+int64_t bytes_of(const Buffer& buffer) { return storage_bytes(buffer.dtype, buffer.count()); }
 
 }  // namespace tcc::schedule::cuda

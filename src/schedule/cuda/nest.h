@@ -47,6 +47,7 @@ WhyNot split_reduction(CudaNest& nest);       // reduction.cpp
 WhyNot contiguous_reduction(CudaNest& nest);
 WhyNot result_per_thread(CudaNest& nest);
 WhyNot warpgroup_cores(CudaNest& nest);
+WhyNot warpgroups_after_factor(CudaNest& nest);  // warpgroup_cores.cpp
 WhyNot tensor_cores(CudaNest& nest);
 WhyNot conv(CudaNest& nest);
 WhyNot shared_tiles(CudaNest& nest);
@@ -54,7 +55,10 @@ WhyNot conv_wgrad(CudaNest& nest);
 WhyNot rows_by_matrix(CudaNest& nest);  // result_per_warp.cpp
 WhyNot result_per_warp(CudaNest& nest);
 WhyNot direct(CudaNest& nest);
+WhyNot factor_before(CudaNest& nest);  // strategies.cpp
 
+/// Factors of 8 bits that no instruction takes are multiplied in the 16 bits of the other factor, or both in f16.
+Contraction with_wide_bytes(Contraction c, const Target& target);
 /// Time of the contraction by the strategy `tensor_cores`, its sum whole; nothing where it does not apply.
 std::optional<double> tensor_cores_ns(const Contraction& c, const loop::Loop& nest, const Target& target);
 

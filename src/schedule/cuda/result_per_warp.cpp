@@ -6,6 +6,7 @@
 // A few rows times a matrix is such a contraction however many columns there are: the matrix is read once from memory, what rows share of it from the L1 cache,
 // because neighbouring warps are results of the same column.
 #include <algorithm>
+#include <numeric>
 
 #include "schedule/cuda/nest.h"
 #include "tcc/support/integer_math.h"
@@ -26,6 +27,8 @@ constexpr int64_t kWarps = 4;
 constexpr int64_t kFewRows = 4;
 /// Bytes of an access with which a few warps read as fast as memory is.
 constexpr int64_t kWideAccess = 8;
+/// Bytes of an access, elements that a lane has of it: the most.
+constexpr int64_t kWidestAccess = 16, kMostElements = 32;
 /// Accesses of a lane that are unrolled altogether, and in a longer sum together.
 constexpr int64_t kMostUnrolled = 8, kTogether = 4;
 
@@ -41,8 +44,24 @@ WhyNot misfit(const Contraction& c) {
   return std::nullopt;
 }
 
+/// Of elements of 4 and 8 bits: a wide access of them, of which the other factor's are several.
+int64_t narrow_width(const Contraction& c) {
+  const Factor& narrow = c.a.bits() < c.b.bits() ? c.a : c.b;
+  int64_t width = std::min<int64_t>(8 * kWidestAccess / narrow.bits(), kMostElements);
+  for (const Factor* factor : {&c.a, &c.b}) {
+    const Access access = access_of(factor->buffer, factor->indices, false, factor->guarded);
+    const VarRef& last = c.k_dims.back();
+    width = std::gcd(std::gcd(width, last->extent), access.flat.constant());
+    for (const Term& term : access.flat.terms()) {
+      if (term.atom.kind != Atom::Kind::var || term.atom.var != last) width = std::gcd(width, term.coefficient);
+    }
+  }
+  return width;
+}
+
 /// Elements of both factors that a lane reads at once.
 int64_t width_of(const CudaNest& nest, const Contraction& c) {
+  if (std::min(c.a.bits(), c.b.bits()) <= 8 && c.a.bits() != c.b.bits()) return narrow_width(c);
   for (const Stmt& stmt : nest.loop().body) {
     if (std::holds_alternative<Reduce>(stmt.node))
       return vector_width(nest.chooser, accesses_of(Block{stmt}), {c.k_dims.back(), Bind::none}, false);
@@ -54,6 +73,7 @@ void schedule(CudaNest& nest, const Contraction& c) {
   Chooser& chooser = nest.chooser;
   const int64_t cores = chooser.target().cores, lanes = chooser.target().warp_threads;
   std::string sum = c.k_dims.back()->name;
+  if (c.a.computed || c.b.computed) chooser.add("skip_rounding", {Chooser::arg(c.accumulator)});
   if (const int64_t width = width_of(nest, c); width > 1) {
     chooser.split(sum, width);
     chooser.vectorize(sum + "_1");
@@ -89,7 +109,7 @@ WhyNot rows_by_matrix(CudaNest& nest) {
   const int64_t rows = std::min(iterations(c.m_dims), iterations(c.n_dims));
   if (rows > kFewRows) return "there are " + std::to_string(rows) + " rows";
   if (WhyNot why_not = misfit(c)) return why_not;
-  const int64_t bytes = width_of(nest, c) * std::min(size_bytes(c.a.buffer->dtype), size_bytes(c.b.buffer->dtype));
+  const int64_t bytes = width_of(nest, c) * std::min(c.a.bits(), c.b.bits()) / 8;
   if (bytes < kWideAccess) return "accesses of both factors are " + std::to_string(bytes) + " bytes wide";
   schedule(nest, c);
   return std::nullopt;

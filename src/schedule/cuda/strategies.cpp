@@ -26,15 +26,17 @@ constexpr Strategy<CudaNest> kStrategies[] = {
     {"row_per_warp", {K::rows}, row_per_warp},
     {"row_per_block", {K::rows}, row_per_block},
 
-    {"rows_by_matrix", {K::contraction}, rows_by_matrix},
+    {"rows_by_matrix", {K::contraction, K::computed_factor}, rows_by_matrix},
     {"warpgroup_cores", {K::contraction}, warpgroup_cores},
-    {"tensor_cores", {K::contraction}, tensor_cores},
+    {"warpgroups_after_factor", {K::contraction, K::computed_factor}, warpgroups_after_factor},
+    {"tensor_cores", {K::contraction, K::computed_factor}, tensor_cores},
     {"conv", {K::contraction}, conv},
     {"shared_tiles", {K::contraction}, shared_tiles},
     {"conv_wgrad", {K::contraction}, conv_wgrad},
     {"result_per_warp", {K::contraction}, result_per_warp},
     {"strided_sum_in_parts", {K::contraction}, strided_sum_in_parts},
     {"direct", {K::contraction}, direct},
+    {"factor_before", {K::computed_factor}, factor_before},
 
     {"strided_reduction", {K::reduction, K::dot_product}, strided_reduction},
     {"split_reduction", {K::reduction, K::dot_product}, split_reduction},
@@ -76,7 +78,7 @@ Rows reduces_of(const Loop& loop) {
 /// Fuses the dims of nests whose strategies all begin with that, and measures rows.
 void prepare(CudaNest& nest) {
   const NestKind kind = nest.nest.kind;
-  if (kind == K::contraction) return;
+  if (kind == K::contraction || kind == K::computed_factor) return;
   const bool reduces = kind == K::reduction || kind == K::dot_product;
   if (reduces) nest.rows = reduces_of(nest.loop());
   else if (kind == K::rows) nest.rows = loops_over_rows(nest.loop());
@@ -88,6 +90,15 @@ void prepare(CudaNest& nest) {
 }
 
 }  // namespace
+
+/// Computes the factor in a nest of its own, in front; what is left reads it as it is.
+WhyNot factor_before(CudaNest& nest) {
+  Chooser& chooser = nest.chooser;
+  const std::string first = nest.first();
+  schedule_nest(chooser, compute_factors(chooser, *nest.nest.contraction));
+  schedule_nest(chooser, first);
+  return std::nullopt;
+}
 
 void schedule_nest(Chooser& chooser, const std::string& first_dim) {
   CudaNest nest{chooser, recognise(chooser.find(first_dim))};

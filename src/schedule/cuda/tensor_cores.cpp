@@ -55,18 +55,6 @@ int64_t swizzle_bits(int64_t row_bytes) {
   return std::min<int64_t>(3, std::countr_zero(static_cast<uint64_t>(row_bytes)) - 4);
 }
 
-/// Factors of 8 bits that no instruction takes are copied in the 16 bits of the other factor, or both in f16.
-Contraction with_wide_bytes(Contraction c, const Target& target) {
-  const TensorCore* core = target.tensor_core(c.a.dtype());
-  if (c.dtype != DType::f32 || (core && core->takes(c.a.dtype(), c.b.dtype()) && sum_dtype(c.a.dtype()) == c.dtype)) return c;
-  const auto is_half = [](const Factor& factor) { return is_float(factor.dtype()) && size_bits(factor.dtype()) == 16; };
-  const DType wide = is_half(c.a) ? c.a.dtype() : is_half(c.b) ? c.b.dtype() : DType::f16;
-  for (Factor* factor : {&c.a, &c.b}) {
-    if (size_bits(factor->dtype()) == 8 && factor->dtype() != DType::boolean) factor->narrowed = wide;
-  }
-  return c;
-}
-
 /// A contraction, and what its nest and target say about the time of its forms.
 class Product {
  public:
@@ -140,7 +128,9 @@ class Product {
     const auto held = [&](const Factor& factor, int64_t rows, int64_t width) {
       const int64_t accesses = ceil_div(rows * tile.step / width, threads);
       if (width * size_bytes(factor.buffer->dtype) >= kFewestCopiedAhead && !factor.narrowed) return accesses * kRegistersOfAddress;
-      return accesses * (kRegistersOfAddress + (accesses <= kFewAccesses ? kRegistersOfValue + width : kRegistersOfCondition));
+      // What is widened or computed waits in 16 bits.
+      const int64_t values = factor.narrowed && factor.bits() <= 8 ? width * size_bytes(factor.dtype()) / 4 : width;
+      return accesses * (kRegistersOfAddress + (accesses <= kFewAccesses ? kRegistersOfValue + values : kRegistersOfCondition));
     };
     const int64_t registers = tile.m * tile.n / threads + held(c_.a, tile.m, form.a_width) + held(c_.b, tile.n, form.b_width);
     return registers + kRegistersBeside <= target_.thread_registers;
@@ -221,6 +211,10 @@ void schedule_tiles(Chooser& chooser, const Contraction& c, const Merged& names,
 WhyNot misfit(const Contraction& c, const TensorCore* core, const Target& target) {
   const DType dtype = c.a.dtype();
   if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
+  for (const Factor* factor : {&c.a, &c.b}) {
+    if (factor->computed && size_bits(*factor->narrowed) != 16)
+      return "a factor is computed in " + std::string(tcc::name_of(*factor->narrowed));
+  }
   if (!core) return "no instruction takes " + std::string(tcc::name_of(dtype));
   if (!core->takes(dtype, c.b.dtype()))
     return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
@@ -231,6 +225,17 @@ WhyNot misfit(const Contraction& c, const TensorCore* core, const Target& target
 }
 
 }  // namespace
+
+Contraction with_wide_bytes(Contraction c, const Target& target) {
+  const TensorCore* core = target.tensor_core(c.a.dtype());
+  if (c.dtype != DType::f32 || (core && core->takes(c.a.dtype(), c.b.dtype()) && sum_dtype(c.a.dtype()) == c.dtype)) return c;
+  const auto is_half = [](const Factor& factor) { return is_float(factor.dtype()) && size_bits(factor.dtype()) == 16; };
+  const DType wide = is_half(c.a) ? c.a.dtype() : is_half(c.b) ? c.b.dtype() : DType::f16;
+  for (Factor* factor : {&c.a, &c.b}) {
+    if (size_bits(factor->dtype()) <= 8 && factor->dtype() != DType::boolean) factor->narrowed = wide;
+  }
+  return c;
+}
 
 std::optional<double> tensor_cores_ns(const Contraction& given, const Loop& nest, const Target& target) {
   const Contraction c = with_wide_bytes(given, target);
@@ -287,6 +292,26 @@ WhyNot schedule_product(Chooser& chooser, const Contraction& c, const TensorCore
   return std::nullopt;
 }
 
+/// The factor is computed by the copy, out of loads that stand in the sum.
+WhyNot schedule_computed(Chooser& chooser, const Contraction& c, const TensorCore& core) {
+  const std::vector<Form> forms = forms_of(c, std::get<Loop>(chooser.find(c.dims[0]->name).node));
+  for (const Factor* factor : {&c.a, &c.b}) {
+    if (!factor->computed) continue;
+    // Halves of bytes are read in whole words.
+    const bool fits = std::any_of(forms.begin(), forms.end(), [&](const Form& form) {
+      return access_width(*factor, form.k) * factor->bits() >= 8 * kFewestCopiedAhead || factor->bits() >= 8;
+    });
+    if (!fits) return "elements of `" + factor->buffer->name + "` are not neighbours along the sum";
+  }
+  Chooser trial = chooser;
+  trial.add("sink_lets", {Chooser::arg(c.accumulator)});
+  const std::optional<Contraction> inside = as_contraction(trial.find(c.dims[0]->name));
+  if (!inside) internal_error("the contraction `" + c.accumulator + "` with its lets inside is none");
+  if (WhyNot why_not = schedule_product(trial, *inside, core)) return why_not;
+  chooser.take_over(std::move(trial));
+  return std::nullopt;
+}
+
 }  // namespace
 
 WhyNot tensor_cores(CudaNest& nest) {
@@ -295,6 +320,7 @@ WhyNot tensor_cores(CudaNest& nest) {
   const Contraction c = with_wide_bytes(*nest.nest.contraction, target);
   const TensorCore* core = target.tensor_core(c.a.dtype());
   if (WhyNot why_not = misfit(c, core, target)) return why_not;
+  if (c.a.computed || c.b.computed) return schedule_computed(nest.chooser, c, *core);
   const WhyNot why_not = schedule_product(nest.chooser, c, *core);
   if (!why_not || core->transposed) return why_not;
   Chooser copies = nest.chooser;

@@ -457,6 +457,35 @@ WhyNot schedule_candidate(Chooser& chooser, const Candidate& candidate, const Te
 
 }  // namespace
 
+// Of a factor that is computed as it is read, or has 8 bits, the copy engine can only move what is in memory: it is computed before, where that takes less time
+// than copies that compute.
+WhyNot warpgroups_after_factor(CudaNest& nest) {
+  if (!nest.nest.contraction) return nest.nest.not_contraction;
+  const Target& target = nest.target();
+  const Contraction c = with_wide_bytes(*nest.nest.contraction, target);
+  const bool is_a = c.a.computed || (c.a.narrowed && c.a.bits() == 8);
+  const Factor &wide = is_a ? c.a : c.b, &other = is_a ? c.b : c.a;
+  if (!wide.narrowed || wide.bits() > 8 || other.narrowed || other.dtype() != wide.dtype())
+    return "no factor is computed in the dtype of the other";
+  const TensorCore* core = target.warpgroup_core(wide.dtype());
+  if (!core) return "no instruction of a warpgroup takes " + std::string(tcc::name_of(wide.dtype())) + " on " + target.name;
+  if (c.dtype != DType::f32 || c.length() < kShortestSum) return "a sum of " + std::to_string(c.length()) + " is short";
+  const std::optional<double> in_copies = tensor_cores_ns(*nest.nest.contraction, nest.loop(), target);
+  Chooser trial = nest.chooser;
+  const std::string factor = compute_factors(trial, c);
+  CudaNest rest{trial, recognise(trial.find(nest.first()))};
+  if (!rest.nest.contraction) return rest.nest.not_contraction;
+  const std::vector<Candidate> candidates = candidates_for(*rest.nest.contraction, rest.loop(), *core, trial);
+  if (candidates.empty()) return "no form has rows and columns for a tile, and contiguous factors";
+  const double values = static_cast<double>(iterations(is_a ? c.m_dims : c.n_dims) * iterations(c.batch_dims) * c.length());
+  const double before_ns = target.second_kernel_ns + 2 * values * size_bytes(wide.dtype()) / target.bytes_per_ns;
+  if (in_copies && candidates.front().ns + before_ns >= *in_copies) return "copies that compute the factor take less time";
+  if (WhyNot why_not = warpgroup_cores(rest)) return why_not;
+  schedule_nest(trial, factor);
+  nest.chooser.take_over(std::move(trial));
+  return std::nullopt;
+}
+
 WhyNot warpgroup_cores(CudaNest& nest) {
   if (!nest.nest.contraction) return nest.nest.not_contraction;
   const Contraction& c = *nest.nest.contraction;
