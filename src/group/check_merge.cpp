@@ -24,7 +24,7 @@ namespace {
 
 /// What may be computed again, in additions per element.
 constexpr int kMaxRecomputedCost = 6;
-/// Of a contraction, whose operands may be dequantised: casts, a zero point, a scale.
+/// The same where a product of matrices may have dequantised operands: with casts, a zero point and a scale.
 constexpr int kMaxOperandCost = 9;
 /// The same of values that depend on no index, in additions per thread, which computes them once: in a unit of no more elements than this their
 /// cost is hidden, as another launch would not be.
@@ -160,7 +160,7 @@ int compute_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node
   after_anchor.clear();
   after_loop.clear();
   const auto id = [](const Value* value) { return static_cast<size_t>(value->id); };
-  int cost = 0, scalar_cost = 0;
+  int cost = 0, scalar_cost = 0, operand_cost = 0;
   const bool is_small = product_of_extents(placement.domain) <= kMostElementsBesideScalars;
   bool has_full = false;
   // What the running state of a scan is stored at: the one inner variable that others may have.
@@ -197,12 +197,16 @@ int compute_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node
         continue;
       }
       if (follows || clusters.escapes(result, a, b)) return -1;
-      (is_small && facts.is_empty ? scalar_cost : cost) += op_cost(*node);
+      const bool widens = node->op == Op::cast_ || node->op == Op::sub_ || node->op == Op::mul_;
+      (is_small && facts.is_empty ? scalar_cost : widens ? operand_cost : cost) += op_cost(*node);
     }
   }
-  if (cost > (kind == UnitKind::contract ? kMaxOperandCost : kMaxRecomputedCost) || scalar_cost > kMaxScalarCost) return -1;
+  const bool multiplies = anchor && anchor->op == Op::dot_general_;
+  if (cost > kMaxRecomputedCost || cost + operand_cost > (multiplies ? kMaxOperandCost : kMaxRecomputedCost) ||
+      scalar_cost > kMaxScalarCost)
+    return -1;
   if (kind == UnitKind::rows && has_full && product_of_extents(placement.domain) < kFewRows && row_length > kLongRow) return -1;
-  return cost;
+  return cost + operand_cost;
 }
 
 int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const std::vector<Node*>& core,

@@ -52,7 +52,7 @@ void merge_operands(Clusters& clusters, Node& node) {
     const std::vector<Value*> sources = clusters.sources(operand);
     for (const Value* source : sources) {
       const int producer = clusters.cluster_of(source->producer), own = clusters.cluster_of(&node);
-      const bool widens = clusters[own].kind == UnitKind::contract && is_dequantisation(clusters[producer]);
+      const bool widens = node.op == Op::dot_general_ && is_dequantisation(clusters[producer]);
       const bool fits =
           clusters[own].kind == UnitKind::scan ? clusters[producer].kind == UnitKind::map : widens || is_cast_only(clusters[producer]);
       if (fits && read_by_node_alone(clusters, producer, own)) try_merge(clusters, producer, own);

@@ -42,9 +42,9 @@ llvm::Value* Emitter::nibbles_to_float(llvm::Value* value, DType dtype) {
     return varies(value) ? llvm::VectorType::get(type, llvm::cast<llvm::VectorType>(value->getType())) : type;
   };
   llvm::Type *i32 = lanes_of(builder_.getInt32Ty()), *f32 = lanes_of(builder_.getFloatTy());
-  if (is_signed_integer(dtype)) value = builder_.CreateXor(value, llvm::ConstantInt::get(value->getType(), 8));
-  llvm::Value* bits = builder_.CreateOr(builder_.CreateZExt(value, i32), llvm::ConstantInt::get(i32, kBits));
-  return builder_.CreateFSub(builder_.CreateBitCast(bits, f32), llvm::ConstantFP::get(f32, kOffset + (is_signed_integer(dtype) ? 8 : 0)));
+  const int offset = is_signed_integer(dtype) ? 8 : 0;
+  llvm::Value* bits = builder_.CreateXor(builder_.CreateZExt(value, i32), llvm::ConstantInt::get(i32, kBits + offset));
+  return builder_.CreateFSub(builder_.CreateBitCast(bits, f32), llvm::ConstantFP::get(f32, kOffset + offset));
 }
 
 llvm::Value* Emitter::load_neighbours(const loop::Buffer& buffer, const Address& address, unsigned each, llvm::Value* mask) {

@@ -1,4 +1,5 @@
-// skip_rounding(s): terms of a sum that are computed in f32 keep their bits: a value that is rounded to 16 bits and widened again is not.
+// skip_rounding(s): terms of a sum that are computed in f32 keep their bits: a value that is rounded to 16 bits and widened again is not. Nor does one of 8
+// bits, which 16 hold, become f32 by way of them.
 //
 //   %s: f32 = reduce sum %k in 64 { ... yield mul(%x, cast<f32>(cast<bf16>(mul(%q, %t)))) }
 // becomes
@@ -21,8 +22,9 @@ Unit skip_rounding(const Unit& unit, const std::string& accumulator) {
     const auto is_cast = [](const ExprPtr& e, DType to) { return e->kind == Expr::Kind::op && e->op == Op::cast_ && e->dtype == to; };
     if (!is_cast(expr, DType::f32)) return expr;
     const ExprPtr& rounded = expr->args[0];
-    const bool is_rounded = (is_cast(rounded, DType::bf16) || is_cast(rounded, DType::f16)) && rounded->args[0]->dtype == DType::f32;
-    return is_rounded ? rounded->args[0] : expr;
+    if (!is_cast(rounded, DType::bf16) && !is_cast(rounded, DType::f16)) return expr;
+    const ExprPtr& value = rounded->args[0];
+    return value->dtype == DType::f32 ? value : size_bits(value->dtype) <= 8 ? cast_to(value, DType::f32) : expr;
   });
   place.stmt() = sum.front();
   return result;

@@ -31,6 +31,8 @@ constexpr int64_t kWideAccess = 8;
 constexpr int64_t kWidestAccess = 16, kMostElements = 32;
 /// Accesses of a lane that are unrolled altogether, and in a longer sum together.
 constexpr int64_t kMostUnrolled = 8, kTogether = 4;
+/// Elements of a factor that a thread then holds: more would leave room for too few warps.
+constexpr int64_t kElementsTogether = 64;
 
 bool is_along_memory(const Factor& factor, const VarRef& last) {
   return factor.is_contiguous(factor.axis_of(last.get())) && factor.buffer->element_strides().back() == 1;
@@ -73,8 +75,10 @@ void schedule(CudaNest& nest, const Contraction& c) {
   Chooser& chooser = nest.chooser;
   const int64_t cores = chooser.target().cores, lanes = chooser.target().warp_threads;
   std::string sum = c.k_dims.back()->name;
-  if (c.a.computed || c.b.computed) chooser.add("skip_rounding", {Chooser::arg(c.accumulator)});
-  if (const int64_t width = width_of(nest, c); width > 1) {
+  const auto is_narrow = [](const Factor& factor) { return factor.computed || (factor.narrowed && factor.bits() <= 8); };
+  if (is_narrow(c.a) || is_narrow(c.b)) chooser.add("skip_rounding", {Chooser::arg(c.accumulator)});
+  const int64_t width = width_of(nest, c);
+  if (width > 1) {
     chooser.split(sum, width);
     chooser.vectorize(sum + "_1");
     sum += "_0";
@@ -82,10 +86,11 @@ void schedule(CudaNest& nest, const Contraction& c) {
   chooser.split(sum, lanes);
   chooser.add("reduce_across", {Chooser::arg(sum + "_1"), Chooser::arg("lane")});
   const int64_t steps = chooser.extent(sum + "_0");
-  if (steps <= kMostUnrolled) {
+  const int64_t most = std::clamp<int64_t>(kElementsTogether / width, 1, kMostUnrolled), together = std::min(kTogether, most);
+  if (steps <= most) {
     chooser.unroll(sum + "_0");
-  } else if (steps % kTogether == 0) {
-    chooser.split(sum + "_0", kTogether);
+  } else if (steps % together == 0 && together > 1) {
+    chooser.split(sum + "_0", together);
     chooser.unroll(sum + "_0_1");
   }
   // Warps next to each other share the elements of the longer side.
