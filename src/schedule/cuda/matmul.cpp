@@ -6,6 +6,15 @@ namespace tcc::schedule::cuda {
 
 using namespace tcc::loop;
 
+WhyNot misfit_of_factors(const Contraction& c, bool takes, int64_t shortest_sum) {
+  const DType dtype = c.a.dtype();
+  if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
+  if (!takes) return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
+  if (c.dtype != sum_dtype(dtype)) return "the sum is in " + std::string(tcc::name_of(c.dtype));
+  if (c.length() < shortest_sum) return "a sum of " + std::to_string(c.length()) + " is short";
+  return std::nullopt;
+}
+
 bool ends_with_buffer(const Factor& factor, int axis, const VarRef& k) {
   return factor.indices[static_cast<size_t>(axis)] == Index(k) && factor.buffer->extents[static_cast<size_t>(axis)] == k->extent;
 }

@@ -30,6 +30,10 @@ template <class Tile> const Tile* choose_tile(std::span<const Tile> tiles, const
   return options[chooser.decide("tile", times, best)];
 }
 
+/// Why no instruction of tensor cores takes both factors, the first reason: what those of warps and of warpgroups ask alike. `takes`: whether it has their
+/// dtypes; a sum below `shortest_sum` fills no step.
+WhyNot misfit_of_factors(const Contraction& c, bool takes, int64_t shortest_sum);
+
 /// Whether the factor gives zeros where the sum is past its end: copies do where the buffer ends, too.
 bool ends_with_buffer(const Factor& factor, int axis, const loop::VarRef& k);
 

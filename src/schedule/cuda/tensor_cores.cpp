@@ -210,18 +210,13 @@ void schedule_tiles(Chooser& chooser, const Contraction& c, const Merged& names,
 /// What does not fit the instruction and the copies for it.
 WhyNot misfit(const Contraction& c, const TensorCore* core, const Target& target) {
   const DType dtype = c.a.dtype();
-  if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
   for (const Factor* factor : {&c.a, &c.b}) {
     if (factor->computed && size_bits(*factor->narrowed) != 16)
       return "a factor is computed in " + std::string(tcc::name_of(*factor->narrowed));
   }
   if (!core) return "no instruction takes " + std::string(tcc::name_of(dtype));
-  if (!core->takes(dtype, c.b.dtype()))
-    return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
-  if (c.dtype != sum_dtype(dtype)) return "the sum is in " + std::string(tcc::name_of(c.dtype));
   if (dtype == DType::f32 && !target.allow_tf32) return "products of f32 must be exact";
-  if (c.length() < kShortestSum) return "a sum of " + std::to_string(c.length()) + " is short";
-  return std::nullopt;
+  return misfit_of_factors(c, core->takes(dtype, c.b.dtype()), kShortestSum);
 }
 
 }  // namespace

@@ -495,13 +495,10 @@ WhyNot warpgroup_cores(CudaNest& nest) {
   if (split && !target.split_f32) return "products of f32 are those of IEEE 754";
   const TensorCore* core = target.warpgroup_core(split ? DType::bf16 : dtype);
   if (!core) return "no instruction of a warpgroup takes " + std::string(tcc::name_of(dtype)) + " on " + target.name;
-  if (split ? c.b.dtype() != dtype : !core->takes(dtype, c.b.dtype()))
-    return "the factors are " + std::string(tcc::name_of(dtype)) + " and " + std::string(tcc::name_of(c.b.dtype()));
-  if (c.dtype != sum_dtype(dtype)) return "the sum is in " + std::string(tcc::name_of(c.dtype));
+  const bool takes = split ? c.b.dtype() == dtype : core->takes(dtype, c.b.dtype());
+  if (WhyNot why_not = misfit_of_factors(c, takes, kShortestSum)) return why_not;
   if (c.a.narrowed || c.b.narrowed) return "a factor is rounded as it is read";
   if (c.a.dilated || c.b.dilated) return "a factor has zeros between its elements";
-  if (c.a.buffer == c.b.buffer) return "both factors are one buffer";
-  if (c.length() < kShortestSum) return "a sum of " + std::to_string(c.length()) + " is short";
   const std::vector<Candidate> candidates = candidates_for(c, nest.loop(), *core, nest.chooser);
   WhyNot why_not = "no form has rows and columns for a tile, and contiguous factors";
   for (const Candidate& candidate : candidates) {
