@@ -15,17 +15,6 @@ namespace tcc::driver {
 
 namespace {
 
-/// Parameters are inputs and outputs in their order. The caller has the padding of rows in his tensors.
-std::unique_ptr<Graph> interface_of(const std::vector<loop::Param>& params) {
-  auto graph = std::make_unique<Graph>("unit");
-  for (const loop::Param& param : params) {
-    const Type type(param.buffer->dtype, param.buffer->padded_extents());
-    if (!param.written) graph->add_input(param.buffer->name, type);
-    else graph->add_output(graph->make_value(Value::Kind::result, type, param.buffer->name), param.buffer->name);
-  }
-  return graph;
-}
-
 /// The primitives of --pass. Error (usage, "invalid-schedule") where a text is none.
 schedule::Schedule given_schedule(const std::vector<std::string>& passes) {
   schedule::Schedule schedule;
@@ -65,6 +54,18 @@ schedule::ScheduledUnits schedule_by_hand(const Session& session, const std::vec
 }
 
 }  // namespace
+
+std::unique_ptr<Graph> interface_of(const std::vector<loop::Param>& params, const std::map<std::string, Tensor>& constants) {
+  auto graph = std::make_unique<Graph>("unit");
+  for (const loop::Param& param : params) {
+    const std::string& name = param.buffer->name;
+    const Type type(param.buffer->dtype, param.buffer->padded_extents());
+    if (param.written) graph->add_output(graph->make_value(Value::Kind::result, type, name), name);
+    else if (const auto constant = constants.find(name); constant != constants.end()) graph->add_weight(name, constant->second);
+    else graph->add_input(name, type);
+  }
+  return graph;
+}
 
 UnitBuilds plan_loops(Session& session, const std::vector<TargetChoice>& choices) {
   const bool by_hand = !session.options.passes.empty();

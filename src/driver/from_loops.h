@@ -1,6 +1,7 @@
 // --from=loop and --from=kernel: units and kernels that no graph stands behind.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "tcc/loop/loop.h"
 
 namespace tcc::driver {
+
+/// Parameters are inputs and outputs in their order, those of `constants` weights with these values. The caller has the padding of rows in his tensors.
+std::unique_ptr<Graph> interface_of(const std::vector<loop::Param>& params, const std::map<std::string, Tensor>& constants = {});
 
 /// Their plans hold the kernels. One unit (or kernel) is also a program: its parameters are the inputs and outputs of `interface`, which is null
 /// otherwise.

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 
 #include "driver/describe_library.h"
+#include "driver/from_loops.h"
 #include "driver/link_library.h"
 #include "driver/target_build.h"
 #include "tcc/driver/array_files.h"
@@ -76,7 +78,7 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-UnitProgram::UnitProgram(loop::FirstForm form) : form_(std::move(form)), interface_(std::make_unique<Graph>("unit")) {
+UnitProgram::UnitProgram(loop::FirstForm form) : form_(std::move(form)) {
   const std::optional<IntRange> range = range_of_indices(*form_.unit);
   std::vector<ExpectedTensor> expected;
   for (const loop::Param& param : form_.unit->params) {
@@ -86,23 +88,16 @@ UnitProgram::UnitProgram(loop::FirstForm form) : form_(std::move(form)), interfa
         {param.buffer->name, dtype, param.buffer->padded_extents(), is_float(dtype) || dtype == DType::boolean ? std::nullopt : range});
   }
   const std::vector<Tensor> values = gather_inputs(expected, {.random = true}, "").tensors;
+  std::map<std::string, Tensor> constants;
   size_t next = 0;
   for (const loop::Param& param : form_.unit->params) {
-    const std::string& name = param.buffer->name;
-    const Type type(param.buffer->dtype, param.buffer->padded_extents());
-    if (param.written) {
-      interface_->add_output(interface_->make_value(Value::Kind::result, type, name), name);
-      continue;
-    }
+    if (param.written) continue;
     const Tensor& value = values[next++];
-    if (param.constant) {
-      interface_->add_weight(name, value);
-      weights_.push_back(interface_->weights().back().get());
-    } else {
-      interface_->add_input(name, type);
-      inputs_.push_back(value);
-    }
+    if (param.constant) constants.emplace(param.buffer->name, value);
+    else inputs_.push_back(value);
   }
+  interface_ = interface_of(form_.unit->params, constants);
+  for (const auto& weight : interface_->weights()) weights_.push_back(weight.get());
 }
 
 std::shared_ptr<const runtime::Library> UnitProgram::compile(const schedule::Schedule& schedule, const TargetChoice& choice,
