@@ -147,10 +147,11 @@ TEST_F(Constants, TheInterpreterMakesTheSameBytesWhereCodeCannotRun) {
   const auto graph = one_product();
   compile(*graph, "a.so");
   const std::string by_code = folder_.read("a.so");
-  ::setenv("TMPDIR", "/nonexistent", 1);
   std::filesystem::rename(folder_ / "a.so", folder_ / "b.so");
-  compile(*graph, "a.so");
-  ::unsetenv("TMPDIR");
+  {
+    const test::Variable temporary("TMPDIR", "/nonexistent");
+    compile(*graph, "a.so");
+  }
   EXPECT_TRUE(by_code == folder_.read("a.so"));
 }
 

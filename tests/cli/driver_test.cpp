@@ -19,7 +19,7 @@ namespace {
 
 TEST(Session, AnInternalErrorLeavesAReproducer) {
   const test::Folder folder;
-  ::setenv("TMPDIR", folder.path().c_str(), 1);
+  const test::Variable temporary("TMPDIR", folder.path());
   const auto graph = parse_graph(test::small_graph(), "small.graph", {});
   Options options;
   options.model = "small.graph";

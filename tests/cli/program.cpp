@@ -34,6 +34,16 @@ std::vector<std::string> Folder::files() const {
   return names;
 }
 
+Variable::Variable(std::string name, const std::string& value) : name_(std::move(name)) {
+  if (const char* before = std::getenv(name_.c_str())) before_ = before;
+  ::setenv(name_.c_str(), value.c_str(), 1);
+}
+
+Variable::~Variable() {
+  if (before_) ::setenv(name_.c_str(), before_->c_str(), 1);
+  else ::unsetenv(name_.c_str());
+}
+
 Result run_shell(const std::string& command, const std::string& folder) {
   const Folder pipes;
   const std::string line = "cd '" + folder + "' && export MODELS='" TCC_MODELS_DIR "' TCC='" TCC_EXECUTABLE "' && { " + command +

@@ -1,6 +1,7 @@
 // Runs the tcc program of this build, as a user would.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,19 @@ class Folder {
 
  private:
   std::string path_;
+};
+
+/// A variable of the environment of this process, which has its old value back in the end.
+class Variable {
+ public:
+  Variable(std::string name, const std::string& value);
+  ~Variable();
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  std::string name_;
+  std::optional<std::string> before_;
 };
 
 /// A small model as graph text, with its weights' values in it: two layers, and a softmax over rows.
