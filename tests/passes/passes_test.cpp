@@ -44,22 +44,6 @@ TEST(Passes, SubtractionOfASum) {
   EXPECT_EQ(result(false), -1);
 }
 
-TEST(Passes, ScalarParametersStayWhenAsked) {
-  const auto graph = parse_graph(R"(graph @g(%x: f32[4]) -> (%y: f32[4]) {
-    weight @scale: f32[] = [2]
-    weight @shift: f32[] = [1]
-    %k: f32[] = mul(@scale, @shift)
-    %y: f32[4] = mul(%x, %k)
-  })",
-                                 "", {});
-  const auto original = graph->clone();
-  fold_constants(*graph, /*keep_parameters=*/true);
-  canonicalize(*graph, /*keep_parameters=*/true);
-  // shift is 1, but a parameter: nothing may be concluded from that.
-  std::string why;
-  EXPECT_TRUE(equal(*graph, *original, &why)) << why;
-}
-
 /// Random graphs over small tensors: arithmetic with neutral and odd constants, views, concats, reductions.
 class RandomGraph {
  public:
