@@ -1,6 +1,8 @@
 // Ops that move or mask data: views where possible, iota and compare for masks, a constant index map for the pads that repeat the input.
 
+#include <cmath>
 #include "tcc/graph/rule_error.h"
+
 #include "tcc/rules/limits.h"
 #include "tcc/rules/rules_common.h"
 
@@ -122,7 +124,8 @@ Results decompose_pad_with_input(Builder& b, const Node& node) {
   for (int64_t axis = 0; axis < x->type.rank(); ++axis) {
     const size_t i = static_cast<size_t>(axis);
     if (low[i] == 0 && high[i] == 0) continue;
-    const int64_t extent = rules::extent_of(x, axis), padded = extent + low[i] + high[i];
+    for (const int64_t amount : {low[i], high[i]}) checked_extent(std::abs(static_cast<double>(amount)), "the padding of an axis");
+    const int64_t extent = rules::extent_of(x, axis), padded = checked_add(extent, low[i] + high[i], "the padded extent");
     if (extent == 0 && padded > 0)
       throw RuleError{"type-error",
                       "axis " + std::to_string(axis) + " of `" + to_string(x->type) + "` is empty, there is nothing to repeat"};

@@ -113,7 +113,8 @@ std::vector<Type> infer_pad(const InferInput& input) {
     } else if (x.dims[i].is_constant()) {
       const int64_t extent = x.dims[i].bound;
       const int64_t between = extent > 0 ? checked_multiply(extent - 1, interior[i], "the interior padding") : 0;
-      dims.emplace_back(checked_add(low[i] + high[i] + extent, between, "the padded extent"));
+      const int64_t outside = checked_add(low[i], high[i], "the padded extent");
+      dims.emplace_back(checked_add(checked_add(extent, between, "the padded extent"), outside, "the padded extent"));
     } else {
       dims.push_back(unknown_dim());
     }

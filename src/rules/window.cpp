@@ -28,6 +28,7 @@ std::vector<SpatialAxis> spatial_axes(const Attrs& attrs, const std::vector<int6
   const std::vector<int64_t> strides = per_axis(attrs, "strides", count, 1), dilations = per_axis(attrs, "dilations", count, 1);
   const std::vector<int64_t> pads = per_axis(attrs, "pads", 2 * count, 0);
   const std::string& auto_pad = attrs.get_string("auto_pad");
+  constexpr const char* kPadded = "the padded extent";
   std::vector<SpatialAxis> axes;
   for (size_t i = 0; i < count; ++i) {
     SpatialAxis axis{kernel[i], strides[i], dilations[i], input[i], 0, 0, 0, 0};
@@ -36,7 +37,7 @@ std::vector<SpatialAxis> spatial_axes(const Attrs& attrs, const std::vector<int6
     }
     if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
       axis.output = ceil_div(axis.input, axis.stride);
-      const int64_t total = std::max<int64_t>(0, (axis.output - 1) * axis.stride + axis.extent() - axis.input);
+      const int64_t total = std::max<int64_t>(0, checked_add((axis.output - 1) * axis.stride - axis.input, axis.extent(), kPadded));
       axis.low = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
       axis.pad_end = axis.high = total - axis.low;
     } else {
@@ -46,15 +47,17 @@ std::vector<SpatialAxis> spatial_axes(const Attrs& attrs, const std::vector<int6
       } else if (auto_pad != "VALID") {
         throw RuleError{"unsupported-attribute", "`auto_pad` is \"" + auto_pad + "\", known are NOTSET, VALID, SAME_UPPER and SAME_LOWER"};
       }
-      const int64_t room = axis.input + axis.low + axis.high - axis.extent();
+      const int64_t padded = checked_add(checked_add(axis.input, axis.low, kPadded), axis.high, kPadded);
+      const int64_t room = checked_add(padded, -axis.extent(), kPadded);
       if (room < 0 && !ceil_mode) {
         axis.output = 0;
       } else {
-        axis.output = (room + (ceil_mode ? axis.stride - 1 : 0)) / axis.stride + 1;
+        axis.output = checked_add(checked_add(room, ceil_mode ? axis.stride - 1 : 0, kPadded) / axis.stride, 1, kPadded);
         // A last window that would start in the padding at the end is left out.
         if (ceil_mode && (axis.output - 1) * axis.stride >= axis.input + axis.low) --axis.output;
       }
-      if (ceil_mode) axis.high = std::max(axis.high, (axis.output - 1) * axis.stride + axis.extent() - axis.input - axis.low);
+      if (ceil_mode)
+        axis.high = std::max(axis.high, checked_add((axis.output - 1) * axis.stride - (axis.input + axis.low), axis.extent(), kPadded));
     }
     axes.push_back(axis);
   }
