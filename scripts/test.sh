@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 kind=dev
 case ${1:-} in dev|release|asan|tsan) kind=$1; shift ;; esac
 
+# As without the sanitizer: a tensor that no memory holds is an error that tests expect.
+export ASAN_OPTIONS="allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 scripts/setup.sh --tests
 scripts/build.sh "$kind"
 ctest --test-dir "build/$kind" --label-exclude '^(gpu|performance)$' --parallel "$(nproc)" --output-on-failure \
