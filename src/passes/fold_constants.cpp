@@ -8,11 +8,12 @@
 // chain folds into one weight, a cast of a tied embedding stays a cast. Results whose elements are all the same become `full`.
 // Leaves alone: weights of 4 and 8 bits that would grow, before composites are decomposed, and afterwards where products of matrices alone use them. Those read
 // them as they are (multiply_quantized.cpp), and a library holds them so. Convolutions read weights in the dtype in which they multiply.
-// Leaves alone: `full` and `iota`, which cost nothing where they are read, and broadcasts that grow, which are views; what reads them may fold.
+// Leaves alone: `full` and `iota`, which cost nothing where they are read, and broadcasts that grow, and views of them, which are views; what reads them may fold.
 // With `keep_parameters`, float weights of the model are no constants: a training step changes them.
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "passes/check_indices.h"
 #include "passes/known_values.h"
@@ -124,6 +125,12 @@ class Folder {
                });
   }
 
+  /// A scale for each block of neighbours is a broadcast whose axes are joined, and may be cut off: views of what costs nothing.
+  bool is_view_of_spread(const Node& node) const {
+    const bool is_view = node.op == Op::reshape_ || node.op == Op::slice_ || node.op == Op::transpose_;
+    return is_view && spread_.contains(node.operand(0));
+  }
+
   /// Whether the node leaves the graph.
   bool fold(Node& node) {
     if (!node.regions.empty() || info(node.op).kind == OpKind::dynamic || widens(node) || !indices_fit(node)) return false;
@@ -144,7 +151,9 @@ class Folder {
     } catch (const RuleError&) {}  // decompose meets the same fault and reports it
     if (!evaluated) return false;
     std::vector<Tensor>& results = *evaluated;
-    const bool stays = info(node.op).lowering == Lowering::create || (node.op == Op::broadcast_in_dim_ && result_bytes > operand_bytes);
+    const bool spreads = node.op == Op::broadcast_in_dim_ ? result_bytes > operand_bytes : is_view_of_spread(node);
+    const bool stays = info(node.op).lowering == Lowering::create || spreads;
+    if (spreads) spread_.insert(node.result());
     for (size_t i = 0; i < results.size(); ++i) known_.set(node.results[i], std::move(results[i]), !stays);
     return !stays;
   }
@@ -154,6 +163,7 @@ class Folder {
   Diagnostics* diagnostics_;
   bool has_composites_ = false;
   std::unordered_map<const Value*, std::vector<const Node*>> users_;
+  std::unordered_set<const Value*> spread_;  ///< broadcasts that stay, and views of them
   std::vector<int> uses_;
   std::vector<Node*> kept_;
   KnownValues known_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
@@ -11,6 +12,7 @@
 #include "plan/random_products.h"
 #include "tcc/driver/pipeline.h"
 #include "tcc/link/read_program.h"
+#include "tcc/passes/passes.h"
 #include "tcc/rules/interpret.h"
 #include "tcc/runtime/library.h"
 
@@ -82,6 +84,48 @@ TEST_F(Constants, TheLibraryHasThePanelsInPlaceOfTheWeight) {
   EXPECT_EQ(library.weights_bytes, 64 * 40 * 4);
   EXPECT_EQ(library.targets[0].num_kernels, 1);
   EXPECT_EQ(library.targets[0].plans[0].num_launches, 1);
+}
+
+/// A matmul of `rows` by weights of 4 bits, 256 x 512, with a scale for each 32 of a row.
+std::unique_ptr<Graph> narrow_product(int64_t rows) {
+  auto graph = std::make_unique<Graph>("product");
+  Builder b(*graph, graph->body, Location{});
+  Value* x = graph->add_input("x", Type(DType::f32, {rows, 512}));
+  Tensor values(DType::u4, {256, 512}), scales(DType::f32, {256, 16});
+  for (int64_t i = 0; i < values.count(); ++i) values.set_int64(i, i % 17);
+  for (int64_t i = 0; i < scales.count(); ++i) scales.set_double(i, static_cast<double>(i % 5 + 1) / 4);
+  Tensor zero(DType::u4, {});
+  zero.set_int64(0, 8);
+  Value* wide =
+      b.emit(Op::dequantize_linear_, {graph->add_weight("w", values), graph->add_weight("s", scales), graph->add_weight("z", zero)},
+             {{"axis", int64_t{1}}, {"block_size", int64_t{32}}});
+  graph->add_output(b.emit(Op::matmul_, {x, b.transpose(wide, {1, 0})}), "y");
+  Diagnostics diagnostics;
+  decompose(*graph, diagnostics);
+  for (int round = 0; round < 2; ++round) {
+    canonicalize(*graph);
+    fold_constants(*graph);
+    if (round == 0) multiply_quantized(*graph);
+  }
+  eliminate_dead_code(*graph);
+  return graph;
+}
+
+TEST_F(Constants, NarrowWeightsStayNarrow) {
+  for (const int64_t rows : {1, 40}) {
+    const auto graph = narrow_product(rows);
+    std::mt19937 random(static_cast<uint32_t>(rows));
+    const std::vector<Tensor> inputs = {plan::random_input(*graph, random)}, expected = interpret(*graph, inputs, false);
+    for (const bool cuda : {false, true}) {
+      const std::string name = std::to_string(rows) + (cuda ? "-both.so" : ".so"), path = compile(*graph, name, WeightsPlace::embed, cuda);
+      const link::LibraryContents library = link::read_library(folder_.read(name), path);
+      EXPECT_LE(library.weights_bytes, 256 * 512 / 2 + 256 * 16 * 4 + 64) << print(*graph);
+      const std::vector<Tensor> found = run(path, inputs);
+      for (int64_t i = 0; i < expected[0].count(); ++i)
+        ASSERT_NEAR(found[0].as_double(i), expected[0].as_double(i), 1e-3 * (1 + std::fabs(expected[0].as_double(i))))
+            << name << " at " << i;
+    }
+  }
 }
 
 TEST_F(Constants, WhereTargetsShareWeightsAnInstancePacksThem) {

@@ -668,5 +668,44 @@ TEST_F(ImportErrors, FunctionThatCallsItself) {
                "  %b = Again(%a: f32[2, 3])");
 }
 
+/// A MatMulNBits of 2 x 32 by 2 x 32, whose operands follow the weights and scales.
+ModelBuilder product_of_packed_weights(std::vector<std::string> more, int64_t bits, int64_t block) {
+  ModelBuilder model;
+  model.import_domain("com.microsoft", 1);
+  for (const char* name : {"x", "s"}) model.input(name, kFloat, {2, name[0] == 'x' ? 32 : 32 / std::max<int64_t>(block, 1)});
+  for (const char* name : {"w", "z", "g"}) model.input(name, pb::TensorProto::UINT8, {2, 2, 8});
+  std::vector<std::string> operands{"x", "w", "s"};
+  operands.insert(operands.end(), more.begin(), more.end());
+  model.node("MatMulNBits", operands, {"y"},
+             {onnx::int_attribute("K", 32), onnx::int_attribute("N", 2), onnx::int_attribute("bits", bits),
+              onnx::int_attribute("block_size", block)},
+             "fc", "com.microsoft");
+  model.output("y", kFloat);
+  return model;
+}
+
+TEST_F(ImportErrors, PackedWeightsThatAreNotKnown) {
+  const auto first_line = [&](const ModelBuilder& model) {
+    model.save(path());
+    Diagnostics diagnostics;
+    try {
+      import_model(path(), {}, diagnostics);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      return text.substr(path("").size(), text.find('\n') - path("").size());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(
+      first_line(product_of_packed_weights({"", "g"}, 4, 16)),
+      "net.onnx:fc: error: not supported yet: the operand `g_idx`, by which inputs choose their blocks, is there [unsupported-attribute]");
+  EXPECT_EQ(first_line(product_of_packed_weights({}, 2, 16)),
+            "net.onnx:fc: error: not supported yet: `bits` is 2, lowered are 4 and 8 [unsupported-attribute]");
+  EXPECT_EQ(first_line(product_of_packed_weights({}, 4, 24)),
+            "net.onnx:fc: error: `block_size` is 24, `K` is 32, `N` is 2; a block is a power of two from 16 on [type-error]");
+  EXPECT_EQ(first_line(product_of_packed_weights({}, 4, 16)),
+            "net.onnx:fc: error: `weights` (operand `w`) is not known at compile time [unknown-value]");
+}
+
 }  // namespace
 }  // namespace tcc
