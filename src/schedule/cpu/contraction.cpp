@@ -240,7 +240,7 @@ WhyNot CpuNest::register_tile() {
 
 // Of few rows the factor is computed for each of them, out of few bytes.
 WhyNot CpuNest::few_rows_of_computed() {
-  constexpr int64_t kFewRows = 16;
+  constexpr int64_t kFewRows = 4;
   const Operands& o = operands_;
   int64_t rows[] = {1, 1};
   for (const loop::Dim& dim : map_) {
