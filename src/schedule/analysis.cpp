@@ -3,6 +3,7 @@
 
 #include "tcc/loop/edit.h"
 #include "tcc/loop/fields.h"
+#include "tcc/loop/index_groups.h"
 #include "tcc/ops/op.h"
 
 namespace tcc::schedule {
@@ -63,12 +64,13 @@ std::optional<int64_t> stride_of(const Access& access, const Var* var) {
   return stride;
 }
 
-bool guard_varies(const Access& access, const Var* var) {
+bool guard_varies(const Access& access, const Var* var, int64_t width) {
   for (size_t axis = 0; axis < access.indices.size(); ++axis) {
     const Index& index = access.indices[axis];
     const std::optional<int64_t> low = index.min(), high = index.max();
-    const bool inside = low && high && *low >= 0 && *high < access.buffer->extents[axis];
-    if (!inside && index.uses(var)) return true;
+    const int64_t extent = access.buffer->extents[axis];
+    const bool inside = low && high && *low >= 0 && *high < extent;
+    if (!inside && index.uses(var) && !is_inside_by_groups(index, extent, var, width)) return true;
   }
   return false;
 }

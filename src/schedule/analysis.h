@@ -22,8 +22,8 @@ std::vector<Access> accesses_of(const loop::ExprPtr& expr);
 /// Elements between neighbours along the variable; nothing when that is not constant (within a div or mod, or through a scalar's let).
 std::optional<int64_t> stride_of(const Access& access, const loop::Var* var);
 
-/// Whether the variable decides, among others, whether a guarded load is inside the buffer.
-bool guard_varies(const Access& access, const loop::Var* var);
+/// Whether the variable decides, among others, whether a guarded load is inside the buffer, within groups of so many values.
+bool guard_varies(const Access& access, const loop::Var* var, int64_t width);
 
 /// Whether all indices inside stay sums of variables when two neighbouring dims become one.
 bool fuses(const loop::Stmt& stmt, const loop::Dim& outer, const loop::Dim& inner);

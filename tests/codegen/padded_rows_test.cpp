@@ -71,19 +71,27 @@ std::string random_unit(uint32_t seed) {
   return schedule::examples::with_padded_rows(make(shape));
 }
 
+void run_on_host(const loop::Kernel& kernel, std::vector<Tensor>& arguments) {
+  std::vector<Tensor> params;
+  for (const Tensor& argument : arguments) {
+    params.emplace_back(argument.dtype(), argument.shape());
+    std::memcpy(params.back().mutable_bytes(), argument.bytes(), static_cast<size_t>(argument.size_bytes()));
+  }
+  HostKernel(kernel).run(params);
+  arguments = params;
+}
+
+void run_on_device(const loop::Kernel& kernel, std::vector<Tensor>& arguments) {
+  Options options;
+  options.target = kernel.target;
+  DeviceKernels(emit_nvptx({{"k", &kernel}}, options).assembly).run("k", kernel, arguments);
+}
+
 TEST(PaddedRows, HostCode) {
   for (uint32_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
     const std::string unit = random_unit(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + unit);
-    schedule::check(unit, Target::cpu_v3(), nullptr, 0, [](const loop::Kernel& kernel, std::vector<Tensor>& arguments) {
-      std::vector<Tensor> params;
-      for (const Tensor& argument : arguments) {
-        params.emplace_back(argument.dtype(), argument.shape());
-        std::memcpy(params.back().mutable_bytes(), argument.bytes(), static_cast<size_t>(argument.size_bytes()));
-      }
-      HostKernel(kernel).run(params);
-      arguments = params;
-    });
+    schedule::check(unit, Target::cpu_v3(), nullptr, 0, run_on_host);
   }
 }
 
@@ -93,6 +101,58 @@ TEST(PaddedRows, KernelsForCuda) {
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + unit);
     schedule::check(unit, Target::cuda_sm80(), nullptr, 0);
   }
+}
+
+/// Pieces of one row of memory behind the rows of %a: vectors that are inside together or not at all, and others.
+std::string random_concat(uint32_t seed) {
+  Random random(seed);
+  const int64_t images = pick<int64_t>(random, {1, 2, 5}), rows = pick<int64_t>(random, {1, 3, 40}),
+                n = pick<int64_t>(random, {3, 8, 16, 24, 128});
+  const int64_t begin = pick<int64_t>(random, {0, 3, 4, 8, 64}), end = pick<int64_t>(random, {0, 1, 4, 8});
+  const std::string dtype = pick<std::string>(random, {"f32", "bf16", "f16"}), zero = dtype == "f32" ? "0.0" : dtype + "(0.0)";
+  return "unit (%a: " + dtype + "[" + text(images) + ", " + text(rows) + ", " + text(n) + "], %b: " + dtype + "[" +
+         text(begin + images * n + end) + "]) -> (%r: " + dtype + "[" + text(images) + ", " + text(rows + 1) + ", " + text(n) +
+         "]) {\n  map %i in " + text(images) + ", %j in " + text(rows + 1) + ", %k in " + text(n) + " {\n    %v: " + dtype +
+         " = load %a[%i, %j, %k] else " + zero + "\n    %w: " + dtype + " = load %b[%k + %i * " + text(n) + " + %j * " + text(n) + " - " +
+         text(rows * n) + " + " + text(begin) + "] else " + zero + "\n    store select(lt(index(%j), " + text(rows) +
+         "), %v, %w), %r[%i, %j, %k]\n  }\n}\n";
+}
+
+TEST(GuardedVectors, HostCodeAndKernelsForCuda) {
+  for (uint32_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
+    const std::string unit = random_concat(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + unit);
+    schedule::check(unit, Target::cpu_v3(), nullptr, 0, run_on_host);
+    schedule::check(unit, Target::cuda_sm80(), nullptr, 0);
+  }
+}
+
+TEST(PaddedRowsOnCuda, GuardedVectors) {
+  if (!DeviceKernels::available()) GTEST_SKIP() << "no CUDA device";
+  for (uint32_t seed = 101; seed <= 200 && !HasFailure(); ++seed) {
+    const std::string unit = random_concat(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + unit);
+    schedule::check(unit, Target::cuda_sm80(), nullptr, 0, run_on_device);
+  }
+}
+
+/// A cache of values and the newest one behind it, which is a part of a longer row.
+TEST(GuardedVectors, AreVectors) {
+  const std::string given =
+      "unit (%a: bf16[8, 2048, 128], %b: bf16[6144]) -> (%r: bf16[8, 2049, 128]) {\n  map %i in 8, %j in 2049, %k in 128 {\n"
+      "    %v: bf16 = load %a[%i, %j, %k] else bf16(0.0)\n"
+      "    %w: bf16 = load %b[%k + %i * 128 + %j * 128 - 261120] else bf16(0.0)\n"
+      "    store select(lt(index(%j), 2048), %v, %w), %r[%i, %j, %k]\n  }\n}\n";
+  const loop::Unit unit = loop::parse_unit(given, "test");
+  const Target target = Target::cuda_sm80();
+  const std::vector<loop::Kernel> kernels =
+      schedule::split_kernels(schedule::apply(unit, schedule::choose(unit, target), target), target, nullptr);
+  Options options;
+  options.target = target.name;
+  const std::string ptx = emit_nvptx({{"k", &kernels.at(0)}}, options).assembly;
+  EXPECT_NE(ptx.find("ld.global.nc.v4.b32"), std::string::npos) << ptx;
+  EXPECT_NE(ptx.find("st.global.v4.b32"), std::string::npos) << ptx;
+  EXPECT_EQ(ptx.find("ld.global.nc.b16"), std::string::npos) << ptx;
 }
 
 /// Whole vectors go to the ends of rows, where padding follows.
@@ -118,11 +178,7 @@ TEST(PaddedRowsOnCuda, DeviceCode) {
   for (uint32_t seed = 201; seed <= 400 && !HasFailure(); ++seed) {
     const std::string unit = random_unit(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + unit);
-    schedule::check(unit, Target::cuda_sm80(), nullptr, 0, [](const loop::Kernel& kernel, std::vector<Tensor>& arguments) {
-      Options options;
-      options.target = kernel.target;
-      DeviceKernels(emit_nvptx({{"k", &kernel}}, options).assembly).run("k", kernel, arguments);
-    });
+    schedule::check(unit, Target::cuda_sm80(), nullptr, 0, run_on_device);
   }
 }
 

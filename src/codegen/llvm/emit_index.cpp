@@ -7,6 +7,7 @@
 
 #include "codegen/llvm/emitter.h"
 #include "tcc/loop/edit.h"
+#include "tcc/loop/index_groups.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::codegen {
@@ -330,6 +331,10 @@ llvm::Value* Emitter::in_bounds(const loop::Buffer& buffer, const std::vector<In
     auto low = index.min(), high = index.max();
     bool test_low = !low || *low < 0, test_high = !high || *high >= extent;
     if (!test_low && !test_high) continue;
+    if (lane_var_ && loop::is_inside_by_groups(index, extent, lane_var_, lanes_)) {  // the first lane speaks for all
+      index =
+          loop::substitute(index, [&](const loop::VarRef& var) { return var.get() == lane_var_ ? std::optional<Index>(0) : std::nullopt; });
+    }
     llvm::Type* narrow = index_type_;
     if (index.uses_scalars()) index_type_ = builder_.getInt64Ty();  // data may hold any i64
     llvm::Value* value = emit_index(index);

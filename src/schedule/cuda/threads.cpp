@@ -57,7 +57,8 @@ int64_t vector_width(const Chooser& chooser, const std::vector<Access>& accesses
       continue;
     }
     padded = padded && ends_in_padding(access, dim);
-    if (access.guarded && (access.store || guard_varies(access, dim.var.get()))) return 1;  // a scatter is of one element
+    if (access.guarded && access.store) return 1;  // a scatter is of one element
+    while (access.guarded && v > 1 && guard_varies(access, dim.var.get(), v)) v /= 2;
     contiguous |= access.store || !need_store;
     v = std::min<int64_t>(v, chooser.target().vector_bytes / size_bytes(access.buffer->dtype));
     while (v > 1) {  // every other part of the offset must be a multiple
