@@ -123,6 +123,9 @@ void CompileFlags::add_code_flags(CLI::App& app) {
                        "of each factor (highest)")
             ->type_name("P"),
         "Code");
+  group(
+      app.add_flag("--deterministic", o.deterministic, "each run computes the same bits: updates that meet are made in order on CUDA, too"),
+      "Code");
 }
 
 void CompileFlags::add_training_flags(CLI::App& app) {

@@ -8,6 +8,7 @@
 #include "tcc/driver/count_operations.h"
 #include "tcc/graph/ranges.h"
 #include "tcc/loop/tensor_map.h"
+#include "tcc/schedule/order.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/integer_math.h"
 #include "tcc/support/text.h"
@@ -282,6 +283,7 @@ link::TargetDesc describe(const PlacedBuild& placed, const PlacedBuild* base, We
     link::KernelDesc row;
     row.name = kernel_name(k);
     row.num_buffers = static_cast<uint32_t>(kernel.params.size()) + (loop::num_index_checks(kernel.body) > 0 ? 1 : 0);
+    row.depends_on_order = schedule::depends_on_order(kernel);
     if (!cpu) {
       row.threads = static_cast<uint32_t>(kernel.threads);
       row.shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);
@@ -361,6 +363,7 @@ std::string flags_text(const Options& options) {
     for (const std::string& value : values) add(flag, value);
   };
   add("--matmul-precision", options.allow_tf32 ? "high" : options.split_f32 ? "" : "ieee");
+  if (options.deterministic) text += " --deterministic";
   if (options.mode == Mode::infer) return text;
   add("--mode", options.mode == Mode::grad ? "grad" : "train");
   add("--remat", options.remat == Remat::none ? "none" : options.remat == Remat::full ? "full" : "");
@@ -396,6 +399,17 @@ std::vector<std::pair<std::string, std::string>> about(const LibraryInterface& l
   return about;
 }
 
+/// What a schedule or a kernel of the user's may have broken.
+void require_order(const link::TargetDesc& target, const Options& options) {
+  if (!options.deterministic) return;
+  for (const link::KernelDesc& kernel : target.kernels) {
+    if (kernel.depends_on_order)
+      throw Error(ExitCode::usage, "invalid-schedule", options.model,
+                  "with --deterministic, the kernel `" + kernel.name + "` makes updates of one element in any order",
+                  "leave out its --schedule or --kernel, or let own_updates be among its primitives");
+  }
+}
+
 }  // namespace
 
 link::LinkInput make_link_input(const LibraryInterface& library, std::vector<TargetBuild>& builds, const Options& options) {
@@ -421,6 +435,7 @@ link::LinkInput make_link_input(const LibraryInterface& library, std::vector<Tar
     const TargetBuild* base = base_of(build, builds);
     const auto place = [&](const TargetBuild& of) { return &placed[static_cast<size_t>(&of - builds.data())]; };
     input.program.targets.push_back(describe(*place(build), base ? place(*base) : nullptr, weights));
+    require_order(input.program.targets.back(), options);
   }
   for (TargetBuild& build : builds) {
     for (link::CpuObject& object : build.code.objects) input.cpu_objects.push_back(std::move(object));

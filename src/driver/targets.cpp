@@ -27,6 +27,7 @@ TargetChoice cuda_choice(const Target& target, const Options& options) {
   choice.target = target;
   choice.target.allow_tf32 = options.allow_tf32;
   choice.target.split_f32 = options.split_f32;
+  choice.target.deterministic = options.deterministic;
   choice.ptx_arch = target.name;
   return choice;
 }

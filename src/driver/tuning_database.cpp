@@ -24,7 +24,9 @@ constexpr size_t kHashDigits = 32;
 constexpr std::string_view kWords[] = {"computes", "chip", "default", "tuned", "schedule"};
 constexpr size_t kWordColumns = 11;
 
-std::string target_name(const Target& target) { return target.name + (target.is_cuda() && target.allow_tf32 ? "+tf32" : ""); }
+std::string target_name(const Target& target) {
+  return target.name + (target.is_cuda() && target.allow_tf32 ? "+tf32" : "") + (target.deterministic ? "+deterministic" : "");
+}
 
 /// "8.36 us" -> 8.36.
 std::optional<double> parse_us(std::string_view text) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "link/planned_memory.h"
@@ -127,10 +128,13 @@ std::string target_text(const ProgramDesc& program, const WeightsLayout& weights
           ",\n      " + field("state_bytes", memory.state_bytes) + ",\n";
   text += "      " + field("num_kernels", target.kernels.size()) + ",\n      " +
           field("num_launches", target.functions[0].launches.size()) + ",\n";
+  const bool deterministic = std::ranges::none_of(target.kernels, &KernelDesc::depends_on_order);
+  text += "      " + field("deterministic", std::string(deterministic ? "true" : "false")) + ",\n";
   size_t k = 0;
   text += "      \"kernels\": " + json_list(target.kernels, "      ", [&](const KernelDesc& kernel) {
             std::string fields = field("name", json_string(kernel.name)) + ", " + field("launches", num_launches[k++]);
             if (cuda) fields += ", " + field("threads", kernel.threads) + ", " + field("shared_bytes", kernel.shared_bytes);
+            if (kernel.depends_on_order) fields += ", " + field("depends_on_order", std::string("true"));
             return fields;
           });
   text += ",\n      \"preparation\": " + launches_text(target, target.preparation, "      ");

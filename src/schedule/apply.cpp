@@ -167,6 +167,11 @@ constexpr std::array kPrimitives = {
           return loop::tile(unit, accumulator, dims, space, a.word("apart", ""));
         }},
     Row{"skip_zeros", "skip_zeros(REDUCE)", [](const Unit& unit, Arguments& a) { return loop::skip_zeros(unit, a.name("a reduce")); }},
+    Row{"own_updates", "own_updates(LOOP, OWNERS)",
+        [](const Unit& unit, Arguments& a) {
+          const std::string dim = a.name("a loop");
+          return loop::own_updates(unit, dim, a.number("a number of owners"));
+        }},
     Row{"cache", "cache(VALUE, registers)",
         [](const Unit& unit, Arguments& a) {
           const std::string scalar = a.name("a let");

@@ -110,6 +110,28 @@ TEST_F(Inspect, Library) {
   EXPECT_EQ(inspect("exact.so")["flags"], "-O2 --matmul-precision=ieee");
 }
 
+TEST_F(Inspect, WhatDependsOnTheOrderOfUpdates) {
+  folder_.write("sum.prims",
+                "graph @g(%x: f32[64, 100], %i: i64[10, 1], %u: f32[10, 100]) -> (%y: f32[64, 100]) {\n"
+                "  %y: f32[64, 100] = scatter_nd(%x, %i, %u) {combiner=\"add\"}\n}\n");
+  const auto targets = [&](const std::string& flags) {
+    return Json::parse(good("--from=prims sum.prims -march=ptx --emit=manifest " + flags))["targets"];
+  };
+  for (const Json& target : targets("")) {
+    const bool cpu = target["target"] == "cpu";
+    EXPECT_EQ(target["deterministic"], cpu);
+    EXPECT_EQ(target["kernels"].back().contains("depends_on_order"), !cpu);
+  }
+  for (const Json& target : targets("--deterministic")) EXPECT_EQ(target["deterministic"], true);
+  const std::string atomics = good("--from=prims sum.prims --target=cuda --emit=schedule");
+  folder_.write("atomics.schedule", atomics);
+  const Result refused =
+      run_tcc("--from=prims sum.prims --target=cuda -march=ptx --deterministic --schedule=atomics.schedule -o s.so", folder_.path());
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("with --deterministic, the kernel `k1` makes updates of one element in any order"), std::string::npos)
+      << refused.err;
+}
+
 TEST_F(Inspect, Training) {
   good("--from=graph small.graph --mode=train --loss=mse --optimizer=adam --target=cpu -o t.so");
   const Json library = inspect("t.so");

@@ -35,6 +35,7 @@ struct Options {
   std::vector<std::string> cpu_levels = {"x86-64-v3"};  ///< --cpu
   bool allow_tf32 = false;         ///< --matmul-precision below highest: products of f32 on CUDA may be of tf32 factors
   bool split_f32 = true;           ///< --matmul-precision=ieee, if not: products of f32 are by multiply-adds alone
+  bool deterministic = false;      ///< --deterministic: each run computes the same bits
   std::vector<std::string> march;  ///< -march: chips that get a cubin, and the word `ptx`; empty: PTX, and a cubin when ptxas is found
 
   std::vector<std::string> shapes;  ///< --shapes, as written

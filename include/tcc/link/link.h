@@ -76,6 +76,7 @@ struct KernelDesc {
   uint32_t num_buffers = 0;
   uint32_t threads = 0;                         ///< cuda: threads per block
   uint32_t shared_bytes = 0;                    ///< cuda: dynamic shared memory
+  bool depends_on_order = false;                ///< of threads: two runs may compute other bits
   std::vector<uint32_t> images;                 ///< cuda: which LinkInput::images hold it, any order
   std::vector<program::TensorMap> tensor_maps;  ///< cuda: of the parameters behind those for buffers, in order
 };

@@ -53,6 +53,8 @@ Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::
 Unit stage_by_loops(const Unit& unit, const std::string& buffer, const std::string& at, std::optional<DType> dtype = std::nullopt);
 /// How the shared copy of `buffer` that stage made lies in the banks: rows padded by `pad` elements, or 16-byte chunks swizzled by `swizzle_bits` bits (0: none).
 Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad, int64_t panel);
+/// Adds a dim `dim_owner` to a loop that scatters to where data says: each owner makes the updates of its own part of the result, in the order of the others.
+Unit own_updates(const Unit& unit, const std::string& dim, int64_t owners);
 /// Products of the tile of `accumulator` with a zero that a select makes are skipped; not a number times such a zero counts as zero.
 Unit skip_zeros(const Unit& unit, const std::string& accumulator);
 /// The register tile of `accumulator`, a sum of products of two shared buffers, is computed by tensor cores and spread over warps_m x warps_n warps.

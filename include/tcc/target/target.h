@@ -101,8 +101,9 @@ struct Target {
   double second_kernel_ns =
       0;  ///< CUDA: ns of a short kernel that waits for another one: its launch and the latency of its loads. Source: measured
 
-  bool allow_tf32 = false;  ///< CUDA: f32 products may lose bits on tensor cores; a choice of the user's, not of the chip
-  bool split_f32 = true;    ///< CUDA: f32 products may be sums of products of parts, which are as exact; the same kind of choice
+  bool allow_tf32 = false;     ///< CUDA: f32 products may lose bits on tensor cores; a choice of the user's, not of the chip
+  bool split_f32 = true;       ///< CUDA: f32 products may be sums of products of parts, which are as exact; the same kind of choice
+  bool deterministic = false;  ///< CUDA: each run computes the same bits; the same kind of choice
 
   bool operator==(const Target&) const = default;
 

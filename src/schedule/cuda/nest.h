@@ -36,6 +36,7 @@ struct CudaNest {
 
 // The strategies, in files of their names but for those that share one.
 WhyNot transpose(CudaNest& nest);
+WhyNot scatter_in_order(CudaNest& nest);    // scatter.cpp
 WhyNot vectors_per_thread(CudaNest& nest);  // pointwise.cpp
 WhyNot element_per_thread(CudaNest& nest);
 WhyNot row_per_thread(CudaNest& nest);  // rows.cpp

@@ -17,6 +17,11 @@ constexpr Strategy<CudaNest> kBeforeFusion[] = {
     {"transpose", {K::pointwise}, transpose},
 };
 
+/// Before those, where each run has to compute the same bits.
+constexpr Strategy<CudaNest> kDeterministic[] = {
+    {"scatter_in_order", {K::pointwise}, scatter_in_order},
+};
+
 /// Where it matters, neighbouring dims are one: of pointwise nests, rows and scans.
 constexpr Strategy<CudaNest> kStrategies[] = {
     {"vectors_per_thread", {K::pointwise}, vectors_per_thread},
@@ -103,6 +108,7 @@ WhyNot factor_before(CudaNest& nest) {
 void schedule_nest(Chooser& chooser, const std::string& first_dim) {
   CudaNest nest{chooser, recognise(chooser.find(first_dim))};
   Attempts<CudaNest> attempts(chooser, nest.nest.kind);
+  if (nest.target().deterministic && attempts.take_first(kDeterministic, nest, false)) return;
   if (attempts.take_first(kBeforeFusion, nest, false)) return;
   prepare(nest);
   if (!attempts.take_first(kStrategies, nest, true)) internal_error("no strategy schedules the nest of `" + first_dim + "`");
