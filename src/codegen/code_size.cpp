@@ -87,7 +87,10 @@ int64_t rolled_iterations(const loop::Loop& loop) {
   if (!loop.where && registers * size < kLongTileLoop) return 1;
   FindsWrittenTile finds;
   loop::walk(loop.body, [&](const loop::Stmt& stmt) { loop::fields_of(stmt, finds); });
-  if (finds.found) return 1;
+  loop::walk_exprs(loop.body, [&](const loop::Expr& expr) {
+    finds.found |= expr.kind == loop::Expr::Kind::load && expr.buffer->tile && !(*expr.buffer->tile == layout);
+  });
+  if (finds.found) return 1;  // what moves on is the tile alone
   // As few as are short: one iteration's loads are under way together, and each moves what is left of the tile.
   int64_t iterations = slowest->extent;
   while (iterations % 2 == 0 && registers / (iterations / 2) * size <= kLongIteration) iterations /= 2;

@@ -117,8 +117,11 @@ Machine::Threads Machine::filter(const ExprPtr& condition, const Threads& active
 }
 
 void Machine::execute(const Loop& loop, const Threads& active) {
+  const Var* outer_row = row_;
+  if (loop.tile && loop.tile->extents.size() == 1) row_ = loop.dims.back().var.get();
   iterate(loop.dims, 0, loop.tile, active,
           [&](const Threads& reached) { where(loop.where, reached, [&](const Threads& threads) { run(loop.body, threads); }); });
+  row_ = outer_row;
 }
 
 std::vector<ScalarValue> Machine::initial(const std::vector<State>& states, int thread) {
@@ -159,7 +162,7 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
   for (const Dim& dim : reduce.dims) {
     if (options_.lockstep && (dim.bind == Bind::thread || dim.bind == Bind::warp || dim.bind == Bind::lane))
       across.emplace(dim.bind, dim.var.get());
-    if (options_.lockstep && dim.bind == Bind::tile) fail("a reduce over the coordinates of a register tile is not supported");
+    if (options_.lockstep && dim.bind == Bind::tile) return reduce_columns(reduce, active);
   }
   for (int t : active) {
     if (across.empty()) partials[static_cast<size_t>(t)] = {true, initial(reduce.states, t)};
@@ -221,6 +224,49 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
     if (runner_) fail("a reduce across the block within a role is not supported");
     collective(active, "a reduce across the block");
     ++epoch_;  // the exchange has barriers
+  }
+}
+
+void Machine::reduce_columns(const Reduce& reduce, const Threads& active) {
+  if (!row_ || !reduce.tile) fail("a reduce over the columns of a tile stands in a loop over its rows");
+  const TilePlaces& held = places(*reduce.tile);
+  const Combine* custom = reduce.combine.get();
+  std::vector<std::vector<ScalarValue>> partials(width_);
+  std::vector<int64_t> next(width_);  // of each thread: the register that comes next
+  const Threads all = active;
+  while (true) {
+    Threads threads;
+    for (int t : all) {
+      const auto& coordinates = held.coordinates[static_cast<size_t>(t)];
+      int64_t& reg = next[static_cast<size_t>(t)];
+      while (reg < static_cast<int64_t>(coordinates.size()) && coordinates[static_cast<size_t>(reg)][0] != var(row_, t)) ++reg;
+      if (reg == static_cast<int64_t>(coordinates.size())) continue;
+      var(reduce.dims[0].var.get(), t) = coordinates[static_cast<size_t>(reg)][1];
+      ++reg;
+      threads.push_back(t);
+    }
+    if (threads.empty()) break;
+    run(reduce.body, threads);
+    for (int t : threads) {
+      std::vector<ScalarValue> values;
+      for (const State& state : reduce.states) values.push_back(evaluate(state.value, t));
+      std::vector<ScalarValue>& partial = partials[static_cast<size_t>(t)];
+      if (partial.empty()) partial = std::move(values);
+      else combine(reduce.states, custom, partial, values, t);
+    }
+  }
+  // The lanes of a warp that hold the same row.
+  std::map<std::pair<int, int64_t>, Threads> groups;
+  for (int t : all) groups[{t / 32, var(row_, t)}].push_back(t);
+  for (const auto& [where, threads] : groups) {
+    std::vector<ScalarValue> total = initial(reduce.states, threads[0]);
+    for (int t : threads) {
+      const std::vector<ScalarValue>& partial = partials[static_cast<size_t>(t)];
+      if (!partial.empty()) combine(reduce.states, custom, total, partial, threads[0]);
+    }
+    for (int t : threads) {
+      for (size_t i = 0; i < reduce.states.size(); ++i) scalar(reduce.states[i].result.get(), t) = total[i];
+    }
   }
 }
 

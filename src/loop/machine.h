@@ -104,6 +104,7 @@ class Machine {
   void run(const Stmt& stmt, const Threads& active);
   void execute(const Loop& loop, const Threads& active);
   void execute(const Reduce& reduce, const Threads& active);
+  void reduce_columns(const Reduce& reduce, const Threads& active);  ///< of a register tile
   void execute(const Scan& scan, const Threads& active);
   void execute(const Let& let, const Threads& active);
   void execute(const Store& store, const Threads& active);
@@ -172,7 +173,8 @@ class Machine {
   void release(Ring& ring);
   /// No asynchronous mma may be under way that adds to the buffer, or reads it where it is written now.
   void require_landed(const Buffer& buffer, bool write) const;
-  void take_off(const Mma& mma);  ///< the asynchronous mma is under way from here on
+  Memory gathered(const BufferRef& tile, const Threads& active);  ///< a register tile as a whole, row by row
+  void take_off(const Mma& mma);                                  ///< the asynchronous mma is under way from here on
   const TilePlaces& places(const Buffer& buffer);
 
   [[noreturn]] void fail(const std::string& message) const;
@@ -199,6 +201,7 @@ class Machine {
   std::vector<Home> homes_;
   std::map<const Pipe*, Ring> rings_;
   std::vector<Flight> flights_;                                     ///< the oldest first
+  const Var* row_ = nullptr;                                        ///< of the loop over the rows of a tile that is executed
   RoleRunner* runner_ = nullptr;                                    ///< within roles
   int64_t progress_ = 0;                                            ///< counts what others may have waited for
   std::map<std::pair<const TileLayout*, int>, TilePlaces> places_;  ///< for the team that begins at a thread

@@ -223,6 +223,20 @@ void Machine::execute(const MmaWait& wait, const Threads& active) {
   for (const BufferRef& accumulator : wait.accumulators) require_landed(*accumulator, false);
 }
 
+Memory Machine::gathered(const BufferRef& tile, const Threads& active) {
+  if (!options_.lockstep) return memory(tile, 0, false);
+  Memory result = make_memory(*tile, tile->count(), true);
+  const TilePlaces& held = places(*tile);
+  for (int t : active) {
+    Memory& own = memory(tile, t, false);
+    for (const auto& [flat, reg] : held.registers_at[static_cast<size_t>(t)]) {
+      if (!own.defined.empty() && !own.defined[static_cast<size_t>(reg)]) continue;
+      set(result, flat, tile->dtype, get(own, reg, tile->dtype));
+    }
+  }
+  return result;
+}
+
 void Machine::execute(const Mma& mma, const Threads& active) {
   collective(active, "an mma");
   const Buffer& d = *mma.accumulator;
@@ -232,7 +246,12 @@ void Machine::execute(const Mma& mma, const Threads& active) {
   for (const Index& index : mma.a_from) a_from.push_back(evaluate(index, active[0]));
   for (const Index& index : mma.b_from) b_from.push_back(evaluate(index, active[0]));
   if (!mma.async) require_landed(d, true);
-  Memory& a_memory = memory(mma.a, 0, false);
+  Memory whole;
+  if (mma.a->tile) {
+    require_landed(*mma.a, false);
+    whole = gathered(mma.a, active);
+  }
+  Memory& a_memory = mma.a->tile ? whole : memory(mma.a, 0, false);
   Memory& b_memory = memory(mma.b, 0, false);
   // Both operands as dense numbers, row by row of k; doubles hold those of all dtypes.
   auto operand = [&](const BufferRef& buffer, Memory& from, std::vector<int64_t> base, int64_t rows, bool k_first) {
@@ -243,11 +262,11 @@ void Machine::execute(const Mma& mma, const Threads& active) {
         std::vector<int64_t> at = base;
         at[row_axis] += r;
         at[k_axis] += k;
-        const int64_t place = offset(*buffer, at.data(), 0);
+        const int64_t place = buffer->tile ? at[0] * buffer->extents[1] + at[1] : offset(*buffer, at.data(), 0);
         if (place < 0) fail("mma reads outside of " + element(*buffer, at.data()));
         if (!from.defined.empty() && !from.defined[static_cast<size_t>(place)])
           fail(element(*buffer, at.data()) + " is read but was never written");
-        note_read(buffer, from, place, who);
+        if (!buffer->tile) note_read(buffer, from, place, who);
         const ScalarValue value = get(from, place, buffer->dtype);
         if (!is_float(buffer->dtype)) values.push_back(static_cast<double>(value.i));
         else values.push_back(tf32 ? to_tf32(static_cast<float>(value.f)) : value.f);
@@ -259,6 +278,7 @@ void Machine::execute(const Mma& mma, const Threads& active) {
   const std::vector<double> b = operand(mma.b, b_memory, b_from, mma.n, mma.transpose_b);
   auto update = [&](Memory& held, int64_t at, int64_t m, int64_t n) {
     const int64_t place[] = {m, n};
+    if (mma.zero_first) set(held, at, d.dtype, is_float(d.dtype) ? ScalarValue::of_float(0) : ScalarValue::of_int(0));
     if (!held.defined[static_cast<size_t>(at)]) fail(element(d, place) + " is read but was never written");
     const double* x = a.data() + m * mma.k;
     const double* y = b.data() + n * mma.k;

@@ -135,6 +135,33 @@ int64_t count_of(const TileLayout& layout, TileDigit::Level level) {
 
 int64_t registers_of(const TileLayout& layout) { return count_of(layout, TileDigit::Level::reg); }
 
+TileLayout row_layout(const TileLayout& tile) {
+  TileLayout rows;
+  for (TileDigit digit : tile.digits) {
+    if (digit.axis != 0) {
+      if (digit.level == TileDigit::Level::reg) continue;
+      digit.axis = 0;  // these lanes and warps hold the same rows
+      digit.stride = 0;
+    }
+    rows.digits.push_back(digit);
+  }
+  return rows;
+}
+
+int64_t row_register(const TileLayout& tile, int64_t reg) {
+  int64_t row = 0, radix = 1;
+  for (size_t i = tile.digits.size(); i-- > 0;) {
+    const TileDigit& digit = tile.digits[i];
+    if (digit.level != TileDigit::Level::reg) continue;
+    if (digit.axis == 0) {
+      row += reg % digit.extent * radix;
+      radix *= digit.extent;
+    }
+    reg /= digit.extent;
+  }
+  return row;
+}
+
 std::vector<int64_t> coordinates_of(const TileLayout& layout, int rank, int64_t reg, int64_t lane, int64_t warp) {
   std::vector<int64_t> coordinates(static_cast<size_t>(rank), 0);
   int64_t rest[3] = {reg, lane, warp};               // in the order of TileDigit::Level

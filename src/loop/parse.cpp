@@ -295,10 +295,19 @@ class Parser : ExprParser {
     for (const Result& r : results) define(r.written, {nullptr, r.scalar, nullptr, nullptr});
   }
 
+  /// `%tile:` in front of dims over its coordinates; null where there is none.
+  BufferRef named_tile() {
+    if (lexer_.peek().kind != TokenKind::value || !lookup(lexer_.peek().text) || !lookup(lexer_.peek().text)->buffer) return nullptr;
+    BufferRef tile = buffer();
+    lexer_.expect(":");
+    return tile;
+  }
+
   Stmt reduce(const std::vector<Result>& results) {
     Reduce made;
     head(made.states, results);
     scopes_.emplace_back();
+    made.tile = named_tile();
     dims(made.dims, &made.where);
     tail(made.states, yielding(made.body));
     scopes_.pop_back();
@@ -350,10 +359,7 @@ class Parser : ExprParser {
     Loop made;
     made.kind = kind;
     scopes_.emplace_back();
-    if (lexer_.peek().kind == TokenKind::value && lookup(lexer_.peek().text) && lookup(lexer_.peek().text)->buffer) {
-      made.tile = buffer();
-      lexer_.expect(":");
-    }
+    made.tile = named_tile();
     dims(made.dims, &made.where);
     made.body = braced();
     scopes_.pop_back();
@@ -386,6 +392,7 @@ class Parser : ExprParser {
   Stmt mma(bool async) {
     Mma made;
     made.async = async;
+    made.zero_first = lexer_.accept("zero");
     made.accumulator = buffer();
     lexer_.expect(",");
     made.transpose_a = lexer_.accept("transpose");

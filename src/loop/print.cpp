@@ -273,6 +273,7 @@ void Printer::stmt(const Loop& loop, int indent) {
 
 void Printer::stmt(const Reduce& reduce, int indent) {
   out_ += results(reduce.states) + " = reduce" + combiners(reduce.states, reduce.combine != nullptr);
+  if (reduce.tile) out_ += " " + buffer(reduce.tile) + ":";
   out_ += dims(reduce.dims, reduce.where);
   yielding(reduce.body, values_of(reduce.states), indent);
   if (reduce.combine) combine(*reduce.combine, indent);
@@ -338,7 +339,7 @@ void Printer::stmt(const PipeDecl& decl, int) {
 void Printer::stmt(const PipeOp& op, int) { out_ += std::string(name_of(op.kind)) + " " + pipe(op.pipe); }
 
 void Printer::stmt(const Mma& mma, int) {
-  out_ += (mma.async ? "mma.async " : "mma ") + buffer(mma.accumulator) + ", ";
+  out_ += std::string(mma.async ? "mma.async " : "mma ") + (mma.zero_first ? "zero " : "") + buffer(mma.accumulator) + ", ";
   out_ += std::string(mma.transpose_a ? "transpose " : "") + element(mma.a, mma.a_from) + ", ";
   out_ += std::string(mma.transpose_b ? "transpose " : "") + element(mma.b, mma.b_from);
   out_ += " size(" + list({mma.m, mma.n, mma.k}) + ") shape " + mma.shape;

@@ -178,7 +178,10 @@ void check_warpgroup(const Mma& mma, const TensorCore& core, int threads, std::v
     fault(mma.shape + " of " + std::to_string(columns) + " columns for each warpgroup");
   if (mma.k % core.k != 0) fault(mma.shape + " on a sum of " + std::to_string(mma.k));
   if (!core.transposed && (mma.transpose_a || mma.transpose_b)) fault(mma.shape + " takes no transposed operand");
-  check_panels(mma, mma.a, mma.a_from, mma.m, mma.transpose_a, faults);
+  if (!mma.a->tile) check_panels(mma, mma.a, mma.a_from, mma.m, mma.transpose_a, faults);
+  else if (size_bytes(mma.a->dtype) != 2 || groups[1] != 1 || mma.transpose_a || mma.a->extents != std::vector<int64_t>{mma.m, mma.k} ||
+           !(*mma.a->tile == warpgroup_accumulator_layout(mma.m, mma.k, groups[0], 1)))
+    fault("%" + mma.a->name + ", which " + mma.shape + " reads from registers, is no tile of 16 bits that lies as accumulators do");
   check_panels(mma, mma.b, mma.b_from, mma.n, mma.transpose_b, faults);
 }
 
@@ -200,10 +203,12 @@ std::vector<std::string> faults_of(const Mma& mma, const Target& target, int thr
     return faults;
   }
   for (const BufferRef& operand : {mma.a, mma.b}) {
-    if (operand->space != Space::shared) fault("%" + operand->name + " is read by mma and not shared");
+    if (operand->space != Space::shared && !(core->warpgroup && operand == mma.a && operand->tile))
+      fault("%" + operand->name + " is read by mma and not shared");
   }
   if (!core->takes(mma.a->dtype, mma.b->dtype))
     fault("mma " + mma.shape + " does not take " + std::string(name_of(mma.a->dtype)) + " and " + std::string(name_of(mma.b->dtype)));
+  if (mma.zero_first && !mma.async) fault("mma " + mma.shape + " adds to what its accumulator holds");
   if (mma.async != core->warpgroup) fault("mma " + mma.shape + (core->warpgroup ? " is asynchronous" : " is not asynchronous"));
   if (core->warpgroup) {
     if (faults.empty()) check_warpgroup(mma, *core, threads, faults);

@@ -1,6 +1,7 @@
 // The scheduled form: every loop bound or serial, binds and spaces that the target has, collective statements where all threads come by, sizes within the
 // target. Barriers and pipes are looked at in verify_order.cpp.
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "loop/verifier.h"
@@ -99,7 +100,7 @@ class Scheduled : public Verifier {
   void check(const Reduce& reduce) {
     if (in_role_ && together_across(reduce.dims).team == Team::block) fault("a reduce across the block within a role is not supported");
     for (const Dim& dim : reduce.dims) {
-      if (dim.bind == Bind::tile) fault("a reduce over the coordinates of a register tile is not supported");
+      if (dim.bind == Bind::tile) check_columns(reduce);
       if (dim.bind == Bind::block || dim.bind == Bind::parallel)
         fault("a reduce across blocks or parallel items: split it into two kernels");
     }
@@ -225,6 +226,7 @@ class Scheduled : public Verifier {
           break;
         case Bind::tile:
           known = cuda_;
+          if (as<Reduce>(stmt)) break;  // check_columns
           if (!loop || !loop->tile || !loop->tile->tile) fault(name + " is bound to tile, but its loop names no register tile");
           else check_tile(*loop);
           break;
@@ -251,6 +253,27 @@ class Scheduled : public Verifier {
       ++tiled;
     }
     if (tiled != loop.tile->extents.size()) fault("a loop over %" + loop.tile->name + " needs a dim for each of its axes");
+  }
+
+  /// A thread combines what it has of a row, then the lanes do that share it.
+  void check_columns(const Reduce& reduce) {
+    const BufferRef& tile = reduce.tile;
+    if (!tile || !tile->tile || tile->extents.size() != 2 || reduce.dims.size() != 1 || reduce.dims[0].var->extent != tile->extents[1] ||
+        reduce.where)
+      return fault("a reduce over the coordinates of a register tile names one of two axes, and runs over all of its columns");
+    const Loop* rows = nullptr;
+    for (const Around& a : around()) {
+      const auto* loop = as<Loop>(*a.stmt);
+      if (loop && loop->tile) rows = loop;
+    }
+    if (!rows || !rows->tile->tile || rows->tile->extents.size() != 1 || !(*rows->tile->tile == row_layout(*tile->tile)))
+      fault("a reduce over the columns of %" + tile->name + " stands in no loop over a tile of its rows");
+    for (const TileDigit& digit : tile->tile->digits) {
+      if (digit.axis == 1 && digit.level == TileDigit::Level::warp)
+        fault("a reduce over the columns of %" + tile->name + ", which are spread over warps");
+      if (digit.axis == 1 && digit.level == TileDigit::Level::lane && !std::has_single_bit(static_cast<uint64_t>(digit.extent)))
+        fault("a reduce over the columns of %" + tile->name + ", which are spread over " + std::to_string(digit.extent) + " lanes");
+    }
   }
 
   void place(const Buffer& buffer) {
@@ -300,7 +323,11 @@ class Scheduled : public Verifier {
         warp = warp || dim.bind == Bind::warp;
         lane = lane || dim.bind == Bind::lane;
       }
-      if (const auto* loop = as<Loop>(*a.stmt); loop && loop->tile) thread = true;
+      const auto* loop = as<Loop>(*a.stmt);
+      if (loop && loop->tile && loop->tile->tile) {
+        const auto& digits = loop->tile->tile->digits;
+        thread = std::none_of(digits.begin(), digits.end(), [](const TileDigit& digit) { return digit.stride == 0; });
+      }
     }
     if (!block) fault(std::string("a scatter that several ") + (cuda_ ? "blocks" : "parallel items") + " execute alike");
     if (cuda_ && !thread && !(warp && lane)) fault("a scatter that several threads execute alike");
@@ -313,6 +340,7 @@ class Scheduled : public Verifier {
   void on_enter(const Stmt& stmt) override {
     Reach next = reach();
     if (const auto* dims = dims_of(stmt)) {
+      note_coordinates(stmt, *dims);
       for (const Dim& dim : *dims) {
         varying(dim);
         if (!is_thread_bind(dim.bind)) continue;
@@ -356,6 +384,7 @@ class Scheduled : public Verifier {
     const Team joined = together(stmt).team;
     if (joined == Team::block) return Team::block;
     if (joined == Team::warp) {
+      if (dims->back().bind == Bind::tile) return Team::thread;  // each row has its own
       const bool whole = std::all_of(dims->begin(), dims->end(),
                                      [&](const Dim& dim) { return dim.bind != Bind::lane || digits_.at(dim.var.get()).radix == 0; });
       return whole ? Team::warp : Team::thread;
@@ -368,25 +397,42 @@ class Scheduled : public Verifier {
   void varying(const Dim& dim) {
     if (dim.bind == Bind::thread || dim.bind == Bind::lane || dim.bind == Bind::tile) lanes_.insert(dim.var.get());
     if (dim.bind == Bind::warp) warps_.insert(dim.var.get());
-    if (dim.bind == Bind::tile) tiles_.insert(dim.var.get());
+  }
+  /// What the variables of a loop or reduce over a register tile are coordinates of.
+  void note_coordinates(const Stmt& stmt, const std::vector<Dim>& dims) {
+    const auto* loop = as<Loop>(stmt);
+    const auto* reduce = as<Reduce>(stmt);
+    const Buffer* tile = loop ? loop->tile.get() : reduce ? reduce->tile.get() : nullptr;
+    size_t axis = reduce ? 1 : 0;
+    for (const Dim& dim : dims) {
+      if (dim.bind == Bind::tile && tile && tile->tile) coordinates_[dim.var.get()] = {tile, axis++};
+    }
   }
 
   void on_access(const BufferRef& buffer, const std::vector<Index>& indices, bool write) override {
     const Stmt& stmt = *around().back().stmt;
     if (buffer->panel != 0 && !as<Copy>(stmt) && !as<Mma>(stmt)) fault("%" + buffer->name + " lies in panels, which only mma reads");
     if (write) check_own(*buffer, indices);
-    if (buffer->tile) {
-      for (const Index& index : indices) {
-        std::vector<VarRef> vars;
-        collect_vars(index, vars);
-        if (vars.size() != 1 || !(index == Index(vars[0])) || !tiles_.count(vars[0].get())) {
-          fault("%" + buffer->name + " is a register tile, its indices are the variables of a loop over it");
-          return;
-        }
-      }
-    }
+    if (buffer->tile && !as<Mma>(stmt)) check_coordinates(*buffer, indices, write);
     for (int axis : buffer->distributed) {
       if (static_cast<size_t>(axis) < indices.size()) check_distributed(*buffer, axis, indices[static_cast<size_t>(axis)]);
+    }
+  }
+
+  /// A thread has the elements that the loop over the tile visits; of a tile of rows, those of the elements of a whole tile that it visits.
+  void check_coordinates(const Buffer& buffer, const std::vector<Index>& indices, bool write) {
+    for (size_t axis = 0; axis < indices.size(); ++axis) {
+      std::vector<VarRef> vars;
+      collect_vars(indices[axis], vars);
+      const auto found = vars.size() == 1 && indices[axis] == Index(vars[0]) ? coordinates_.find(vars[0].get()) : coordinates_.end();
+      if (found == coordinates_.end() || found->second.axis != axis)
+        return fault("%" + buffer.name + " is a register tile, its indices are the variables of a loop over it");
+      const Buffer& tile = *found->second.tile;
+      const bool same = *tile.tile == *buffer.tile;
+      const bool rows = axis == 0 && buffer.extents.size() == 1 && tile.extents.size() == 2 && row_layout(*tile.tile) == *buffer.tile;
+      const bool of_rows = axis == 0 && buffer.extents.size() == 2 && tile.extents.size() == 1 && row_layout(*buffer.tile) == *tile.tile;
+      if (!same && !rows && !of_rows) return fault("%" + buffer.name + " does not lie as the tile whose coordinates are its indices");
+      if (rows && write) return fault("%" + buffer.name + " is written for each column of %" + tile.name);
     }
   }
 
@@ -460,8 +506,13 @@ class Scheduled : public Verifier {
   bool in_role_ = false;
   static constexpr size_t kMostRoles = 15;  ///< each has a barrier of its own, of 16
   std::vector<Reach> reach_;
-  std::set<const Var*> lanes_, warps_, tiles_;
-  std::map<const Scalar*, Team> uniform_;  ///< the threads that have one value of it
+  std::set<const Var*> lanes_, warps_;
+  struct Coordinate {
+    const Buffer* tile;
+    size_t axis;
+  };
+  std::map<const Var*, Coordinate> coordinates_;  ///< variables of loops over register tiles
+  std::map<const Scalar*, Team> uniform_;         ///< the threads that have one value of it
   /// Which part of a thread's (lane's, warp's) number is an index: (number mod radix) / stride.
   struct Holder {
     bool is_warp = false;

@@ -44,6 +44,7 @@ class Order {
   struct Flight {
     const Buffer* accumulator;
     std::vector<std::pair<const Pipe*, int>> stages;  ///< that it reads: of which wait
+    std::vector<const Buffer*> registers;             ///< operands in registers
   };
 
   void fault(const std::string& message) {
@@ -132,7 +133,13 @@ class Order {
         fault("%" + buffer->name + " is written outside of an acquire and a commit of %" + owner->second->name);
       return;
     }
-    if (buffer->space == Space::registers) touch(buffer);
+    if (buffer->space == Space::registers) {
+      touch(buffer);
+      for (const Flight& flight : flights_) {
+        if (std::find(flight.registers.begin(), flight.registers.end(), buffer.get()) != flight.registers.end())
+          fault("%" + buffer->name + " is written while an asynchronous mma may still read it");
+      }
+    }
     if (buffer->space != Space::shared) return;
     take(buffer);
     for (const Access& read : read_[buffer.get()]) {
@@ -205,10 +212,11 @@ class Order {
       touch(mma.accumulator);
       return;
     }
-    Flight flight{mma.accumulator.get(), {}};
+    Flight flight{mma.accumulator.get(), {}, {}};
     for (const BufferRef& operand : {mma.a, mma.b}) {
       const auto owner = owner_.find(operand.get());
-      if (owner == owner_.end()) fault("an asynchronous mma reads %" + operand->name + ", which belongs to no pipe");
+      if (operand->tile) flight.registers.push_back(operand.get());
+      else if (owner == owner_.end()) fault("an asynchronous mma reads %" + operand->name + ", which belongs to no pipe");
       else flight.stages.emplace_back(owner->second, pipes_[owner->second].waits);
     }
     flights_.push_back(std::move(flight));

@@ -51,7 +51,7 @@ inline Together together_across(const std::vector<Dim>& dims) {
   Together result;
   for (const Dim& dim : dims) {
     if (dim.bind == Bind::thread || dim.bind == Bind::warp) result = {Team::block, true, false};
-    if (dim.bind == Bind::lane && result.team == Team::thread) result.team = Team::warp;
+    if ((dim.bind == Bind::lane || dim.bind == Bind::tile) && result.team == Team::thread) result.team = Team::warp;
   }
   return result;
 }
@@ -74,8 +74,9 @@ template <class States, class B, class F> void fields_after(States& states, B& b
 }
 
 template <Of<Reduce> N, class F> void fields(N& reduce, F& f) {
-  auto& [dims, where, body, states, combine] = reduce;
+  auto& [dims, where, tile, body, states, combine] = reduce;
   fields_before(states, f);
+  f.buffer(Effect::names, tile);
   f.dims(dims);
   f.condition(where);
   f.block(body);
@@ -150,8 +151,8 @@ template <Of<PipeOp> N, class F> void fields(N& operation, F& f) {
 }
 
 template <Of<Mma> N, class F> void fields(N& mma, F& f) {
-  auto& [accumulator, a, b, a_from, b_from, m, n, k, transpose_a, transpose_b, async, shape] = mma;
-  f.buffer(Effect::updates, accumulator);
+  auto& [accumulator, a, b, a_from, b_from, m, n, k, transpose_a, transpose_b, async, zero_first, shape] = mma;
+  f.buffer(zero_first ? Effect::writes : Effect::updates, accumulator);
   f.place(Effect::reads, a, a_from);
   f.place(Effect::reads, b, b_from);
   f.together({Team::block, false, false});

@@ -179,7 +179,8 @@ struct State {
 struct Reduce {
   std::vector<Dim> dims;
   ExprPtr where;
-  Block body;  ///< lets (and inner reduces) that the values use
+  BufferRef tile;  ///< with bind tile: the register tile whose columns the dim runs over, in a loop over a tile of its rows
+  Block body;      ///< lets (and inner reduces) that the values use
   std::vector<State> states;
   std::shared_ptr<const Combine> combine;  ///< null: each state by its combiner
   /// Dims bound to lane/thread: the result is combined across them and every thread of the block (lane: of the warp) has it, idle ones too; within
@@ -277,6 +278,7 @@ struct Mma {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   bool async = false;
+  bool zero_first = false;         ///< asynchronous: the accumulator becomes the sum, whatever it held
   std::string shape = "m16n8k16";  ///< instruction, a row of Target::tensor_cores: m16n8k16 (f16, bf16), m64nNk16 (asynchronous)
 };
 /// Waits until at most `pending` asynchronous mma are under way, the newest ones. `accumulators`: those that may be touched from here on.

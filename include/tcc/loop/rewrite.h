@@ -122,6 +122,10 @@ TileLayout mma_accumulator_layout(int64_t m, int64_t n, int64_t warps_m, int64_t
 TileLayout warpgroup_accumulator_layout(int64_t m, int64_t n, int64_t groups_m, int64_t groups_n);
 /// Registers of one thread, and the coordinates that register `reg` of `lane` of `warp` holds.
 int64_t registers_of(const TileLayout& layout);
+/// Where the rows of a tile of two axes lie: a tile of one axis, of which each thread holds the rows that it holds elements of.
+TileLayout row_layout(const TileLayout& tile);
+/// The register of row_layout(tile) that has the row of a register of the tile.
+int64_t row_register(const TileLayout& tile, int64_t reg);
 std::vector<int64_t> coordinates_of(const TileLayout& layout, int rank, int64_t reg, int64_t lane, int64_t warp);
 /// Fastest way to the product of the extents of a level.
 int64_t count_of(const TileLayout& layout, TileDigit::Level level);

@@ -128,6 +128,7 @@ void Emitter::join_lanes(const loop::Reduce& reduce, std::vector<llvm::Value*>& 
 }
 
 void Emitter::emit(const loop::Reduce& reduce) {
+  if (reduce.tile) return emit_tile_reduce(reduce);
   std::vector<Dim> parallel, rest;
   for (const Dim& dim : reduce.dims) {
     const bool across = dim.bind == Bind::thread || dim.bind == Bind::lane || dim.bind == Bind::warp;

@@ -37,6 +37,7 @@ class Emitter {
   /// Combines per-thread partial states across the lanes or threads that `dims` name; every participating thread gets the results.
   virtual void combine_across(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, std::vector<llvm::Value*>& states) = 0;
   virtual void emit_tile_loop(const loop::Loop& loop) = 0;
+  virtual void emit_tile_reduce(const loop::Reduce& reduce) = 0;  ///< over the columns of a register tile
   // Statements of all threads of a block.
   virtual void emit(const loop::Barrier& barrier) = 0;
   virtual void emit(const loop::Copy& copy) = 0;

@@ -39,9 +39,12 @@ llvm::Value* NvptxEmitter::digit_sum(const loop::TileLayout& layout, TileDigit::
   return sum;
 }
 
-llvm::Value* NvptxEmitter::tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>&) {
-  if (!tile_layout_ || !(*tile_layout_ == *buffer.tile)) fail("register tile %" + buffer.name + " outside a loop over its layout");
-  return llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(tile_register_));
+llvm::Value* NvptxEmitter::tile_slot(const loop::Buffer& buffer, const std::vector<loop::Index>& indices) {
+  if (!tile_layout_) fail("register tile %" + buffer.name + " outside a loop over its layout");
+  int64_t reg = tile_register_;
+  if (indices.size() == 1 && *buffer.tile == loop::row_layout(*tile_layout_)) reg = loop::row_register(*tile_layout_, reg);
+  else if (!(*tile_layout_ == *buffer.tile)) fail("register tile %" + buffer.name + " outside a loop over its layout");
+  return llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(reg));
 }
 
 // Tiles that the body reads, as a window that moves on by the registers of one iteration: registers have no numbers that a loop could count.
@@ -147,6 +150,51 @@ void NvptxEmitter::emit_register(const loop::Loop& loop, int64_t number, const s
   }
   tile_register_ = number;
   emit_where(loop.where, [&] { emit_block(loop.body); });
+}
+
+// What a thread has of the row, in a few chains that don't wait for each other, then across the lanes that share it.
+void NvptxEmitter::emit_tile_reduce(const loop::Reduce& reduce) {
+  constexpr size_t kChains = 4;
+  const loop::TileLayout& layout = *reduce.tile->tile;
+  const loop::TileLayout* outer = tile_layout_;
+  const int64_t row = tile_register_;
+  const loop::Var* column = reduce.dims[0].var.get();
+  llvm::Value* origin =
+      builder_.CreateNUWAdd(digit_sum(layout, TileDigit::Level::warp, 1, warp()), digit_sum(layout, TileDigit::Level::lane, 1, lane()));
+  tile_layout_ = &layout;
+  std::vector<std::vector<llvm::Value*>> chains(kChains);
+  size_t number = 0;
+  for (int64_t reg = 0, count = loop::registers_of(layout); reg < count; ++reg) {
+    if (loop::row_register(layout, reg) != row) continue;
+    const int64_t at = loop::coordinates_of(layout, 2, reg, 0, 0)[1];
+    vars_[column] = builder_.CreateNUWAdd(origin, llvm::ConstantInt::get(index_type_, static_cast<uint64_t>(at)));
+    tile_register_ = reg;
+    emit_block(reduce.body);
+    std::vector<llvm::Value*> values;
+    for (const loop::State& state : reduce.states) values.push_back(emit_expr(state.value));
+    std::vector<llvm::Value*>& chain = chains[number++ % kChains];
+    chain = chain.empty() ? std::move(values) : combine_states(reduce.states, reduce.combine.get(), chain, values);
+  }
+  tile_layout_ = outer;
+  tile_register_ = row;
+  std::vector<llvm::Value*> totals = std::move(chains[0]);
+  for (size_t i = 1; i < std::min(kChains, number); ++i) totals = combine_states(reduce.states, reduce.combine.get(), totals, chains[i]);
+  int64_t radix = 1;
+  for (size_t i = layout.digits.size(); i-- > 0;) {
+    const TileDigit& digit = layout.digits[i];
+    if (digit.level != TileDigit::Level::lane) continue;
+    for (int64_t step = 1; digit.axis == 1 && step < digit.extent; step *= 2) {
+      std::vector<llvm::Value*> others;
+      for (llvm::Value* total : totals) others.push_back(shuffle_xor(total, static_cast<int>(step * radix)));
+      totals = combine_states(reduce.states, reduce.combine.get(), totals, others);
+    }
+    radix *= digit.extent;
+  }
+  for (size_t i = 0; i < totals.size(); ++i) {
+    const loop::State& state = reduce.states[i];
+    if (state.init && !reduce.combine) totals[i] = combine(state.combiner, state.result->dtype, emit_expr(state.init), totals[i]);
+    scalars_[state.result.get()] = totals[i];
+  }
 }
 
 // Where the digits of the accumulator lie among the registers of a thread.

@@ -26,6 +26,7 @@ class NvptxEmitter final : public Emitter {
   void emit_parallel_dims(const std::vector<loop::Dim>& dims, const Body& body) override;
   void combine_across(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, std::vector<llvm::Value*>& states) override;
   void emit_tile_loop(const loop::Loop& loop) override;
+  void emit_tile_reduce(const loop::Reduce& reduce) override;
   using Emitter::emit;
   void emit(const loop::Barrier& barrier) override;
   void emit(const loop::Copy& copy) override;  ///< emit_copy.cpp, with the pipes
@@ -119,9 +120,17 @@ class NvptxEmitter final : public Emitter {
   };
   void emit_async(const loop::Mma& mma);
   void pin(const loop::Buffer& tile);
+  void pin(llvm::Type* type, llvm::Value* held, int64_t registers);
   llvm::Value* descriptor(const loop::Buffer& buffer, bool k_first, int64_t k_extent, llvm::Value* begin);
-  void multiply_async(const loop::Mma& mma, int64_t columns, int64_t first_register, llvm::Value* a, llvm::Value* b);
-
+  void multiply_async(const loop::Mma& mma, int64_t columns, int64_t first_register, const std::vector<llvm::Value*>& a, llvm::Value* b,
+                      bool adds);
+  /// An operand in registers, as words that instructions take.
+  struct Words {
+    int64_t count = 0;
+    llvm::Value* held = nullptr;
+  };
+  Words words_of(const loop::Buffer& operand);
+  std::vector<Words> read_words_;  ///< by asynchronous mma under way
   // ---- emit_tiles.cpp: pipes with mbarriers and the copy engine
   /// Stages one after the other; which time round the ring it is says the phase of a stage's barriers.
   struct RingCursor {

@@ -110,6 +110,7 @@ class X86Emitter final : public Emitter {
     fail("reduction across `" + std::string(name_of(dims[0].bind)) + "` on a CPU");
   }
   void emit_tile_loop(const loop::Loop& loop) override { fail("register tile %" + loop.tile->name + " on a CPU"); }
+  void emit_tile_reduce(const loop::Reduce& reduce) override { fail("register tile %" + reduce.tile->name + " on a CPU"); }
   using Emitter::emit;
   void emit(const loop::Barrier&) override { fail("a barrier on a CPU"); }
   void emit(const loop::Copy&) override { fail("a copy of all threads on a CPU"); }
