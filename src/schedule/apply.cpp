@@ -256,6 +256,14 @@ constexpr std::array kPrimitives = {
           const std::string accumulator = a.name("a reduce");
           return loop::split_factors(unit, accumulator, a.number("the number of terms that are summed apart"));
         }},
+    Row{"stream", "stream(MAXIMUM, ROWS, COLUMNS, STAGES, REGISTERS, REGISTERS)",
+        [](const Unit& unit, Arguments& a) {
+          const std::string maximum = a.name("a reduce");
+          const int64_t rows = a.number("the rows of a tile"), columns = a.number("the columns of a tile");
+          const int stages = static_cast<int>(a.number("the number of stages"));
+          const int math = static_cast<int>(a.number("the registers of who multiplies"));
+          return loop::stream(unit, maximum, rows, columns, stages, math, static_cast<int>(a.number("the registers of who copies")));
+        }},
     Row{"two_level_sum", "two_level_sum(LOOP)", [](const Unit& unit, Arguments& a) { return loop::two_level_sum(unit, a.name("a loop")); }},
 };
 

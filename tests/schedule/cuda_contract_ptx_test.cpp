@@ -1,6 +1,7 @@
 // The chosen kernels as PTX: columns are summed by wide loads in flight together, transposes touch neighbours on both sides, a tensor-core tile's inner loop is loads and products alone, neighbours move in 16 bytes, and nothing spills (where there is a ptxas).
 #include <gtest/gtest.h>
 
+#include "attention_unit.h"
 #include "contract_units.h"
 #include "narrow_contraction.h"
 #include "tcc/codegen/codegen.h"
@@ -37,6 +38,20 @@ TEST(CudaContractPtx, LargeProductsOfEitherOrderDontSpill) {
       EXPECT_EQ(count(ptx, "mma.sync.aligned.m16n8k16"), 128);  // of 128 x 256 x 32, once in the loop and once after it
       EXPECT_EQ(count(ptx, "ldmatrix.sync"), 32);
       EXPECT_GE(count(ptx, "st.global.b32"), 60);  // pairs of 16-bit results
+    }
+  }
+}
+
+TEST(CudaContractPtx, StreamedRowsDontSpill) {
+  for (const int depth : {64, 128}) {
+    for (const char* mask : {"", "add($x, cast<f32>(load %a3[%j, $k]))", "select(le(index($k), index(%j)), $x, -inf)"}) {
+      for (const int rows : {4096, 1003, 197}) {
+        examples::Attention shape{.batch = 64, .rows = rows, .columns = rows, .depth = depth, .width = depth, .mask = mask};
+        const std::string ptx = ptx_of(examples::attention(shape), 0, Target::cuda_sm90a());
+        EXPECT_GT(count(ptx, "wgmma.mma_async.sync.aligned.m64n"), 0);
+        EXPECT_GT(count(ptx, "ex2.approx.ftz"), 0);
+        EXPECT_GT(count(ptx, "cvt.rn.bf16x2.f32"), 0) << "pairs are rounded together";
+      }
     }
   }
 }

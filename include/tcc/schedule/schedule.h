@@ -41,6 +41,11 @@ using tcc::Target;
 
 /// Chooses the primitives for a unit by the cost model of the target. Deterministic.
 Schedule choose(const loop::Unit& unit, const Target& target);
+
+/// Whether the target has kernels for some units of rows between two products (group.h: kind stream).
+bool has_streams(const Target& target);
+/// Whether it has one for this unit, in its first form.
+bool can_stream(const loop::Unit& unit, const Target& target);
 /// Applies them in order; the result is in scheduled form. Error (usage, "invalid-schedule") naming the primitive when one doesn't fit.
 loop::Unit apply(const loop::Unit& unit, const Schedule& schedule, const Target& target);
 /// Cuts a scheduled unit into kernels: one per top-level loop; temporaries of the unit that pass between kernels become parameters.

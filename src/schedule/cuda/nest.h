@@ -36,7 +36,8 @@ struct CudaNest {
 
 // The strategies, in files of their names but for those that share one.
 WhyNot transpose(CudaNest& nest);
-WhyNot scatter_in_order(CudaNest& nest);    // scatter.cpp
+WhyNot scatter_in_order(CudaNest& nest);  // scatter.cpp
+WhyNot streamed_rows(CudaNest& nest);
 WhyNot vectors_per_thread(CudaNest& nest);  // pointwise.cpp
 WhyNot element_per_thread(CudaNest& nest);
 WhyNot row_per_thread(CudaNest& nest);  // rows.cpp

@@ -15,6 +15,7 @@ using K = NestKind;
 /// On the nest as it is, with the dims of the model.
 constexpr Strategy<CudaNest> kBeforeFusion[] = {
     {"transpose", {K::pointwise}, transpose},
+    {"streamed_rows", {K::rows}, streamed_rows},
 };
 
 /// Before those, where each run has to compute the same bits.

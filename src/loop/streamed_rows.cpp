@@ -1,0 +1,314 @@
+#include "tcc/loop/streamed_rows.h"
+
+#include <map>
+#include <utility>
+
+#include "tcc/loop/edit.h"
+
+namespace tcc::loop {
+namespace {
+
+struct Refused {
+  std::string why;
+};
+
+[[noreturn]] void refuse(std::string why) { throw Refused{std::move(why)}; }
+
+/// Scalars with the expressions that they stand for, down to loads and results of reduces.
+class Meanings {
+ public:
+  void add(const Let& let) { meanings_[let.scalar.get()] = of(let.value); }
+  ExprPtr of(const ExprPtr& expr) const {
+    visit(expr, [](const Expr& part) {
+      for (const Index& index : part.indices) {
+        if (index.uses_scalars()) refuse("an index is read from memory");
+      }
+      if (part.kind == Expr::Kind::index && part.index.uses_scalars()) refuse("an index is read from memory");
+    });
+    return rewrite_expr(expr, [&](const ExprPtr& part) {
+      const auto found = part->kind == Expr::Kind::scalar ? meanings_.find(part->scalar.get()) : meanings_.end();
+      return found == meanings_.end() ? part : found->second;
+    });
+  }
+
+ private:
+  std::map<const Scalar*, ExprPtr> meanings_;
+};
+
+/// A reduce of one state along a row, whose body has one product.
+struct AlongRow {
+  const Reduce* reduce;
+  VarRef column, k;
+  ScalarRef score;
+  ExprPtr x, y;   ///< factors of the product, loads
+  ExprPtr value;  ///< what it yields
+};
+
+ExprPtr without_casts(ExprPtr expr) {
+  while (expr->kind == Expr::Kind::op && expr->op == Op::cast_ && is_float(expr->dtype) && is_float(expr->args[0]->dtype))
+    expr = expr->args[0];
+  return expr;
+}
+
+bool is_op(const ExprPtr& expr, Op op) { return expr->kind == Expr::Kind::op && expr->op == op; }
+
+/// The loads that a sum multiplies.
+std::pair<ExprPtr, ExprPtr> factors_of(const Reduce& sum, const Meanings& around) {
+  const bool plain = sum.dims.size() == 1 && !sum.where && !sum.combine && sum.states.size() == 1 && !sum.states[0].init &&
+                     sum.states[0].combiner == Combiner::sum && sum.states[0].result->dtype == DType::f32;
+  if (!plain) refuse("the first product is no sum over one dim");
+  Meanings meanings = around;
+  for (const Stmt& stmt : sum.body) {
+    const auto* let = as<Let>(stmt);
+    if (!let) refuse("the first product has more than factors");
+    meanings.add(*let);
+  }
+  const ExprPtr product = meanings.of(sum.states[0].value);
+  if (!is_op(product, Op::mul_)) refuse("the first sum is not of products");
+  ExprPtr x = without_casts(product->args[0]), y = without_casts(product->args[1]);
+  if (x->kind != Expr::Kind::load || y->kind != Expr::Kind::load || x->otherwise || y->otherwise) refuse("a factor is not just read");
+  return {x, y};
+}
+
+AlongRow along_row(const Reduce& reduce, const Meanings& around) {
+  if (reduce.dims.size() != 1 || reduce.where || reduce.combine || reduce.states.size() != 1 || reduce.states[0].init)
+    refuse("a reduce along the row has more than one dim or state, or a mask");
+  AlongRow result{&reduce, reduce.dims[0].var, nullptr, nullptr, nullptr, nullptr, nullptr};
+  Meanings meanings = around;
+  for (const Stmt& stmt : reduce.body) {
+    if (const auto* let = as<Let>(stmt)) {
+      meanings.add(*let);
+      continue;
+    }
+    const auto* sum = as<Reduce>(stmt);
+    if (!sum || result.score) refuse("an element of a row takes more than one product");
+    std::tie(result.x, result.y) = factors_of(*sum, meanings);
+    result.k = sum->dims[0].var;
+    result.score = sum->states[0].result;
+  }
+  if (!result.score) refuse("the elements of a row are no results of a product");
+  result.value = meanings.of(reduce.states[0].value);
+  return result;
+}
+
+/// The expression of `from` with the variables and the score of `to`.
+ExprPtr in_terms_of(const AlongRow& to, const AlongRow& from, const ExprPtr& expr) {
+  Substitution moved;
+  moved.var = [&](const VarRef& var) -> std::optional<Index> {
+    if (var == from.column) return Index(to.column);
+    if (var == from.k) return Index(to.k);
+    return std::nullopt;
+  };
+  moved.scalar = [&](const ScalarRef& scalar) { return scalar == from.score ? scalar_value(to.score) : ExprPtr(); };
+  moved.buffer = [](const BufferRef&) { return BufferRef(); };
+  return substitute(expr, moved);
+}
+
+void require_same_product(const AlongRow& a, const AlongRow& b) {
+  if (a.column->extent != b.column->extent || a.k->extent != b.k->extent) refuse("loops along the row differ in length");
+  const ExprPtr x = in_terms_of(a, b, b.x), y = in_terms_of(a, b, b.y);
+  const bool same = (equal(x, a.x) && equal(y, a.y)) || (equal(x, a.y) && equal(y, a.x));
+  if (!same) refuse("loops along the row take different products");
+}
+
+/// What a causal mask leaves of an element, where it holds: `visible` where row + diagonal - column is not negative, else a number that no exponential survives.
+struct Masked {
+  ExprPtr visible;
+  Index distance;
+};
+
+bool is_lowest(const ExprPtr& expr) {
+  constexpr double kLowest = -1e30;
+  const ExprPtr value = without_casts(expr);
+  return value->kind == Expr::Kind::constant && is_float(value->dtype) && value->float_value <= kLowest;
+}
+
+/// What is not negative where the condition holds; nothing for conditions on more than places.
+std::optional<Index> distance_of(const ExprPtr& condition) {
+  if (condition->kind != Expr::Kind::op || condition->args.size() != 2) return std::nullopt;
+  const ExprPtr &a = condition->args[0], &b = condition->args[1];
+  if (a->kind != Expr::Kind::index || b->kind != Expr::Kind::index) return std::nullopt;
+  switch (condition->op) {
+    case Op::le_: return b->index - a->index;
+    case Op::lt_: return b->index - a->index - Index(1);
+    case Op::ge_: return a->index - b->index;
+    case Op::gt_: return a->index - b->index - Index(1);
+    default: return std::nullopt;
+  }
+}
+
+std::optional<Masked> masked_part(const ExprPtr& expr) {
+  if (expr->kind != Expr::Kind::op) return std::nullopt;
+  switch (expr->op) {
+    case Op::cast_: {
+      if (!is_float(expr->dtype) || !is_float(expr->args[0]->dtype)) return std::nullopt;
+      std::optional<Masked> inner = masked_part(expr->args[0]);
+      if (inner) inner->visible = cast_to(inner->visible, expr->dtype);
+      return inner;
+    }
+    case Op::select_: {
+      std::optional<Index> distance = distance_of(expr->args[0]);
+      if (distance && is_lowest(expr->args[2])) return Masked{expr->args[1], *distance};
+      if (distance && is_lowest(expr->args[1])) return Masked{expr->args[2], Index(-1) - *distance};
+      return std::nullopt;
+    }
+    case Op::add_:
+      for (const size_t side : {0, 1}) {
+        std::optional<Masked> inner = masked_part(expr->args[side]);
+        if (!inner) continue;
+        const ExprPtr left = without_casts(inner->visible), other = expr->args[1 - side];
+        const bool is_zero = left->kind == Expr::Kind::constant && left->float_value == 0;
+        return Masked{is_zero ? other : apply(Op::add_, {other, inner->visible}), inner->distance};
+      }
+      return std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
+class Recogniser {
+ public:
+  StreamedRows run(const Stmt& stmt) {
+    const auto* nest = as<Loop>(stmt);
+    if (!nest || nest->kind != Loop::Kind::map || nest->where) refuse("it is no map without a mask");
+    rows_.dims = nest->dims;
+    const Loop* inner = nullptr;
+    for (const Stmt& part : nest->body) {
+      if (const auto* let = as<Let>(part)) outer_.add(*let);
+      else if (const auto* reduce = as<Reduce>(part)) along_.push_back(along_row(*reduce, outer_));
+      else if (const auto* map = as<Loop>(part); map && !inner) inner = map;
+      else refuse("the nest has more than a maximum, a sum and a map of results");
+    }
+    if (along_.size() != 2 || !inner) refuse("the nest has no maximum, sum and map of results");
+    look_at_statistics();
+    look_at_results(*inner);
+    look_at_product();
+    look_at_mask();
+    return std::move(rows_);
+  }
+
+ private:
+  void look_at_statistics() {
+    const State &maximum = along_[0].reduce->states[0], &sum = along_[1].reduce->states[0];
+    if (maximum.combiner != Combiner::max || sum.combiner != Combiner::sum || sum.result->dtype != DType::f32 ||
+        maximum.result->dtype != DType::f32)
+      refuse("the reduces along the row are no maximum and sum of f32");
+    require_same_product(along_[0], along_[1]);
+    rows_.maximum = maximum.result;
+    rows_.sum = sum.result;
+    rows_.column = along_[0].column;
+    rows_.first_k = along_[0].k;
+    rows_.score = along_[0].score;
+    rows_.element = along_[0].value;
+    exponential_ = apply(Op::exp_, {apply(Op::sub_, {rows_.element, scalar_value(rows_.maximum)})});
+    if (!equal(in_terms_of(along_[0], along_[1], along_[1].value), exponential_)) refuse("the sum is not of exponentials less the maximum");
+  }
+
+  void look_at_results(const Loop& map) {
+    if (map.kind != Loop::Kind::map || map.dims.size() != 1 || map.where || map.body.empty())
+      refuse("results have more than one dim, or a mask");
+    rows_.result = map.dims[0].var;
+    const auto* reduce = as<Reduce>(map.body.front());
+    if (!reduce) refuse("results are no sums");
+    const AlongRow second = along_row(*reduce, outer_);
+    const State& state = reduce->states[0];
+    if (state.combiner != Combiner::sum || state.result->dtype != DType::f32) refuse("results are no sums of f32");
+    require_same_product(along_[0], second);
+    rows_.output = state.result;
+    const ExprPtr product = in_terms_of(along_[0], second, second.value);
+    if (!is_op(product, Op::mul_)) refuse("results are no sums of products");
+    ExprPtr weight = product->args[0];
+    rows_.value = without_casts(product->args[1]);
+    if (depends_on_element(rows_.value)) {
+      weight = product->args[1];
+      rows_.value = without_casts(product->args[0]);
+    }
+    if (rows_.value->kind != Expr::Kind::load || rows_.value->otherwise || depends_on_element(rows_.value))
+      refuse("a factor of the second product is not just read");
+    if (!look_at_weight(weight)) refuse("the weights are not exponentials times what is one for the row");
+    for (size_t i = 1; i < map.body.size(); ++i) {
+      const auto* let = as<Let>(map.body[i]);
+      const auto* store = as<Store>(map.body[i]);
+      if (!let && !store) refuse("results are used by more than stores");
+      Stmt stmt = map.body[i];
+      rewrite_block(stmt);
+      rows_.stores.push_back(std::move(stmt));
+    }
+  }
+
+  /// Lets of the nest are put in.
+  void rewrite_block(Stmt& stmt) const {
+    if (auto* let = as<Let>(stmt)) let->value = outer_.of(let->value);
+    if (auto* store = as<Store>(stmt)) store->value = outer_.of(store->value);
+  }
+
+  bool depends_on_element(const ExprPtr& expr) const { return uses_scalar(expr, rows_.score.get()); }
+
+  bool look_at_weight(const ExprPtr& expr) {
+    if (equal(expr, exponential_)) return true;
+    if (expr->kind != Expr::Kind::op) return false;
+    const auto of_row = [&](const ExprPtr& part) { return !depends_on_element(part) && !uses(part, rows_.column.get()); };
+    switch (expr->op) {
+      case Op::cast_: return is_float(expr->dtype) && is_float(expr->args[0]->dtype) && look_at_weight(expr->args[0]);
+      case Op::mul_:
+      case Op::div_: {
+        const size_t other = expr->op == Op::mul_ && of_row(expr->args[0]) ? 0 : 1;
+        if (!of_row(expr->args[other]) || !look_at_weight(expr->args[1 - other])) return false;
+        rows_.scales.push_back({expr->op, expr->args[other]});
+        return true;
+      }
+      case Op::select_: {
+        const ExprPtr zero = without_casts(expr->args[1]);
+        const bool is_zero = zero->kind == Expr::Kind::constant && is_float(zero->dtype) && zero->float_value == 0;
+        if (!is_op(expr->args[0], Op::isnan_) || !is_zero) return false;
+        if (!equal(without_casts(expr->args[0]->args[0]), without_casts(expr->args[2]))) return false;
+        rows_.zero_for_nan = true;
+        return look_at_weight(expr->args[2]);
+      }
+      default: return false;
+    }
+  }
+
+  /// Which factor has the rows.
+  void look_at_product() {
+    rows_.query = along_[0].x;
+    rows_.key = along_[0].y;
+    if (uses(rows_.query, rows_.column.get())) std::swap(rows_.query, rows_.key);
+    if (uses(rows_.query, rows_.column.get()) || !uses(rows_.key, rows_.column.get())) refuse("no factor is that of the rows");
+    for (const Dim& dim : rows_.dims) {
+      const Var* var = dim.var.get();
+      if (dim.var->extent == 1 || uses(rows_.key, var) || uses(rows_.value, var) || !uses(rows_.query, var)) continue;
+      if (rows_.row) refuse("rows have more than one dim");
+      rows_.row = dim.var;
+    }
+    if (!rows_.row) refuse("no dim numbers the rows");
+    const DType dtype = rows_.query->dtype;
+    if (rows_.key->dtype != dtype || rows_.value->dtype != dtype) refuse("the factors have different dtypes");
+  }
+
+  void look_at_mask() {
+    const std::optional<Masked> masked = masked_part(rows_.element);
+    if (!masked) return;
+    const Index offset = masked->distance - Index(rows_.row) + Index(rows_.column);
+    if (!offset.is_constant() || offset.constant() < 0) return;  // rows of which nothing is left are another thing
+    rows_.element = masked->visible;
+    rows_.diagonal = offset.constant();
+  }
+
+  StreamedRows rows_;
+  Meanings outer_;
+  std::vector<AlongRow> along_;
+  ExprPtr exponential_;
+};
+
+}  // namespace
+
+std::optional<StreamedRows> as_streamed_rows(const Stmt& nest, std::string* why_not) {
+  try {
+    return Recogniser().run(nest);
+  } catch (const Refused& refused) {
+    if (why_not) *why_not = refused.why;
+    return std::nullopt;
+  }
+}
+
+}  // namespace tcc::loop
