@@ -72,6 +72,7 @@ TEST_F(Errors, Usage) {
          "tcc: error: --pass: there is no pass `simplify` [unknown-pass]\n"
          "tcc: help: passes are `bind-shapes`, `resolve`, `autocast`, `canonicalize`, `fold-constants`, `eliminate-common-subexpressions`, "
          "`eliminate-dead-code`, `train-batch-norms`, `build-joint`, `decompose`, `multiply-quantized`, `join-products`, "
+         "`recognize-sequences`, "
          "`copy-concat-pieces`, "
          "`split-wide-nodes`, "
          "`choose-residuals`, `forward-half`, `backward-half`");
@@ -79,6 +80,7 @@ TEST_F(Errors, Usage) {
          "tcc: error: --print-after: there is no pass `nothing` [unknown-pass]\n"
          "tcc: help: passes are `bind-shapes`, `resolve`, `autocast`, `canonicalize`, `fold-constants`, `eliminate-common-subexpressions`, "
          "`eliminate-dead-code`, `train-batch-norms`, `build-joint`, `decompose`, `multiply-quantized`, `join-products`, "
+         "`recognize-sequences`, "
          "`copy-concat-pieces`, "
          "`split-wide-nodes`, "
          "`choose-residuals`, `forward-half`, `backward-half`, `form-groups`, `lower-units`, `schedule-units`, `make-plan`");

@@ -51,5 +51,7 @@ void decompose(Graph& graph, Diagnostics& diagnostics);
 void multiply_quantized(Graph& graph, bool keep_parameters = false);
 /// join-products: products of one factor by constants of their own become one product, of which each is a slice. Takes a canonical graph of prims.
 void join_products(Graph& graph, bool keep_parameters = false);
+/// recognize-sequences. `keep_parameters`: the model's own may be given other values.
+void recognize_sequences(Graph& graph, bool keep_parameters = false);
 
 }  // namespace tcc
