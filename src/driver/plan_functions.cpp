@@ -64,7 +64,7 @@ residuals::Options residual_options(const Options& given, bool in_halves) {
 /// Plans the functions for one target.
 class TargetPlanner {
  public:
-  /// `lowered`: the functions without a backward half, which are the same for all targets. `fixed_bytes`: see above; only the others need it. `caches`: of
+  /// `lowered`: the functions without a backward half, by the group options of the target. `fixed_bytes`: see above; only the others need it. `caches`: of
   /// all targets. All references are kept.
   TargetPlanner(Session& session, const Functions& functions, const std::vector<LoweredGraph>& lowered, const TargetChoice& choice,
                 ProductWriter& writer, int64_t fixed_bytes, UnitCaches& caches)
@@ -130,7 +130,7 @@ class TargetPlanner {
 
   void add(const std::string& name, std::unique_ptr<Graph> graph, const plan::PlanOptions& options, bool main) {
     graphs.push_back(std::move(graph));
-    own_.push_back(std::make_unique<LoweredGraph>(to_loops(session_, *graphs.back(), caches_.lowered)));
+    own_.push_back(std::make_unique<LoweredGraph>(to_loops(session_, *graphs.back(), group_options(choice_.target), caches_.lowered)));
     add(name, *own_.back(), options, main);
   }
 
@@ -226,16 +226,29 @@ Library plan_functions(Session& session, Functions functions, const std::vector<
       std::any_of(functions.list.begin(), functions.list.end(), [](const Function& function) { return function.has_backward; });
   const int64_t fixed = has_backward ? fixed_bytes(functions) : 0;
   UnitCaches caches;
-  std::vector<LoweredGraph> lowered(functions.list.size());
   // Another target or function would read the same weights in another layout, and the library would hold both. Where gradients are taken, weights are state, and
   // the memory that is planned for has no room for other layouts of the rest.
   const Constants constants{has_backward ? nullptr : &functions.state, functions.list.size() == 1 && choices.size() == 1};
-  for (size_t i = 0; i < lowered.size(); ++i) {
-    if (functions.list[i].has_backward) continue;
-    lowered[i] = to_loops(session, *functions.list[i].prims, caches.lowered, constants);
-  }
+  const auto lower = [&](const group::GroupOptions& options) {
+    std::vector<LoweredGraph> lowered(functions.list.size());
+    for (size_t i = 0; i < lowered.size(); ++i) {
+      if (!functions.list[i].has_backward) lowered[i] = to_loops(session, *functions.list[i].prims, options, caches.lowered, constants);
+    }
+    return lowered;
+  };
+  std::deque<std::vector<LoweredGraph>> all_lowered;
+  const std::vector<LoweredGraph>* common = nullptr;  // of targets without groups of their own
   std::deque<TargetPlanner> planners;
-  for (const TargetChoice& choice : choices) planners.emplace_back(session, functions, lowered, choice, writer, fixed, caches);
+  for (const TargetChoice& choice : choices) {
+    const group::GroupOptions options = group_options(choice.target);
+    if (options.can_stream || !common) {
+      const std::vector<LoweredGraph>& made = all_lowered.emplace_back(lower(options));
+      if (!options.can_stream) common = &made;
+      planners.emplace_back(session, functions, made, choice, writer, fixed, caches);
+    } else {
+      planners.emplace_back(session, functions, *common, choice, writer, fixed, caches);
+    }
+  }
   for (size_t i = 0; i < functions.list.size(); ++i) {
     Trials trials;
     for (TargetPlanner& planner : planners) planner.add(i, trials);

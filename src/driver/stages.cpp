@@ -7,6 +7,7 @@
 //              build-joint                              with gradients: --mode=grad, train
 //   prims      decompose, multiply-quantized, and simple again
 //              join-products                            projections of one input as one product
+//              recognize-sequences                      positions are computed, not loaded
 //              split-wide-nodes                         in sizes that kernels are made for
 //              choose-residuals                         for each target: what the backward half computes again (plan_functions.cpp)
 //   groups     form-groups                              which prims are computed together
@@ -72,18 +73,25 @@ void to_prims(Session& session, PassState& state) {
 }
 
 void to_groupable(Session& session, PassState& state, bool has_flat_gradients) {
+  run_pass(session, state, "recognize-sequences");
   // All gradients as one flat tensor: each has a place of its own there.
   if (has_flat_gradients) run_pass(session, state, "copy-concat-pieces");
   run_pass(session, state, "split-wide-nodes");
 }
 
-LoweredGraph to_loops(Session& session, const Graph& prims, group::LoweringCache& cache, const Constants& constants) {
+group::GroupOptions group_options(const schedule::Target& target) {
+  if (!schedule::has_streams(target)) return {};
+  return {.can_stream = [target](const loop::Unit& unit) { return schedule::can_stream(unit, target); }};
+}
+
+LoweredGraph to_loops(Session& session, const Graph& prims, const group::GroupOptions& options, group::LoweringCache& cache,
+                      const Constants& constants) {
   LoweredGraph lowered;
   const auto input = [&](const char* product) {
     std::string arguments = "--from=prims --target=cpu --emit=";
     return StageInput{.arguments = arguments.append(product), .graph = &prims};
   };
-  lowered.groups = run(session, "form-groups", "", input("groups"), [&] { return group::form_groups(prims); });
+  lowered.groups = run(session, "form-groups", "", input("groups"), [&] { return group::form_groups(prims, options); });
   if (constants.state != nullptr) group::mark_constants(lowered.groups, constants.state, constants.alone);
   lowered.units = run(session, "lower-units", "", input("loop"), [&] { return group::lower_units(lowered.groups, &cache); });
   return lowered;
@@ -105,14 +113,16 @@ plan::Plan to_plan(Session& session, const LoweredGraph& lowered, const schedule
 plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options, UnitCaches& caches,
                         Trials& trials) {
   std::unique_lock lock(trials.mutex);
-  std::shared_ptr<const LoweredGraph> lowered = trials.lowered[&prims];
+  const group::GroupOptions group = group_options(target);
+  const auto key = std::pair(&prims, static_cast<bool>(group.can_stream));
+  std::shared_ptr<const LoweredGraph> lowered = trials.lowered[key];
   lock.unlock();
   if (!lowered) {
-    group::Groups groups = group::form_groups(prims);
+    group::Groups groups = group::form_groups(prims, group);
     group::LoweredUnits units = group::lower_units(groups, &caches.lowered);
     lowered = std::make_shared<LoweredGraph>(LoweredGraph{std::move(groups), std::move(units)});
     lock.lock();
-    trials.lowered[&prims] = lowered;
+    trials.lowered[key] = lowered;
     lock.unlock();
   }
   const schedule::ScheduledUnits scheduled = schedule::schedule_units(lowered->units.forms, target, &caches.scheduled);

@@ -25,7 +25,7 @@ void to_prims(Session& session, PassState& state);
 /// Prims -> the same in sizes that kernels are made for. `has_flat_gradients`: a training may concatenate all gradients, to update parameters as one.
 void to_groupable(Session& session, PassState& state, bool has_flat_gradients);
 
-/// The units of a graph; they are the same for all targets.
+/// The units of a graph.
 struct LoweredGraph {
   group::Groups groups;
   group::LoweredUnits units;
@@ -41,8 +41,11 @@ struct Constants {
   const StateLayout* state = nullptr;
   bool alone = false;
 };
+/// What the target has kernels for. Without any of that, units are the same for all targets.
+group::GroupOptions group_options(const schedule::Target& target);
 /// Prims -> groups -> first forms.
-LoweredGraph to_loops(Session& session, const Graph& prims, group::LoweringCache& cache, const Constants& constants = {});
+LoweredGraph to_loops(Session& session, const Graph& prims, const group::GroupOptions& options, group::LoweringCache& cache,
+                      const Constants& constants = {});
 /// First forms -> kernels of one target.
 schedule::ScheduledUnits to_kernels(Session& session, const std::vector<loop::FirstForm>& forms, const TargetChoice& choice,
                                     schedule::ScheduleCache& cache);
@@ -53,8 +56,8 @@ plan::Plan to_plan(Session& session, const LoweredGraph& lowered, const schedule
 /// Graphs that are tried, with their units. Of searches for several targets, which try mostly the same.
 struct Trials {
   residuals::TriedGraphs graphs;
-  std::mutex mutex;  ///< guards what follows
-  std::map<const Graph*, std::shared_ptr<const LoweredGraph>> lowered;
+  std::mutex mutex;                                                                      ///< guards what follows
+  std::map<std::pair<const Graph*, bool>, std::shared_ptr<const LoweredGraph>> lowered;  ///< by graph, and whether the target has streams
 };
 
 /// What a graph of the trials would take, of the same stages. Neither verified nor printed.

@@ -12,13 +12,13 @@
 
 namespace tcc::group {
 
-Groups form_groups(const Graph& graph, bool fuse) {
+Groups form_groups(const Graph& graph, const GroupOptions& options) {
   Clusters clusters(graph);
   fix_long_concats(clusters);
   for (Node* node : clusters.core()) {
     if (node->op == Op::concat_) fix_concat(clusters, *node);
   }
-  if (fuse) {
+  if (options.fuse) {
     for (Node* node : clusters.core()) {
       switch (info(node->op).lowering) {
         case Lowering::pointwise:
@@ -34,6 +34,7 @@ Groups form_groups(const Graph& graph, bool fuse) {
     sink_pointwise(clusters);
   }
   Groups groups = materialize(clusters);
+  if (options.can_stream) stream_rows(groups, options.can_stream);
   pad_rows(groups);
   return groups;
 }

@@ -122,6 +122,7 @@ loop::Unit lower(const Graph&, const Unit& unit, std::vector<IndexCheck>* checks
     case UnitKind::map:
     case UnitKind::rows:
     case UnitKind::contract:
+    case UnitKind::stream:
     case UnitKind::window: lower_nests(unit, inliner); break;
     case UnitKind::scan: lower_scan(unit, inliner); break;
     case UnitKind::scatter: lower_scatter(unit, inliner); break;

@@ -393,30 +393,6 @@ class Materializer {
     }
   }
 
-  static std::string label_of(const Unit& unit) {
-    std::vector<std::string> names;
-    bool more = false;
-    auto add = [&](const Node* node) {
-      const std::string& name = node->loc.node.empty() ? node->result()->name : node->loc.node;
-      if (std::find(names.begin(), names.end(), name) != names.end()) return;
-      if (names.size() < kMaxLabelNames) names.push_back(name);
-      else more = true;
-    };
-    for (const Node* node : unit.nodes) {
-      if (Clusters::is_core(*node)) add(node);
-    }
-    if (names.empty()) add(unit.nodes.back());
-    // Neighbours of one module say its name once: encoder.layer.0/linear + relu.
-    std::string label, module;
-    for (const std::string& name : names) {
-      const size_t end = name.rfind('/') + 1;  // 0, or 1 of "/Relu": no module
-      const bool same = end > 1 && name.substr(0, end) == module;
-      label += (label.empty() ? "" : " + ") + (same ? name.substr(end) : name);
-      module = name.substr(0, end);
-    }
-    return more ? label + " + ..." : label;
-  }
-
   const Clusters& clusters_;
   Groups groups_;
   std::unordered_set<const Value*> materialized_;
@@ -429,6 +405,30 @@ class Materializer {
 };
 
 }  // namespace
+
+std::string label_of(const Unit& unit) {
+  std::vector<std::string> names;
+  bool more = false;
+  auto add = [&](const Node* node) {
+    const std::string& name = node->loc.node.empty() ? node->result()->name : node->loc.node;
+    if (std::find(names.begin(), names.end(), name) != names.end()) return;
+    if (names.size() < kMaxLabelNames) names.push_back(name);
+    else more = true;
+  };
+  for (const Node* node : unit.nodes) {
+    if (Clusters::is_core(*node)) add(node);
+  }
+  if (names.empty()) add(unit.nodes.back());
+  // Neighbours of one module say its name once: encoder.layer.0/linear + relu.
+  std::string label, module;
+  for (const std::string& name : names) {
+    const size_t end = name.rfind('/') + 1;  // 0, or 1 of "/Relu": no module
+    const bool same = end > 1 && name.substr(0, end) == module;
+    label += (label.empty() ? "" : " + ") + (same ? name.substr(end) : name);
+    module = name.substr(0, end);
+  }
+  return more ? label + " + ..." : label;
+}
 
 Groups materialize(const Clusters& clusters) { return Materializer(clusters).run(); }
 

@@ -6,5 +6,7 @@
 namespace tcc::group {
 
 Groups materialize(const Clusters& clusters);
+/// The names of the model's nodes that the unit computes.
+std::string label_of(const Unit& unit);
 
 }  // namespace tcc::group

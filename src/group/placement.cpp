@@ -46,7 +46,9 @@ namespace {
 
 class Spreader {
  public:
-  Spreader(Placement& placement, const std::vector<Node*>& nodes) : placement_(placement), nodes_(nodes) {}
+  /// `product`: a contraction that places go through, from the operand that has one; null: none.
+  Spreader(Placement& placement, const std::vector<Node*>& nodes, const Node* product)
+      : placement_(placement), nodes_(nodes), product_(product) {}
 
   void run() {
     while (true) {
@@ -88,8 +90,40 @@ class Spreader {
         for (int axis : kept_axes(node)) to.push_back((*at)[static_cast<size_t>(axis)]);
         return set(node.result(), std::move(to));
       }
+    } else if (&node == product_) {
+      return through_product(node);
     }
     return false;
+  }
+
+  /// The results of a product have the rows of the operand that is placed, and columns of their own.
+  bool through_product(const Node& product) {
+    for (const bool left : {true, false}) {
+      const Indices* from = placement_.find(product.operand(left ? 0 : 1));
+      if (!from) continue;
+      const auto& batch = product.attrs.get_ints(left ? "lhs_batch" : "rhs_batch");
+      Indices to;
+      for (const int64_t axis : batch) to.push_back((*from)[static_cast<size_t>(axis)]);
+      for (const bool side : {true, false}) {
+        const Shape shape = product.operand(side ? 0 : 1)->type.shape();
+        for (const int64_t axis : free_axes(product, side)) {
+          const auto number = static_cast<size_t>(axis);
+          to.push_back(side == left ? (*from)[number] : Index(make_var("inner", shape[number])));
+        }
+      }
+      return set(product.result(), std::move(to));
+    }
+    return false;
+  }
+  static std::vector<int64_t> free_axes(const Node& product, bool left) {
+    std::vector<int64_t> axes;
+    const auto& batch = product.attrs.get_ints(left ? "lhs_batch" : "rhs_batch");
+    const auto& summed = product.attrs.get_ints(left ? "lhs_contract" : "rhs_contract");
+    const auto has = [](const std::vector<int64_t>& list, int64_t axis) { return std::find(list.begin(), list.end(), axis) != list.end(); };
+    for (int64_t axis = 0; axis < product.operand(left ? 0 : 1)->type.rank(); ++axis) {
+      if (!has(batch, axis) && !has(summed, axis)) axes.push_back(axis);
+    }
+    return axes;
   }
 
   bool backward(const Node& node) {
@@ -138,6 +172,7 @@ class Spreader {
 
   Placement& placement_;
   const std::vector<Node*>& nodes_;
+  const Node* product_;
 };
 
 /// Fresh variables for a shape; those above extent 1 join the domain.
@@ -158,6 +193,7 @@ Placement place(UnitKind kind, const std::vector<Node*>& nodes, const Node* anch
   const auto put = [&](const Value* value, Indices at) { placement.at[value] = std::make_shared<const Indices>(std::move(at)); };
   switch (kind) {
     case UnitKind::map: put(main, fresh_domain(placement, main->type.shape())); break;
+    case UnitKind::stream:
     case UnitKind::rows: {
       const auto first = std::find_if(nodes.begin(), nodes.end(), [](const Node* node) { return is_reduce(*node); });
       const Node& reduce = **first;
@@ -197,7 +233,7 @@ Placement place(UnitKind kind, const std::vector<Node*>& nodes, const Node* anch
     case UnitKind::scatter:
     case UnitKind::sort: return placement;
   }
-  Spreader(placement, nodes).run();
+  Spreader(placement, nodes, kind == UnitKind::stream ? anchor : nullptr).run();
   return placement;
 }
 

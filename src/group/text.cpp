@@ -19,8 +19,8 @@
 namespace tcc::group {
 namespace {
 
-constexpr std::string_view kKindNames[] = {"map", "rows", "contract", "window", "scan", "scatter", "sort"};
-constexpr int kNumKinds = 7;
+constexpr std::string_view kKindNames[] = {"map", "rows", "contract", "window", "scan", "scatter", "sort", "stream"};
+constexpr int kNumKinds = static_cast<int>(std::size(kKindNames));
 
 std::string_view name_of(UnitKind kind) { return kKindNames[static_cast<int>(kind)]; }
 

@@ -112,7 +112,7 @@ class Verifier {
     if (unit.outputs.empty()) fault(where + " writes nothing");
     const std::unordered_set<const Value*> inputs(unit.inputs.begin(), unit.inputs.end());
     for (const Value* input : unit.inputs) check_present(input, where + " reads", &unit);
-    std::unordered_set<const Value*> known(inputs);
+    std::unordered_set<const Value*> known(inputs), of_memory;  // of_memory: computed from inputs
     int anchors = 0, reductions = 0;
     for (const Node* node : unit.nodes) {
       for (const Value* operand : node->operands) {
@@ -123,7 +123,11 @@ class Verifier {
         if (inputs.count(result)) fault(where + " reads and computes", result);
         known.insert(result);
       }
-      if (Clusters::is_core(*node) && !owners_.emplace(node, &unit).second) fault("two units compute", node->result());
+      const bool reads = std::any_of(node->operands.begin(), node->operands.end(),
+                                     [&](const Value* operand) { return inputs.count(operand) || of_memory.count(operand); });
+      if (reads) of_memory.insert(node->results.begin(), node->results.end());
+      const bool may_repeat = unit.kind == UnitKind::stream && !reads;
+      if (Clusters::is_core(*node) && !may_repeat && !owners_.emplace(node, &unit).second) fault("two units compute", node->result());
       const Lowering lowering = info(node->op).lowering;
       anchors += lowering == Lowering::scan || lowering == Lowering::window || lowering == Lowering::contract ||
                  lowering == Lowering::scatter || lowering == Lowering::sort;
@@ -137,8 +141,9 @@ class Verifier {
     if (anchored != (unit.anchor != nullptr)) fault(where + (anchored ? " has no anchor" : " has an anchor"));
     if (unit.anchor && std::find(unit.nodes.begin(), unit.nodes.end(), unit.anchor) == unit.nodes.end())
       fault(where + " does not have its anchor among its nodes");
-    if (anchors != (anchored ? 1 : 0)) fault(where + " has " + std::to_string(anchors) + " nodes of anchored kinds");
-    if ((reductions > 0) != (unit.kind == UnitKind::rows)) fault(where + " has " + std::to_string(reductions) + " reductions");
+    const bool streams = unit.kind == UnitKind::stream;
+    if (anchors != (streams ? 2 : anchored ? 1 : 0)) fault(where + " has " + std::to_string(anchors) + " nodes of anchored kinds");
+    if ((reductions > 0) != (streams || unit.kind == UnitKind::rows)) fault(where + " has " + std::to_string(reductions) + " reductions");
   }
 
   const Groups& groups_;

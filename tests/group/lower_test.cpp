@@ -19,7 +19,7 @@ TEST_P(RandomGraphs, UnitsComputeWhatTheGraphDoes) {
     RandomGraph random(seed);
     const auto graph = random.make(4 + static_cast<int>(seed % 14));
     const std::vector<Tensor> inputs = random.inputs_for(*graph);
-    const Groups groups = form_groups(*graph, fuse);
+    const Groups groups = form_groups(*graph, {.fuse = fuse});
     ASSERT_EQ(run_units(*graph, groups, inputs, {}), "") << "seed " << seed << "\n" << print(*graph) << print(groups);
     const std::string text = print(groups);
     std::string why;
@@ -35,7 +35,7 @@ TEST_P(RandomGraphs, UnitsOfOneStructureAreLoweredOnce) {
   int found_again = 0;
   for (uint32_t seed = 1; seed <= 300; ++seed) {
     const auto graph = RandomGraph(seed).make(4 + static_cast<int>(seed % 14));
-    const Groups groups = form_groups(*graph, GetParam());
+    const Groups groups = form_groups(*graph, {.fuse = GetParam()});
     const LoweredUnits lowered = lower_units(groups, &cache);
     for (size_t i = 0; i < groups.units.size(); ++i) {
       const loop::FirstForm& form = lowered.forms[static_cast<size_t>(lowered.form_of_unit[i])];

@@ -1,6 +1,7 @@
 // Groups: which prims share a unit of work (fusion), and each unit's first-form loops.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,8 +17,9 @@ struct StateLayout;
 namespace tcc::group {
 
 /// What shapes a unit's loops. map: pointwise over its results. rows: pointwise and reductions over the same rows. contract: dot or conv with its
-/// epilogue. window, scan, scatter, sort: that op with what fused into it.
-enum class UnitKind : uint8_t { map, rows, contract, window, scan, scatter, sort };
+/// epilogue. window, scan, scatter, sort: that op with what fused into it. stream: a product of matrices whose rows are normalised and multiplied with another
+/// matrix, the anchor.
+enum class UnitKind : uint8_t { map, rows, contract, window, scan, scatter, sort, stream };
 
 /// An input that both factors of a product of matrices read is there twice, the second time for the second factor.
 struct Unit {
@@ -27,7 +29,7 @@ struct Unit {
   std::vector<Node*> nodes;          ///< in graph order; views and creates may be in several units, all others in one
   std::vector<Value*> inputs;        ///< values it reads that are materialised elsewhere (inputs, weights, results of other units)
   std::vector<Value*> outputs;       ///< values it materialises
-  Node* anchor = nullptr;            ///< contract, window, scan, scatter, sort
+  Node* anchor = nullptr;            ///< contract, window, scan, scatter, sort, stream
   std::vector<bool> constant;        ///< of each input, see mark_constants; empty: none is
   std::vector<bool> owned;           ///< ... of each constant: nothing else reads it
   std::vector<int64_t> row_padding;  ///< of each input, then of each output, see pad_rows; empty: none has any
@@ -75,13 +77,23 @@ void copy_concat_pieces(Graph& graph);
 /// twice, it changes nothing more.
 void split_wide_nodes(Graph& graph);
 
-/// Groups the prims of a verified prims graph. `fuse` false: one unit per prim that is not free (for measurements and tests).
-Groups form_groups(const Graph& graph, bool fuse = true);
+/// Whether the target has a kernel for the first form of a unit of kind stream.
+using StreamTest = std::function<bool(const loop::Unit&)>;
+
+struct GroupOptions {
+  bool fuse = true;         ///< false: one unit per prim that is not free (for measurements and tests)
+  StreamTest can_stream{};  ///< empty: never
+};
+
+/// Groups the prims of a verified prims graph.
+Groups form_groups(const Graph& graph, const GroupOptions& options = {});
 std::string print(const Groups& groups);  ///< after the graph's text; node results name the members
 Groups parse_groups(std::string_view text, const std::string& file, const Graph& graph);
 bool equal(const Groups& a, const Groups& b, std::string* why = nullptr);
 std::vector<std::string> verify(const Groups& groups);  ///< every needed value materialised once, acyclic, kinds hold
 
+/// Makes units of kind stream where the target has a kernel for them.
+void stream_rows(Groups& groups, const StreamTest& can_stream);
 /// Lets the rows of some values begin at multiples of 16 bytes: results and factors of products of matrices that are neither results of the graph nor state,
 /// and that only maps, rows and products touch. The last step of form_groups.
 void pad_rows(Groups& groups);
