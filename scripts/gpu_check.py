@@ -9,6 +9,7 @@ Everything happens in one process, beside PyTorch, on the same stream and the sa
              the ceiling of whatever is bound by memory
   contractions  products of matrices in 16 bits, all transposes, the sizes of models: against f64, then timed beside cuBLAS; of weights in 4 and 8 bits (gpu/narrow_weights.py;
              --only=" by " for these alone)
+  attention  attention of many sizes, masks and layouts: against PyTorch in f64, then timed beside scaled_dot_product_attention
   workloads  models of full size, forward and training steps in bf16 and tf32: against the model in f32, then timed beside PyTorch's modes; --only: a pattern
   gradients  every parameter's gradient of the exported models against the framework's in f64
   steps      20 steps of three optimizers on six models against the framework's, through `tcc run --steps` and the C interface
@@ -23,6 +24,7 @@ import tempfile
 
 import torch
 
+from gpu.attention import check_attention
 from gpu.contractions import check_contractions
 from gpu.kernels import check_kernels
 from gpu.memory import check_memory
@@ -30,7 +32,7 @@ from gpu.models import check_models
 from gpu.training import check_gradients, check_steps
 from gpu.workloads import check_workloads
 
-PARTS = {"models": check_models, "kernels": check_kernels, "contractions": check_contractions, "workloads": check_workloads, "gradients": check_gradients, "steps": check_steps, "memory": check_memory}
+PARTS = {"models": check_models, "kernels": check_kernels, "contractions": check_contractions, "attention": check_attention, "workloads": check_workloads, "gradients": check_gradients, "steps": check_steps, "memory": check_memory}
 
 
 def main():
@@ -55,7 +57,7 @@ def main():
     for part, rows in results.items():
         print(f"{part}: {sum(ok for ok, _ in rows)} of {len(rows)} right")
         for ok, line in rows:
-            if not ok or part in ("kernels", "contractions", "workloads", "memory"):
+            if not ok or part in ("kernels", "contractions", "attention", "workloads", "memory"):
                 print("  " + line)
     sys.exit(0 if all(ok for rows in results.values() for ok, _ in rows) else 1)
 
