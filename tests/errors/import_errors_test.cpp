@@ -1,63 +1,9 @@
 // Models that must be refused while they are read. Whole messages are compared: what is wrong, where in the model, what to do.
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
-#include "frontend/model_builder.h"
-#include "tcc/frontend/import.h"
+#include "import_errors.h"
 #include "tcc/rules/verify.h"
 
 namespace tcc {
 namespace {
-
-namespace fs = std::filesystem;
-namespace pb = onnx::pb;
-using onnx::ModelBuilder;
-constexpr int kFloat = pb::TensorProto::FLOAT, kInt64 = pb::TensorProto::INT64;
-
-class ImportErrors : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("tcc_import_errors_" + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_ / "model");
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name = "net.onnx") const { return (folder_ / "model" / name).string(); }
-  void write(const std::string& name, const std::string& bytes) const { std::ofstream(path(name), std::ios::binary) << bytes; }
-
-  void expect_error(const std::string& name, ExitCode code, std::string text) const {
-    Diagnostics diagnostics;
-    try {
-      import_model(path(name), {}, diagnostics);
-      FAIL() << "the model was accepted";
-    } catch (const Error& error) {
-      EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code));
-      std::string found = error.what();
-      const std::string prefix = path("");  // "DIR/" stands for the folder of the model
-      for (size_t at = 0; (at = found.find(prefix)) != std::string::npos;) found.replace(at, prefix.size(), "DIR/");
-      EXPECT_EQ(found, text);
-    }
-  }
-  void expect_error(const ModelBuilder& model, ExitCode code, const std::string& text) const {
-    model.save(path());
-    expect_error("net.onnx", code, text);
-  }
-
-  fs::path folder_;
-};
-
-ModelBuilder relu_model() {
-  ModelBuilder model;
-  model.input("x", kFloat, {2, 3});
-  model.node("Relu", {"x"}, {"y"}, {}, "act");
-  model.output("y", kFloat);
-  return model;
-}
 
 TEST_F(ImportErrors, EmptyFile) {
   write("net.onnx", "");
@@ -414,96 +360,6 @@ TEST_F(ImportErrors, SizeMismatch) {
                "DIR/net.onnx:w: error: tensor `w` has 3 values, its type f32[2, 3] needs 6 [malformed-file]\n"
                "DIR/net.onnx:v: error: tensor `v` has 12 bytes, its type f32[4] needs 16 [malformed-file]\n"
                "DIR/net.onnx:u: error: tensor `u` has a size of -2, 0 or more was expected [malformed-file]");
-}
-
-TEST_F(ImportErrors, ExternalDataOutsideTheFolder) {
-  std::ofstream(folder_ / "secret.bin") << std::string(8, 's');
-  fs::create_symlink(folder_ / "secret.bin", path("link.bin"));
-  ModelBuilder model = relu_model();
-  model.external("a", {2}, "../secret.bin");
-  model.external("b", {2}, "/etc/passwd");
-  model.external("c", {2}, "link.bin");
-  model.external("d", {2}, "");
-  model.external("e", {2}, std::string("link.bin\0x", 10));
-  expect_error(
-      model, ExitCode::model,
-      "DIR/net.onnx:a: error: external data: `../secret.bin` leaves the folder of the model [external-data]\n"
-      "DIR/net.onnx:b: error: external data: `/etc/passwd` is an absolute path, one relative to the model was expected [external-data]\n"
-      "DIR/net.onnx:c: error: external data: `link.bin` is a symbolic link that leaves the folder of the model [external-data]\n"
-      "DIR/net.onnx:d: error: external data: `location` is missing [external-data]\n"
-      "DIR/net.onnx:e: error: external data: `link.bin` goes on after a NUL, which no file name has [external-data]");
-}
-
-// A hub's cache: the names are links, the files lie in another folder.
-TEST_F(ImportErrors, ExternalDataOfALinkedModel) {
-  fs::create_directory(folder_ / "blobs");
-  fs::create_directory(folder_ / "elsewhere");
-  ModelBuilder model = relu_model();
-  model.external("w", {2}, "net.data");
-  model.save((folder_ / "blobs/1a").string());
-  std::ofstream(folder_ / "blobs/2b") << std::string(8, 'w');
-  std::ofstream(folder_ / "elsewhere/2b") << std::string(8, 'w');
-  const auto import = [&] {
-    Diagnostics diagnostics;
-    std::vector<std::string> files;
-    ImportOptions options;
-    options.files_read = &files;
-    import_model(path(), options, diagnostics);
-    return files;
-  };
-  fs::create_symlink("../blobs/1a", path());
-  fs::create_symlink("../blobs/2b", path("net.data"));
-  EXPECT_EQ(import(), std::vector<std::string>{path("net.data")});
-  // Only beside the real file.
-  fs::remove(path("net.data"));
-  fs::create_symlink("2b", folder_ / "blobs/net.data");
-  EXPECT_EQ(import(), std::vector<std::string>{fs::canonical(folder_ / "blobs").string() + "/net.data"});
-  // A link that leaves both folders.
-  fs::remove(folder_ / "blobs/net.data");
-  fs::create_symlink("../elsewhere/2b", path("net.data"));
-  expect_error("net.onnx", ExitCode::model,
-               "DIR/net.onnx:w: error: external data: `net.data` is a symbolic link that leaves the folder of the model [external-data]");
-}
-
-TEST_F(ImportErrors, ExternalDataThatIsNoFile) {
-  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
-  ModelBuilder model = relu_model();
-  model.external("w", {2}, "pipe");
-  expect_error(model, ExitCode::environment,
-               "DIR/pipe: error: file can't be read: is a pipe, a regular file was expected [unreadable-file]\n"
-               "DIR/net.onnx:w: note: the bytes of this tensor are expected there\n"
-               "DIR/net.onnx:w: help: keep the files that were exported with the model beside it");
-}
-
-TEST_F(ImportErrors, ExternalDataOfAnotherSize) {
-  write("w.bin", std::string(8, '\0'));
-  ModelBuilder model = relu_model();
-  model.external("a", {3}, "w.bin");
-  model.external("b", {1}, "w.bin", "6");
-  model.external("c", {2}, "w.bin", "0", "4");
-  model.external("d", {2}, "w.bin", "x");
-  expect_error(model, ExitCode::model,
-               "DIR/net.onnx:a: error: external data: `w.bin` has 8 bytes, 12 at offset 0 were expected [malformed-file]\n"
-               "DIR/net.onnx:b: error: external data: `w.bin` has 8 bytes, 4 at offset 6 were expected [malformed-file]\n"
-               "DIR/net.onnx:c: error: external data: `length` is 4, its type and shape need 8 bytes [malformed-file]\n"
-               "DIR/net.onnx:d: error: external data: `offset` is `x`, a decimal number was expected [external-data]");
-}
-
-TEST_F(ImportErrors, ExternalDataMissing) {
-  ModelBuilder model = relu_model();
-  model.external("w", {2}, "weights/w.bin");
-  model.save(path());
-  Diagnostics diagnostics;
-  try {
-    import_model(path(), {}, diagnostics);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::environment);
-    const std::string text = error.what();
-    EXPECT_NE(text.find("weights/w.bin"), std::string::npos) << text;
-    EXPECT_NE(text.find("net.onnx:w: note: the bytes of this tensor are expected there"), std::string::npos) << text;
-    EXPECT_NE(text.find("net.onnx:w: help: keep the files that were exported with the model beside it"), std::string::npos) << text;
-  }
 }
 
 TEST_F(ImportErrors, StringsAndSequences) {

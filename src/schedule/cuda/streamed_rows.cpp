@@ -25,8 +25,8 @@ constexpr int64_t kPanelBytes = 128;
 constexpr int64_t kFewRows = 32, kShortRow = 32;
 /// A warpgroup that multiplies, and the one that has copies made.
 constexpr int64_t kGroupThreads = 128, kGroupRows = 64, kLoadRegisters = 24;
-/// Registers of a thread beside those of tiles.
-constexpr int64_t kOtherRegisters = 48;
+/// Registers of a thread beside those of tiles; where scores take in what is read, such as a mask; where that ends within a tile.
+constexpr int64_t kOtherRegisters = 48, kReadRegisters = 24, kGuardRegisters = 16;
 constexpr int64_t kMostStages = 2;
 /// Operations of ordinary arithmetic for each score: scale, mask, maximum, difference, exponential, sum, rounding; more where rows end within a tile.
 constexpr double kOperations = 11, kTailOperations = 2;
@@ -45,7 +45,11 @@ struct StreamTile {
 bool measure(StreamTile& tile, const StreamedRows& form, const Target& target) {
   const auto real = [](int64_t value) { return static_cast<double>(value); };
   const int64_t k = form.first_k->extent, n = form.result->extent, groups = tile.rows / kGroupRows, size = 2;
-  const int64_t needed = tile.columns / 2 + tile.columns / 4 + n / 2 + kOtherRegisters;
+  bool reads = false;
+  visit(form.element, [&](const Expr& part) { reads = reads || part.kind == Expr::Kind::load; });
+  const bool guarded = form.row->extent % tile.rows != 0 || form.column->extent % tile.columns != 0;
+  const int64_t needed = tile.columns / 2 + tile.columns / 4 + n / 2 + kOtherRegisters + (reads ? kReadRegisters : 0) +
+                         (reads && guarded ? kGuardRegisters : 0);
   const int64_t room = target.multiprocessor_registers - kGroupThreads * kLoadRegisters;
   tile.registers = std::min<int64_t>(room / (groups * kGroupThreads) / 8 * 8, (target.thread_registers - 1) / 8 * 8);
   if (tile.registers < needed) return false;
