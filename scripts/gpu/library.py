@@ -8,7 +8,7 @@ U32, I32, U64, F64, PTR = ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64, ctyp
 
 # tcc_dtype, in its order.
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8,
-          None, None, None, torch.bool, torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz]
+          None, None, None, torch.bool, torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, None, None]
 PACKED = {"i4": 17, "u4": 18}
 CUDA = 2
 
