@@ -15,7 +15,6 @@
 // Leaves alone: products of f64 and of integers, and of two factors that are both dequantised from 8 bits where their elements can be multiplied.
 
 #include <cstdlib>
-#include <unordered_map>
 #include <utility>
 
 #include "passes/quantized_factor.h"
@@ -25,32 +24,11 @@
 namespace tcc {
 namespace {
 
-class NarrowMultiplier {
+class NarrowMultiplier : public ProductReplacer {
  public:
-  NarrowMultiplier(Graph& graph, bool keep_parameters) : graph_(graph), rewriter_(graph, keep_parameters) {}
-
-  void run() {
-    sweep(graph_.body);
-    for (StateUpdate& update : graph_.state_updates) update.value = now(update.value);
-  }
+  using ProductReplacer::ProductReplacer;
 
  private:
-  void sweep(Region& region) {
-    const std::vector<Node*> nodes = std::move(region.nodes);
-    region.nodes.clear();
-    for (Node* node : nodes) {
-      for (Value*& operand : node->operands) operand = now(operand);
-      for (const auto& inner : node->regions) sweep(*inner);
-      if (node->op != Op::dot_general_ || !multiply(*node, region)) region.nodes.push_back(node);
-    }
-    for (Value*& result : region.results) result = now(result);
-  }
-
-  Value* now(Value* value) const {
-    const auto found = replaced_.find(value);
-    return found == replaced_.end() ? value : found->second;
-  }
-
   static bool multiplies_in(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
   /// The side whose elements are widened: that of weights where both could be.
@@ -64,17 +42,14 @@ class NarrowMultiplier {
     return side;
   }
 
-  bool multiply(Node& node, Region& region) {
+  Value* multiply(const Node& node, Builder& builder) override {
     const std::optional<Factor> factors[] = {factor_of(node.operand(0)), factor_of(node.operand(1))};
     const std::optional<int> s = narrow_side(node, factors);
-    if (!s) return false;
+    if (!s) return nullptr;
     const Factor& factor = *factors[*s];
     const Side left = side_of(node, 0, static_cast<int64_t>(node.attrs.get_ints("lhs_batch").size()));
     const Side side = *s == 0 ? left : side_of(node, 1, left.first_free + static_cast<int64_t>(left.free.size()));
 
-    Region emitted;
-    Builder builder(graph_, emitted, node.loc);
-    builder.name_as_parts_of(node.result()->name);
     Attrs attrs = node.attrs;
     Value* seen = seen_bytes(builder, factor);
     Value* bytes = with_sum_inside(builder, rewriter_, graph_, seen, side, *s, attrs);
@@ -87,11 +62,7 @@ class NarrowMultiplier {
     Value* product = builder.emit(Op::dot_general_, std::move(operands), std::move(attrs));
     for (const Spread& scale : behind)
       product = builder.mul(product, builder.cast(spread_over(builder, scale, side.places(), rules::shape_of(product)), DType::f32));
-    product = builder.cast(product, dtype);
-    std::swap(product->name, node.result()->name);
-    replaced_[node.result()] = product;
-    region.nodes.insert(region.nodes.end(), emitted.nodes.begin(), emitted.nodes.end());
-    return true;
+    return builder.cast(product, dtype);
   }
 
   /// Where each axis of the operand is, with the sum inside or not.
@@ -106,8 +77,7 @@ class NarrowMultiplier {
   }
 
   static bool is_exact_in_f32(const Value* point) {
-    const Node* node = point->producer;
-    while (node != nullptr && (node->op == Op::reshape_ || node->op == Op::transpose_)) node = node->operand(0)->producer;
+    const Node* node = before_views(*point);
     if (node == nullptr) return false;
     if (node->op == Op::full_) return std::abs(splat_of_full(*node).integer) <= 255;
     return node->op == Op::cast_ && size_bits(node->operand(0)->type.dtype) <= 16;
@@ -126,10 +96,6 @@ class NarrowMultiplier {
       value = builder.mul(builder.cast(value, DType::f32), builder.cast(spread_over(builder, scale, places, shape), DType::f32));
     return builder.cast(value, dtype);
   }
-
-  Graph& graph_;
-  Rewriter rewriter_;  // knows constants
-  std::unordered_map<Value*, Value*> replaced_;
 };
 
 }  // namespace

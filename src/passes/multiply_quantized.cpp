@@ -13,7 +13,6 @@
 // products with one narrow factor are rewritten by multiply_narrow.cpp.
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "passes/quantized_factor.h"
@@ -31,39 +30,17 @@ int64_t largest(DType dtype, bool shifted) { return shifted || dtype == DType::u
 
 /// Whether all elements of an i32 are surely elements of 8 bits.
 bool is_small(const Value* value) {
-  const Node* node = value->producer;
-  while (node != nullptr && (node->op == Op::reshape_ || node->op == Op::transpose_)) node = node->operand(0)->producer;
+  const Node* node = before_views(*value);
   if (node == nullptr) return false;
   if (node->op == Op::full_) return splat_of_full(*node).integer >= -128 && splat_of_full(*node).integer <= 255;
   return node->op == Op::cast_ && size_bits(node->operand(0)->type.dtype) <= 8 && is_integer(node->operand(0)->type.dtype);
 }
 
-class Multiplier {
+class Multiplier : public ProductReplacer {
  public:
-  Multiplier(Graph& graph, bool keep_parameters) : graph_(graph), rewriter_(graph, keep_parameters) {}
-
-  void run() {
-    sweep(graph_.body);
-    for (StateUpdate& update : graph_.state_updates) update.value = now(update.value);
-  }
+  using ProductReplacer::ProductReplacer;
 
  private:
-  void sweep(Region& region) {
-    const std::vector<Node*> nodes = std::move(region.nodes);
-    region.nodes.clear();
-    for (Node* node : nodes) {
-      for (Value*& operand : node->operands) operand = now(operand);
-      for (const auto& inner : node->regions) sweep(*inner);
-      if (node->op != Op::dot_general_ || !multiply(*node, region)) region.nodes.push_back(node);
-    }
-    for (Value*& result : region.results) result = now(result);
-  }
-
-  Value* now(Value* value) const {
-    const auto found = replaced_.find(value);
-    return found == replaced_.end() ? value : found->second;
-  }
-
   /// Whether the product is exact, and what scales it is the same along the sum.
   static bool fits(const Node& node, const Factor (&factors)[2], const Side (&sides)[2]) {
     const DType dtype = node.result()->type.dtype;
@@ -86,22 +63,19 @@ class Multiplier {
     return rules::extent_over(node.operand(0), sides[0].contract) <= INT32_MAX / (most(0) * most(1)) && dtype != DType::f64;
   }
 
-  bool multiply(Node& node, Region& region) {
+  Value* multiply(const Node& node, Builder& builder) override {
     const std::optional<Factor> a = factor_of(node.operand(0)), b = factor_of(node.operand(1));
-    if (!a || !b) return false;
+    if (!a || !b) return nullptr;
     const Factor factors[] = {*a, *b};
     const Side left = side_of(node, 0, static_cast<int64_t>(node.attrs.get_ints("lhs_batch").size()));
     const Side sides[] = {left, side_of(node, 1, left.first_free + static_cast<int64_t>(left.free.size()))};
-    if (!fits(node, factors, sides)) return false;
+    if (!fits(node, factors, sides)) return nullptr;
 
-    Region emitted;
-    Builder builder(graph_, emitted, node.loc);
-    builder.name_as_parts_of(node.result()->name);
     Attrs attrs = node.attrs;
     std::vector<Value*> bytes;
     for (const int s : {0, 1})
       bytes.push_back(with_sum_inside(builder, rewriter_, graph_, seen_bytes(builder, factors[s]), sides[s], s, attrs));
-    if (bytes == node.operands) return false;
+    if (bytes == node.operands) return nullptr;
     const Shape shape = rules::shape_of(node.result());
     const bool integers = !is_float(factors[0].bytes->type.dtype);
     attrs.set("dtype", integers ? DType::i32 : DType::f32);
@@ -114,11 +88,7 @@ class Multiplier {
         product = builder.mul(product, builder.cast(spread(builder, scale, sides[s], shape), DType::f32));
       }
     }
-    product = builder.cast(product, dtype);
-    std::swap(product->name, node.result()->name);
-    replaced_[node.result()] = product;
-    region.nodes.insert(region.nodes.end(), emitted.nodes.begin(), emitted.nodes.end());
-    return true;
+    return builder.cast(product, dtype);
   }
 
   /// A value along axes of an operand, spread over the result.
@@ -164,10 +134,6 @@ class Multiplier {
     }
     return builder.reduce(Op::reduce_sum_, builder.cast(bytes, DType::i32), axes);
   }
-
-  Graph& graph_;
-  Rewriter rewriter_;  // knows constants
-  std::unordered_map<Value*, Value*> replaced_;
 };
 
 }  // namespace

@@ -212,4 +212,43 @@ Value* with_sum_inside(Builder& builder, Rewriter& rewriter, Graph& graph, Value
   return builder.constant(std::move(evaluated->front()), bytes->name + ".turned");
 }
 
+const Node* before_views(const Value& value) {
+  const Node* node = value.producer;
+  while (node != nullptr && (node->op == Op::reshape_ || node->op == Op::transpose_)) node = node->operand(0)->producer;
+  return node;
+}
+
+void ProductReplacer::run() {
+  sweep(graph_.body);
+  for (StateUpdate& update : graph_.state_updates) update.value = now(update.value);
+}
+
+void ProductReplacer::sweep(Region& region) {
+  const std::vector<Node*> nodes = std::move(region.nodes);
+  region.nodes.clear();
+  for (Node* node : nodes) {
+    for (Value*& operand : node->operands) operand = now(operand);
+    for (const auto& inner : node->regions) sweep(*inner);
+    if (node->op != Op::dot_general_ || !replace(*node, region)) region.nodes.push_back(node);
+  }
+  for (Value*& result : region.results) result = now(result);
+}
+
+bool ProductReplacer::replace(const Node& node, Region& region) {
+  Region emitted;
+  Builder builder(graph_, emitted, node.loc);
+  builder.name_as_parts_of(node.result()->name);
+  Value* product = multiply(node, builder);
+  if (product == nullptr) return false;
+  std::swap(product->name, node.result()->name);
+  replaced_[node.result()] = product;
+  region.nodes.insert(region.nodes.end(), emitted.nodes.begin(), emitted.nodes.end());
+  return true;
+}
+
+Value* ProductReplacer::now(Value* value) const {
+  const auto found = replaced_.find(value);
+  return found == replaced_.end() ? value : found->second;
+}
+
 }  // namespace tcc

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "passes/rewrite.h"
@@ -64,6 +65,31 @@ Value* spread_over(Builder& builder, const Spread& what, const Axes& places, con
 
 /// A constant whose summed axes are its last ones, in the order of the product; others as they are. The attributes of the product follow.
 Value* with_sum_inside(Builder& builder, Rewriter& rewriter, Graph& graph, Value* bytes, const Side& side, int number, Attrs& attrs);
+
+/// What makes a value, seen through views that keep its elements; null for a parameter.
+const Node* before_views(const Value& value);
+
+/// What both halves of the pass share: products are replaced, in every use.
+class ProductReplacer {
+ public:
+  ProductReplacer(Graph& graph, bool keep_parameters) : graph_(graph), rewriter_(graph, keep_parameters) {}
+  virtual ~ProductReplacer() = default;
+  void run();
+
+ protected:
+  /// What stands for the result of a dot_general, whose operands are those that stand now; null where it stays, and then nothing may have been emitted.
+  virtual Value* multiply(const Node& node, Builder& builder) = 0;
+
+  Graph& graph_;
+  Rewriter rewriter_;  // knows constants
+
+ private:
+  void sweep(Region& region);
+  bool replace(const Node& node, Region& region);
+  Value* now(Value* value) const;
+
+  std::unordered_map<Value*, Value*> replaced_;
+};
 
 /// The second half of the pass, for products of which one factor is dequantised (multiply_narrow.cpp).
 void multiply_narrow(Graph& graph, bool keep_parameters);
