@@ -78,10 +78,11 @@ class Joiner {
     }
   }
 
-  void run() {
+  /// Whether there was something to join.
+  bool run() {
     std::vector<std::vector<Node*>> sets = siblings();
     for (std::vector<Node*>& set : sets) join(std::move(set));
-    if (joined_.empty()) return;
+    if (joined_.empty()) return false;
     std::vector<Node*> nodes;
     for (Node* node : graph_.body.nodes) {
       if (const auto found = joined_.find(node); found != joined_.end())
@@ -90,6 +91,7 @@ class Joiner {
     }
     graph_.body.nodes = std::move(nodes);
     replace_values(graph_, replaced_);
+    return true;
   }
 
  private:
@@ -335,9 +337,7 @@ class Joiner {
 }  // namespace
 
 void join_products(Graph& graph, bool keep_parameters) {
-  Joiner(graph, keep_parameters).run();
-  eliminate_dead_code(graph);
-  graph.remove_unused_weights();
+  if (Joiner(graph, keep_parameters).run()) eliminate_dead_code(graph);
 }
 
 }  // namespace tcc
