@@ -152,11 +152,7 @@ void Machine::combine(const std::vector<State>& states, const Combine* custom, s
 
 void Machine::execute(const Reduce& reduce, const Threads& active) {
   const Combine* custom = reduce.combine.get();
-  struct Partial {
-    bool any = false;
-    std::vector<ScalarValue> values;
-  };
-  std::vector<Partial> partials(width_);
+  std::vector<std::vector<ScalarValue>> partials(width_);  // of each thread; empty until it has an element
   // Which levels of threads the reduce runs across, and the first dim of each.
   std::map<Bind, const Var*> across;
   for (const Dim& dim : reduce.dims) {
@@ -165,17 +161,16 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
     if (options_.lockstep && dim.bind == Bind::tile) return reduce_columns(reduce, active);
   }
   for (int t : active) {
-    if (across.empty()) partials[static_cast<size_t>(t)] = {true, initial(reduce.states, t)};
+    if (across.empty()) partials[static_cast<size_t>(t)] = initial(reduce.states, t);
   }
   std::vector<ScalarValue> values(reduce.states.size());
   auto step = [&](const Threads& threads) {
     run(reduce.body, threads);
     for (int t : threads) {
       for (size_t i = 0; i < values.size(); ++i) values[i] = evaluate(reduce.states[i].value, t);
-      Partial& partial = partials[static_cast<size_t>(t)];
-      if (partial.any) combine(reduce.states, custom, partial.values, values, t);
-      else partial.values = values;
-      partial.any = true;
+      std::vector<ScalarValue>& partial = partials[static_cast<size_t>(t)];
+      if (partial.empty()) partial = values;
+      else combine(reduce.states, custom, partial, values, t);
     }
   };
   const bool outer_exchange = std::exchange(in_exchange_, in_exchange_ || across.count(Bind::lane) != 0);
@@ -183,8 +178,7 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
   in_exchange_ = outer_exchange;
   if (across.empty()) {
     for (int t : active) {
-      for (size_t i = 0; i < reduce.states.size(); ++i)
-        scalar(reduce.states[i].result.get(), t) = partials[static_cast<size_t>(t)].values[i];
+      for (size_t i = 0; i < reduce.states.size(); ++i) scalar(reduce.states[i].result.get(), t) = partials[static_cast<size_t>(t)][i];
     }
     return;
   }
@@ -210,16 +204,7 @@ void Machine::execute(const Reduce& reduce, const Threads& active) {
       if (lanes != 32) fail("a reduce across lanes is reached by " + std::to_string(lanes) + " lanes of warp " + std::to_string(warp));
     }
   }
-  for (const auto& [key, threads] : groups) {
-    std::vector<ScalarValue> total = initial(reduce.states, threads[0]);
-    for (int t : threads) {
-      const Partial& partial = partials[static_cast<size_t>(t)];
-      if (partial.any) combine(reduce.states, custom, total, partial.values, threads[0]);
-    }
-    for (int t : threads) {
-      for (size_t i = 0; i < reduce.states.size(); ++i) scalar(reduce.states[i].result.get(), t) = total[i];
-    }
-  }
+  for (const auto& [key, threads] : groups) join_partials(reduce, threads, partials);
   if (across.count(Bind::thread) || across.count(Bind::warp)) {
     if (runner_) fail("a reduce across the block within a role is not supported");
     collective(active, "a reduce across the block");
@@ -258,15 +243,17 @@ void Machine::reduce_columns(const Reduce& reduce, const Threads& active) {
   // The lanes of a warp that hold the same row.
   std::map<std::pair<int, int64_t>, Threads> groups;
   for (int t : all) groups[{t / 32, var(row_, t)}].push_back(t);
-  for (const auto& [where, threads] : groups) {
-    std::vector<ScalarValue> total = initial(reduce.states, threads[0]);
-    for (int t : threads) {
-      const std::vector<ScalarValue>& partial = partials[static_cast<size_t>(t)];
-      if (!partial.empty()) combine(reduce.states, custom, total, partial, threads[0]);
-    }
-    for (int t : threads) {
-      for (size_t i = 0; i < reduce.states.size(); ++i) scalar(reduce.states[i].result.get(), t) = total[i];
-    }
+  for (const auto& [where, threads] : groups) join_partials(reduce, threads, partials);
+}
+
+void Machine::join_partials(const Reduce& reduce, const Threads& threads, const std::vector<std::vector<ScalarValue>>& partials) {
+  std::vector<ScalarValue> total = initial(reduce.states, threads[0]);
+  for (int t : threads) {
+    const std::vector<ScalarValue>& partial = partials[static_cast<size_t>(t)];
+    if (!partial.empty()) combine(reduce.states, reduce.combine.get(), total, partial, threads[0]);
+  }
+  for (int t : threads) {
+    for (size_t i = 0; i < reduce.states.size(); ++i) scalar(reduce.states[i].result.get(), t) = total[i];
   }
 }
 

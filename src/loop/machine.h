@@ -105,6 +105,8 @@ class Machine {
   void execute(const Loop& loop, const Threads& active);
   void execute(const Reduce& reduce, const Threads& active);
   void reduce_columns(const Reduce& reduce, const Threads& active);  ///< of a register tile
+  /// What these threads have so far, each its own (empty: nothing), becomes the result of all of them.
+  void join_partials(const Reduce& reduce, const Threads& threads, const std::vector<std::vector<ScalarValue>>& partials);
   void execute(const Scan& scan, const Threads& active);
   void execute(const Let& let, const Threads& active);
   void execute(const Store& store, const Threads& active);
