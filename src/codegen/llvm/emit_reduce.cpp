@@ -155,6 +155,10 @@ void Emitter::emit(const loop::Reduce& reduce) {
     totals = combine_states(reduce.states, reduce.combine.get(), totals, held(partials.cells[copy]));
   if (!in_lanes) join_lanes(reduce, totals, partials.lanes);
   if (!parallel.empty()) combine_across(reduce, parallel, totals);
+  publish(reduce, std::move(totals));
+}
+
+void Emitter::publish(const loop::Reduce& reduce, std::vector<llvm::Value*> totals) {
   for (size_t i = 0; i < totals.size(); ++i) {
     const loop::State& state = reduce.states[i];
     if (state.init && !reduce.combine) totals[i] = combine(state.combiner, state.result->dtype, emit_expr(state.init), totals[i]);

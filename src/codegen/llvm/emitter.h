@@ -91,6 +91,7 @@ class Emitter {
   Partials make_partials(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims);
   void accumulate(const loop::Reduce& reduce, const std::vector<loop::Dim>& dims, const Partials& partials);
   void join_lanes(const loop::Reduce& reduce, std::vector<llvm::Value*>& totals, int64_t lanes);
+  void publish(const loop::Reduce& reduce, std::vector<llvm::Value*> totals);  ///< as the results, with the initial values
   /// The states of `left` and `right` combined, by the custom Combine or each by its combiner.
   std::vector<llvm::Value*> combine_states(const std::vector<loop::State>& states, const loop::Combine* custom,
                                            const std::vector<llvm::Value*>& left, const std::vector<llvm::Value*>& right);

@@ -190,11 +190,7 @@ void NvptxEmitter::emit_tile_reduce(const loop::Reduce& reduce) {
     }
     radix *= digit.extent;
   }
-  for (size_t i = 0; i < totals.size(); ++i) {
-    const loop::State& state = reduce.states[i];
-    if (state.init && !reduce.combine) totals[i] = combine(state.combiner, state.result->dtype, emit_expr(state.init), totals[i]);
-    scalars_[state.result.get()] = totals[i];
-  }
+  publish(reduce, std::move(totals));
 }
 
 // Where the digits of the accumulator lie among the registers of a thread.
