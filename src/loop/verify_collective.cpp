@@ -148,7 +148,7 @@ void check_panels(const Mma& mma, const BufferRef& operand, const std::vector<In
   const auto fault = [&](const std::string& message) {
     faults.push_back("%" + operand->name + " is read by " + mma.shape + ": " + message);
   };
-  const int64_t panel = 128 / size_bytes(operand->dtype);
+  const int64_t panel = kPanelBytes / size_bytes(operand->dtype);
   if (operand->swizzle != Swizzle{3, 4, 3} || operand->panel != panel || !operand->strides.empty())
     fault("it lies in panels of 128 bytes, swizzled by 3 bits");
   if (!std::all_of(from.begin(), from.end(), [](const Index& index) { return index == Index(0); })) fault("as a whole");

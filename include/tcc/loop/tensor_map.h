@@ -10,6 +10,9 @@
 
 namespace tcc::loop {
 
+/// A row of a panel. Wider boxes are not swizzled, and instructions of a warpgroup read panels of such rows alone.
+inline constexpr int64_t kPanelBytes = 128;
+
 /// A tensor map: the array behind a parameter, and the box that one instruction moves. Axes are in the order of the buffer, the last contiguous.
 struct TensorMap {
   int param = 0;  ///< number of the kernel's parameter

@@ -14,13 +14,15 @@
 #include <string>
 
 #include "codegen/nvptx/emitter.h"
+#include "tcc/loop/tensor_map.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::codegen {
 
+using loop::kPanelBytes;
+
 namespace {
 
-constexpr int64_t kPanelBytes = 128;  // a row of a panel
 constexpr int64_t kCoreMatrixBytes = 8 * kPanelBytes;
 constexpr int64_t kStepBytes = 32;  // of the sum, that an instruction takes of each row
 constexpr int64_t kWordsOfA = 4;    // of an instruction, where a is in registers

@@ -160,6 +160,10 @@ Substitution replace_var(const VarRef& var, const Index& by) {
 
 }  // namespace
 
+void append(Block& block, Block more) {
+  for (Stmt& stmt : more) block.push_back(std::move(stmt));
+}
+
 Block substitute_var(const Block& block, const VarRef& var, const Index& by) { return substitute(block, replace_var(var, by)); }
 
 ExprPtr substitute_var(const ExprPtr& expr, const VarRef& var, const Index& by) {

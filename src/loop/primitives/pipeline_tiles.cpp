@@ -32,10 +32,6 @@ namespace tcc::loop {
 
 namespace {
 
-void append(Block& block, Block more) {
-  for (Stmt& stmt : more) block.push_back(std::move(stmt));
-}
-
 class TilePipeliner {
  public:
   TilePipeliner(const Unit& unit, std::string dim, int stages, int math_registers, int load_registers)

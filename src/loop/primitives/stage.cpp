@@ -143,7 +143,7 @@ class Stager {
       }
       return load(staged, indices);
     });
-    for (Stmt& stmt : inner) body.push_back(std::move(stmt));
+    append(body, std::move(inner));
     inner = std::move(body);
   }
 

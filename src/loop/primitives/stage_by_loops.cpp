@@ -96,7 +96,7 @@ class LoopStager {
     body.push_back({Barrier{}});  // the last round's readers are done
     body.push_back({std::move(copy)});
     body.push_back({Barrier{}});
-    for (Stmt& stmt : inner) body.push_back(std::move(stmt));
+    append(body, std::move(inner));
     inner = std::move(body);
   }
 

@@ -38,12 +38,12 @@
 #include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
 #include "tcc/loop/streamed_rows.h"
+#include "tcc/loop/tensor_map.h"
 #include "tcc/support/integer_math.h"
 
 namespace tcc::loop {
 namespace {
 
-constexpr int64_t kPanelBytes = 128;
 constexpr int64_t kGroupRows = 64;  // of a warpgroup
 constexpr int kLoadWarps = 4;
 
@@ -51,10 +51,6 @@ struct Sizes {
   int64_t rows, columns;
   int stages, math_registers, load_registers;
 };
-
-void append(Block& block, Block more) {
-  for (Stmt& stmt : more) block.push_back(std::move(stmt));
-}
 
 class Streamer {
  public:

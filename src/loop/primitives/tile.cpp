@@ -150,7 +150,7 @@ class Tiler {
   Block with_lets(const Block& before, Block block, const std::set<const Scalar*>& roots) const {
     Block result;
     if (!needed_lets(before, roots, result)) unfit("`" + accumulator_ + "` depends on another reduce of the same body: tile that first");
-    for (Stmt& stmt : block) result.push_back(std::move(stmt));
+    append(result, std::move(block));
     return result;
   }
 
@@ -169,7 +169,7 @@ class Tiler {
       stores.push_back({Store{tiles[i], copy.indices, substitute(value, copy.substitution)}});
     }
     Block lets = with_lets(before, {}, roots);
-    for (Stmt& stmt : stores) lets.push_back(std::move(stmt));
+    append(lets, std::move(stores));
     loop.body = substitute(guard_loads(fresh(lets, ".init"), unmasked_), copy.substitution);
     return {std::move(loop)};
   }
@@ -221,7 +221,7 @@ class Tiler {
     // Lets of the map's body come along under names of their own: the last map computes them too.
     Block lets = with_lets(before, {}, roots);
     const size_t num_lets = lets.size();
-    for (Stmt& stmt : body) lets.push_back(std::move(stmt));
+    append(lets, std::move(body));
     loop.body = guard_loads(num_lets > 0 ? fresh(lets, ".in") : lets, unmasked_);
     if (reduced.empty()) return {std::move(loop)};
     Loop steps;

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "tcc/loop/tensor_map.h"
+
 namespace tcc::schedule::cuda {
 
 using namespace tcc::loop;
@@ -13,6 +15,16 @@ WhyNot misfit_of_factors(const Contraction& c, bool takes, int64_t shortest_sum)
   if (c.dtype != sum_dtype(dtype)) return "the sum is in " + std::string(tcc::name_of(c.dtype));
   if (c.length() < shortest_sum) return "a sum of " + std::to_string(c.length()) + " is short";
   return std::nullopt;
+}
+
+WhyNot misfit_of_copies(const Unit& unit, const std::set<std::string>& factors) {
+  WhyNot why_not;
+  walk(unit.body, [&](const Stmt& stmt) {
+    const auto* copy = std::get_if<Copy>(&stmt.node);
+    if (!copy || why_not || factors.count(copy->source->name) == 0) return;
+    if (const std::vector<std::string> faults = faults_of_tensor_copy(*copy); !faults.empty()) why_not = faults.front();
+  });
+  return why_not;
 }
 
 bool ends_with_buffer(const Factor& factor, int axis, const VarRef& k) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,9 @@ template <class Tile> const Tile* choose_tile(std::span<const Tile> tiles, const
 /// Why no instruction of tensor cores takes both factors, the first reason: what those of warps and of warpgroups ask alike. `takes`: whether it has their
 /// dtypes; a sum below `shortest_sum` fills no step.
 WhyNot misfit_of_factors(const Contraction& c, bool takes, int64_t shortest_sum);
+
+/// Why the copy engine can't make the copies of these buffers, the first reason.
+WhyNot misfit_of_copies(const loop::Unit& unit, const std::set<std::string>& factors);
 
 /// Whether the factor gives zeros where the sum is past its end: copies do where the buffer ends, too.
 bool ends_with_buffer(const Factor& factor, int axis, const loop::VarRef& k);

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "schedule/cuda/nest.h"
+#include "schedule/cuda/matmul.h"
 #include "tcc/loop/edit.h"
 #include "tcc/loop/primitives.h"
 #include "tcc/loop/streamed_rows.h"
@@ -20,7 +20,6 @@ using namespace tcc::loop;
 
 namespace {
 
-constexpr int64_t kPanelBytes = 128;
 /// Fewer rows would leave most of a tile empty; shorter rows are read in one piece.
 constexpr int64_t kFewRows = 32, kShortRow = 32;
 /// A warpgroup that multiplies, and the one that has copies made.
@@ -86,17 +85,6 @@ std::vector<StreamTile> tiles_for(const StreamedRows& form, const Target& target
   return tiles;
 }
 
-/// Why the copy engine can't make the copies of the factors, the first reason.
-WhyNot misfit_of_copies(const Unit& unit) {
-  WhyNot why_not;
-  walk(unit.body, [&](const Stmt& stmt) {
-    const auto* copy = std::get_if<Copy>(&stmt.node);
-    if (!copy || why_not) return;
-    if (const std::vector<std::string> faults = faults_of_tensor_copy(*copy); !faults.empty()) why_not = faults.front();
-  });
-  return why_not;
-}
-
 }  // namespace
 
 WhyNot streamed_rows(CudaNest& nest) {
@@ -121,7 +109,8 @@ WhyNot streamed_rows(CudaNest& nest) {
   Chooser trial = nest.chooser;
   trial.add("stream", {Chooser::arg(form->maximum->name), Chooser::arg(tile.rows), Chooser::arg(tile.columns), Chooser::arg(tile.stages),
                        Chooser::arg(tile.registers), Chooser::arg(kLoadRegisters)});
-  if (WhyNot misfit = misfit_of_copies(trial.unit())) return misfit;
+  if (WhyNot misfit = misfit_of_copies(trial.unit(), {form->query->buffer->name, form->key->buffer->name, form->value->buffer->name}))
+    return misfit;
   nest.chooser.take_over(std::move(trial));
   return std::nullopt;
 }

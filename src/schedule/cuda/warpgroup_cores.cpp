@@ -27,8 +27,6 @@ using namespace tcc::loop;
 
 namespace {
 
-/// The copy engine and the swizzle want rows of 128 bytes.
-constexpr int64_t kPanelBytes = 128;
 /// Fewer rows or columns are better read as they are; a shorter sum fills no step.
 constexpr int64_t kFewRows = 32, kShortestSum = 48;
 constexpr int64_t kMostStages = 6;
@@ -203,17 +201,6 @@ void bind_rounds(Chooser& chooser, const std::vector<std::string>& batch, const 
   chooser.bind(tile + "_1", "block");
 }
 
-/// Why the copy engine can't make the copies of the factors, the first reason.
-WhyNot misfit_of_copies(const Unit& unit, const Sum& sum) {
-  WhyNot why_not;
-  walk(unit.body, [&](const Stmt& stmt) {
-    const auto* copy = std::get_if<Copy>(&stmt.node);
-    if (!copy || why_not || (copy->source->name != sum.a && copy->source->name != sum.b)) return;
-    if (const std::vector<std::string> faults = faults_of_tensor_copy(*copy); !faults.empty()) why_not = faults.front();
-  });
-  return why_not;
-}
-
 /// Tiles, and copies of both factors for each step of the sum; a reason where the copy engine can't make them.
 WhyNot schedule_copies(Chooser& chooser, const Contraction& c, const Merged& names, const Problem& problem, const WarpgroupTile& tile,
                        Sum& sum) {
@@ -229,7 +216,7 @@ WhyNot schedule_copies(Chooser& chooser, const Contraction& c, const Merged& nam
   for (const std::string& factor : {sum.b, sum.a}) {
     if (WhyNot why_not = stage_panels(chooser, factor, sum.k + "_0", kPanelBytes / problem.size)) return why_not;
   }
-  return misfit_of_copies(chooser.unit(), sum);
+  return misfit_of_copies(chooser.unit(), {sum.a, sum.b});
 }
 
 void schedule_products(Chooser& chooser, const Sum& sum, const Problem& problem, const WarpgroupTile& tile) {
