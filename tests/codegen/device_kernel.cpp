@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernel_memory.h"
+#include "tcc/codegen/codegen.h"
 #include "tcc/loop/row_padding.h"
 #include "tcc/support/diagnostics.h"
 
@@ -79,6 +80,12 @@ void DeviceKernels::run(const std::string& name, const loop::Kernel& kernel, std
     loop::unpad_rows(*kernel.params[i].buffer, memory[i].bytes(), params[i].mutable_bytes());
     driver<int(Address)>("cuMemFree_v2")(addresses[i]);
   }
+}
+
+void run_on_device(const loop::Kernel& kernel, std::vector<Tensor>& params) {
+  Options options;
+  options.target = kernel.target;
+  DeviceKernels(emit_nvptx({{"k", &kernel}}, options).assembly).run("k", kernel, params);
 }
 
 }  // namespace tcc::codegen

@@ -25,4 +25,7 @@ class DeviceKernels {
   void* module_ = nullptr;
 };
 
+/// One kernel as PTX for its target.
+void run_on_device(const loop::Kernel& kernel, std::vector<Tensor>& params);
+
 }  // namespace tcc::codegen

@@ -2,10 +2,9 @@
 // interpreter of loops. The padding is full of NaN.
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "device_kernel.h"
 #include "host_unit.h"
+#include "random_text.h"
 #include "schedule/check_contract.h"
 #include "schedule/padded_rows.h"
 #include "tcc/codegen/codegen.h"
@@ -13,14 +12,7 @@
 namespace tcc::codegen {
 namespace {
 
-using Random = std::mt19937;
 using schedule::Target;
-
-template <class T> T pick(Random& random, std::initializer_list<T> values) {
-  return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
-}
-
-std::string text(int64_t number) { return std::to_string(number); }
 
 /// Shape [images, rows, n] of both parameters; %b has one element a column.
 struct Shape {
@@ -81,12 +73,6 @@ void run_on_host(const loop::Kernel& kernel, std::vector<Tensor>& arguments) {
   arguments = params;
 }
 
-void run_on_device(const loop::Kernel& kernel, std::vector<Tensor>& arguments) {
-  Options options;
-  options.target = kernel.target;
-  DeviceKernels(emit_nvptx({{"k", &kernel}}, options).assembly).run("k", kernel, arguments);
-}
-
 TEST(PaddedRows, HostCode) {
   for (uint32_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
     const std::string unit = random_unit(seed);
@@ -136,6 +122,17 @@ TEST(PaddedRowsOnCuda, GuardedVectors) {
   }
 }
 
+/// The first kernel for sm_80.
+std::string ptx_of(const std::string& given) {
+  const loop::Unit unit = loop::parse_unit(given, "test");
+  const Target target = Target::cuda_sm80();
+  const std::vector<loop::Kernel> kernels =
+      schedule::split_kernels(schedule::apply(unit, schedule::choose(unit, target), target), target, nullptr);
+  Options options;
+  options.target = target.name;
+  return emit_nvptx({{"k", &kernels.at(0)}}, options).assembly;
+}
+
 /// A cache of values and the newest one behind it, which is a part of a longer row.
 TEST(GuardedVectors, AreVectors) {
   const std::string given =
@@ -143,13 +140,7 @@ TEST(GuardedVectors, AreVectors) {
       "    %v: bf16 = load %a[%i, %j, %k] else bf16(0.0)\n"
       "    %w: bf16 = load %b[%k + %i * 128 + %j * 128 - 261120] else bf16(0.0)\n"
       "    store select(lt(index(%j), 2048), %v, %w), %r[%i, %j, %k]\n  }\n}\n";
-  const loop::Unit unit = loop::parse_unit(given, "test");
-  const Target target = Target::cuda_sm80();
-  const std::vector<loop::Kernel> kernels =
-      schedule::split_kernels(schedule::apply(unit, schedule::choose(unit, target), target), target, nullptr);
-  Options options;
-  options.target = target.name;
-  const std::string ptx = emit_nvptx({{"k", &kernels.at(0)}}, options).assembly;
+  const std::string ptx = ptx_of(given);
   EXPECT_NE(ptx.find("ld.global.nc.v4.b32"), std::string::npos) << ptx;
   EXPECT_NE(ptx.find("st.global.v4.b32"), std::string::npos) << ptx;
   EXPECT_EQ(ptx.find("ld.global.nc.b16"), std::string::npos) << ptx;
@@ -160,13 +151,7 @@ TEST(PaddedRows, AreReadAndWrittenInVectors) {
   const Shape shape{4, 64, 197, "bf16"};
   const std::string negated = shape.head() + ", %k in 197 {\n    store neg(load %a[%i, %j, %k]), %r[%i, %j, %k]\n  }\n}\n";
   for (const std::string& dense : {negated, rows_unit(shape)}) {
-    const loop::Unit unit = loop::parse_unit(schedule::examples::with_padded_rows(dense), "test");
-    const Target target = Target::cuda_sm80();
-    const std::vector<loop::Kernel> kernels =
-        schedule::split_kernels(schedule::apply(unit, schedule::choose(unit, target), target), target, nullptr);
-    Options options;
-    options.target = target.name;
-    const std::string ptx = emit_nvptx({{"k", &kernels.at(0)}}, options).assembly;
+    const std::string ptx = ptx_of(schedule::examples::with_padded_rows(dense));
     EXPECT_NE(ptx.find("ld.global.nc.v4.b32"), std::string::npos) << ptx;
     EXPECT_NE(ptx.find("st.global.v4.b32"), std::string::npos) << ptx;
     EXPECT_EQ(ptx.find("st.global.b16"), std::string::npos) << ptx;

@@ -8,21 +8,14 @@
 
 #include "device_kernel.h"
 #include "host_unit.h"
+#include "random_text.h"
 #include "schedule/check_contract.h"
-#include "tcc/codegen/codegen.h"
 #include "tcc/schedule/order.h"
 
 namespace tcc::codegen {
 namespace {
 
-using Random = std::mt19937;
 using schedule::Target;
-
-template <class T> T pick(Random& random, std::initializer_list<T> values) {
-  return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
-}
-
-std::string text(int64_t number) { return std::to_string(number); }
 
 struct Case {
   std::string unit;
@@ -127,11 +120,7 @@ TEST(ScatterOrder, HostCode) {
 
 TEST(ScatterOrderOnCuda, DeviceCode) {
   if (!DeviceKernels::available()) GTEST_SKIP() << "no CUDA device";
-  check_cases(401, 100, 3, [](const loop::Kernel& kernel, std::vector<Tensor>& arguments) {
-    Options options;
-    options.target = kernel.target;
-    DeviceKernels(emit_nvptx({{"k", &kernel}}, options).assembly).run("k", kernel, arguments);
-  });
+  check_cases(401, 100, 3, run_on_device);
 }
 
 /// What decides: the combiner, the dtype, and which dims run at once.

@@ -47,6 +47,19 @@ class ImportErrors : public testing::Test {
     expect_error("net.onnx", code, text);
   }
 
+  /// A file that the system refuses, in its own words: parts of the message are compared.
+  void expect_unreadable(const std::vector<std::string>& parts) const {
+    Diagnostics diagnostics;
+    try {
+      import_model(path(), {}, diagnostics);
+      FAIL() << "the model was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::environment);
+      const std::string text = error.what();
+      for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+  }
+
   fs::path folder_;
 };
 

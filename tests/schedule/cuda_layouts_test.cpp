@@ -7,7 +7,6 @@
 #include "narrow_contraction.h"
 #include "padded_rows.h"
 #include "random_contraction.h"
-#include "tcc/codegen/codegen.h"
 
 namespace tcc::schedule {
 namespace {
@@ -67,13 +66,6 @@ std::string of_f32(const std::string& text) {
 Target with_tf32(Target target) {
   target.allow_tf32 = true;
   return target;
-}
-
-/// On the device, as PTX for the chip.
-void run_on_device(const loop::Kernel& kernel, std::vector<Tensor>& arguments) {
-  codegen::Options options;
-  options.target = kernel.target;
-  codegen::DeviceKernels(codegen::emit_nvptx({{"k", &kernel}}, options).assembly).run("k", kernel, arguments);
 }
 
 TEST(CudaLayouts, RandomOperandsAreStagedByLoops) {
@@ -312,7 +304,7 @@ TEST(CudaLayoutsOnDevice, RandomContractions) {
     const auto [made, schedule] = random_schedule(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + made.text + schedule);
     const std::string text = seed % 3 == 0 ? examples::with_padded_rows(made.text) : made.text;
-    check(text, Target::cuda_sm80(), seed % 2 == 0 ? schedule.c_str() : nullptr, 0, run_on_device);
+    check(text, Target::cuda_sm80(), seed % 2 == 0 ? schedule.c_str() : nullptr, 0, codegen::run_on_device);
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }
@@ -323,7 +315,7 @@ TEST(CudaLayoutsOnDevice, RandomContractionsOfF32) {
     ContractionGenerator generator(seed);
     const std::string text = of_f32(generator.draw(generator.chance(2), false).text);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
-    check(text, with_tf32(Target::cuda_sm80()), nullptr, 0, run_on_device);
+    check(text, with_tf32(Target::cuda_sm80()), nullptr, 0, codegen::run_on_device);
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }
@@ -333,7 +325,7 @@ TEST(CudaLayoutsOnDevice, RandomContractionsOfBytes) {
   for (uint32_t seed = 501; seed <= 620; seed++) {
     const std::string text = random_bytes(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
-    check(text, Target::cuda_sm80(), nullptr, 0, run_on_device);
+    check(text, Target::cuda_sm80(), nullptr, 0, codegen::run_on_device);
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }
@@ -344,7 +336,7 @@ TEST(CudaLayoutsOnDevice, RandomDequantisedWeights) {
     std::mt19937 random(seed);
     const std::string text = examples::narrow_contraction(examples::random_narrow(random));
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
-    check(text, Target::cuda_sm80(), nullptr, 0, run_on_device);
+    check(text, Target::cuda_sm80(), nullptr, 0, codegen::run_on_device);
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }
@@ -361,16 +353,16 @@ TEST(CudaLayoutsOnDevice, ConvolutionsAndLayers) {
   };
   for (examples::ConvShape shape : shapes) {
     shape.dtype = "f32";
-    check(examples::convolution(shape), with_tf32(Target::cuda_sm80()), nullptr, 0, run_on_device);
+    check(examples::convolution(shape), with_tf32(Target::cuda_sm80()), nullptr, 0, codegen::run_on_device);
     shape.dtype = "bf16";
-    check(examples::convolution(shape), Target::cuda_sm80(), nullptr, 0, run_on_device);
+    check(examples::convolution(shape), Target::cuda_sm80(), nullptr, 0, codegen::run_on_device);
   }
   for (const int rows : {1, 3, 4, 5, 17, 197, 520})
-    check(examples::matmul("f16", rows, 328, 712, false, true), Target::cuda_sm80(), nullptr, 0, run_on_device);
+    check(examples::matmul("f16", rows, 328, 712, false, true), Target::cuda_sm80(), nullptr, 0, codegen::run_on_device);
   for (const int window : {1, 3})
-    check(halved(examples::strided_input_gradient(2, 24, 72, 28, 30, window)), Target::cuda_sm80(), nullptr, 0, run_on_device);
-  check(examples::kLinear, Target::cuda_sm80(), nullptr, 0, run_on_device);
-  check(examples::kPart, Target::cuda_sm80(), nullptr, 0, run_on_device);
+    check(halved(examples::strided_input_gradient(2, 24, 72, 28, 30, window)), Target::cuda_sm80(), nullptr, 0, codegen::run_on_device);
+  check(examples::kLinear, Target::cuda_sm80(), nullptr, 0, codegen::run_on_device);
+  check(examples::kPart, Target::cuda_sm80(), nullptr, 0, codegen::run_on_device);
 }
 
 }  // namespace
