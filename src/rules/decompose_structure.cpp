@@ -1,8 +1,8 @@
 // Ops that move or mask data: views where possible, iota and compare for masks, a constant index map for the pads that repeat the input.
 
 #include <cmath>
-#include "tcc/graph/rule_error.h"
 
+#include "tcc/graph/rule_error.h"
 #include "tcc/rules/limits.h"
 #include "tcc/rules/rules_common.h"
 
