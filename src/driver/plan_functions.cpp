@@ -214,7 +214,7 @@ ResidualSearch residual_search(const Options& options, const TargetChoice& choic
   search.planner.group = [](const Graph& graph) { return group::form_groups(graph); };
   search.planner.plan = [&choice, &plan_options, &caches, &trials](const Graph& graph) -> residuals::Planned {
     const plan::Estimate estimate = try_plan(graph, choice.target, plan_options, caches, trials);
-    return {estimate.arena_bytes, estimate.cost_ns};
+    return {.peak_bytes = estimate.arena_bytes, .cost_ns = estimate.cost_ns, .floor_bytes = estimate.floor_bytes};
   };
   search.planner.shared = &trials.graphs;
   return search;

@@ -110,21 +110,23 @@ plan::Plan to_plan(Session& session, const LoweredGraph& lowered, const schedule
   return run(session, "make-plan", choice.name, input, [&] { return plan::make_plan(lowered.groups, lowered.units, scheduled, options); });
 }
 
+std::shared_ptr<const LoweredGraph> Trials::lower(const Graph& prims, const group::GroupOptions& options, group::LoweringCache& cache) {
+  const auto make = [&](const group::GroupOptions& chosen) {
+    group::Groups groups = group::form_groups(prims, chosen);
+    group::LoweredUnits units = group::lower_units(groups, &cache);
+    return std::make_shared<const LoweredGraph>(LoweredGraph{std::move(groups), std::move(units)});
+  };
+  const std::shared_ptr<const LoweredGraph> common = common_.find_or_make(&prims, [&] { return make({}); });
+  if (!options.can_stream) return common;
+  return streamed_.find_or_make(&prims, [&] {
+    group::Groups groups = common->groups;
+    return group::stream_rows(groups, options.can_stream) ? make(options) : common;
+  });
+}
+
 plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options, UnitCaches& caches,
                         Trials& trials) {
-  std::unique_lock lock(trials.mutex);
-  const group::GroupOptions group = group_options(target);
-  const auto key = std::pair(&prims, static_cast<bool>(group.can_stream));
-  std::shared_ptr<const LoweredGraph> lowered = trials.lowered[key];
-  lock.unlock();
-  if (!lowered) {
-    group::Groups groups = group::form_groups(prims, group);
-    group::LoweredUnits units = group::lower_units(groups, &caches.lowered);
-    lowered = std::make_shared<LoweredGraph>(LoweredGraph{std::move(groups), std::move(units)});
-    lock.lock();
-    trials.lowered[key] = lowered;
-    lock.unlock();
-  }
+  const std::shared_ptr<const LoweredGraph> lowered = trials.lower(prims, group_options(target), caches.lowered);
   const schedule::ScheduledUnits scheduled = schedule::schedule_units(lowered->units.forms, target, &caches.scheduled);
   return plan::estimate_plan(lowered->groups, lowered->units, scheduled, options);
 }

@@ -1,9 +1,7 @@
 // The order of a compilation between import and code: which passes and stages there are, one after the other.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "tcc/group/lower_units.h"
 #include "tcc/plan/plan.h"
 #include "tcc/schedule/schedule_units.h"
+#include "tcc/support/memo.h"
 
 namespace tcc::driver {
 
@@ -54,10 +53,16 @@ plan::Plan to_plan(Session& session, const LoweredGraph& lowered, const schedule
                    const plan::PlanOptions& options);
 
 /// Graphs that are tried, with their units. Of searches for several targets, which try mostly the same.
-struct Trials {
+class Trials {
+ public:
   residuals::TriedGraphs graphs;
-  std::mutex mutex;                                                                      ///< guards what follows
-  std::map<std::pair<const Graph*, bool>, std::shared_ptr<const LoweredGraph>> lowered;  ///< by graph, and whether the target has streams
+
+  /// The units of one of `graphs`, which are the same for all targets where none of them becomes a stream. Called from several threads.
+  std::shared_ptr<const LoweredGraph> lower(const Graph& prims, const group::GroupOptions& options, group::LoweringCache& cache);
+
+ private:
+  Memo<const Graph*, LoweredGraph> common_;    ///< without streams
+  Memo<const Graph*, LoweredGraph> streamed_;  ///< for targets that have them
 };
 
 /// What a graph of the trials would take, of the same stages. Neither verified nor printed.

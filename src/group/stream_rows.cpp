@@ -31,7 +31,7 @@ class RowStreamer {
     for (const StateUpdate& update : groups.graph->state_updates) held_.insert(storage(update.value));
   }
 
-  void run() {
+  bool run() {
     for (size_t last = 0; last < groups_.units.size(); ++last) {
       const Unit& unit = groups_.units[last];
       if (!is_product(unit)) continue;
@@ -42,6 +42,7 @@ class RowStreamer {
       }
     }
     finish();
+    return !gone_.empty();
   }
 
  private:
@@ -152,6 +153,6 @@ class RowStreamer {
 
 }  // namespace
 
-void stream_rows(Groups& groups, const StreamTest& can_stream) { RowStreamer(groups, can_stream).run(); }
+bool stream_rows(Groups& groups, const StreamTest& can_stream) { return RowStreamer(groups, can_stream).run(); }
 
 }  // namespace tcc::group

@@ -124,21 +124,6 @@ int64_t place_in_order(const std::vector<Interval>& intervals, const std::vector
   return total;
 }
 
-/// The most bytes that live at a time: no placing needs less.
-int64_t most_live_bytes(const std::vector<Interval>& intervals, int num_times) {
-  std::vector<int64_t> change(static_cast<size_t>(num_times) + 1);
-  for (const Interval& interval : intervals) {
-    change[static_cast<size_t>(interval.first)] += aligned(interval.size_bytes);
-    change[static_cast<size_t>(interval.last) + 1] -= aligned(interval.size_bytes);
-  }
-  int64_t live = 0, most = 0;
-  for (const int64_t bytes : change) {
-    live += bytes;
-    most = std::max(most, live);
-  }
-  return most;
-}
-
 }  // namespace
 
 int64_t span_bytes(const loop::Buffer& buffer) {
@@ -159,6 +144,22 @@ Shape padded_shape(Shape shape, int64_t row_padding) {
   return shape;
 }
 
+int64_t most_live_bytes(const std::vector<Interval>& intervals) {
+  std::vector<int64_t> change;
+  for (const Interval& interval : intervals) {
+    if (interval.first < 0) continue;
+    change.resize(std::max(change.size(), static_cast<size_t>(interval.last) + 2));
+    change[static_cast<size_t>(interval.first)] += aligned(interval.size_bytes);
+    change[static_cast<size_t>(interval.last) + 1] -= aligned(interval.size_bytes);
+  }
+  int64_t live = 0, most = 0;
+  for (const int64_t bytes : change) {
+    live += bytes;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
 int64_t place_intervals(std::vector<Interval>& intervals, int64_t limit) {
   if (intervals.empty()) return 0;
   const std::vector<std::function<bool(const Interval&, const Interval&)>> orders{
@@ -170,7 +171,7 @@ int64_t place_intervals(std::vector<Interval>& intervals, int64_t limit) {
   int64_t best = limit;
   int num_times = 1;
   for (const Interval& interval : intervals) num_times = std::max(num_times, interval.last + 1);
-  const int64_t least = most_live_bytes(intervals, num_times);
+  const int64_t least = most_live_bytes(intervals);
   std::vector<int64_t> best_offsets(intervals.size());
   for (const auto& before : orders) {
     if (best <= least) break;

@@ -27,6 +27,9 @@ struct Interval {
   int64_t offset = 0;  ///< set by place_intervals
 };
 
+/// The most bytes that live at a time: no placing needs less. Intervals with a negative `first` live never.
+int64_t most_live_bytes(const std::vector<Interval>& intervals);
+
 /// Sets the offset of each interval so that no two that live at the same time overlap; returns the bytes of the arena. Where these are not below `limit`, it
 /// returns `limit`, and the offsets mean nothing.
 int64_t place_intervals(std::vector<Interval>& intervals, int64_t limit = std::numeric_limits<int64_t>::max());

@@ -77,7 +77,10 @@ class Planner {
 
   Estimate estimate() {
     Estimate best;
-    try_orders([&] { best = plan::estimate(plan_); });
+    try_orders([&] {
+      best = plan::estimate(plan_);
+      best.floor_bytes = floor_bytes();
+    });
     return best;
   }
 
@@ -310,13 +313,21 @@ class Planner {
     buffers_.clear();
     state_buffers_.clear();
     saved_.clear();
+    forward_launches_.clear();
     for (const int step : order) {
       const size_t number = static_cast<size_t>(step - num_units());
       if (step < num_units()) add_launches(step);
       else if (number < copies_.size()) add_copy(copies_[number]);
       else fill_paddings(paddings_[number - copies_.size()]);
+      forward_launches_.resize(plan_.launches.size(), step < num_units() && is_of_forward_pass(step));
     }
     for (const StateUpdate* update : writes_.copied) copy_state(*update);
+    forward_launches_.resize(plan_.launches.size());
+  }
+
+  /// No unit has nodes of both.
+  bool is_of_forward_pass(int unit) const {
+    return std::ranges::all_of(groups_.units[static_cast<size_t>(unit)].nodes, [](const Node* node) { return node->loc.phase.empty(); });
   }
 
   /// Puts results where operands were, as far as that lowers the peak; says whether it did any.
@@ -590,8 +601,9 @@ class Planner {
 
   // ------------------------------------------------------------------------------------------------------ places
 
-  /// When each buffer of the arena is needed; first is -1 for those that no launch uses, and for all other buffers.
-  std::vector<Interval> intervals_of_buffers() const {
+  /// When each buffer of the arena is needed; first is -1 for those that no launch uses, and for all other buffers. Later uses count where `counts`, of the
+  /// buffer's first launch and a later one, says so.
+  template <class Counts> std::vector<Interval> intervals_of_buffers(Counts counts) const {
     std::vector<Interval> intervals(plan_.buffers.size(), {0, -1, -1, 0});
     for (size_t i = 0; i < plan_.launches.size(); ++i) {
       for (int argument : plan_.launches[i].arguments) {
@@ -601,10 +613,20 @@ class Planner {
         if (buffer.kind != Buffer::Kind::arena) continue;
         Interval& interval = intervals[static_cast<size_t>(argument)];
         if (interval.first < 0) interval = {buffer.size_bytes, static_cast<int>(i), static_cast<int>(i), 0};
-        interval.last = static_cast<int>(i);
+        if (counts(interval.first, static_cast<int>(i))) interval.last = static_cast<int>(i);
       }
     }
     return intervals;
+  }
+  std::vector<Interval> intervals_of_buffers() const {
+    return intervals_of_buffers([](int, int) { return true; });
+  }
+
+  /// Estimate::floor_bytes of the launches as they are.
+  int64_t floor_bytes() const {
+    return most_live_bytes(intervals_of_buffers([&](int first, int launch) {
+      return forward_launches_[static_cast<size_t>(launch)] || !forward_launches_[static_cast<size_t>(first)];
+    }));
   }
 
   void place(int64_t limit) {
@@ -647,6 +669,7 @@ class Planner {
   std::unordered_map<const Value*, int> buffers_;
   std::unordered_map<const StateTensor*, int> state_buffers_;
   std::unordered_map<const StateUpdate*, int> saved_;
+  std::vector<char> forward_launches_;  ///< of each launch: whether a unit of the forward pass makes it
   int num_prepared_ = 0;
   std::unordered_map<std::string, int> names_made_once_;
   // Of all orders of steps:

@@ -142,16 +142,17 @@ class Chooser {
     double low = 0, high = 1;  // shares that are as in `small`: quick enough, too slow
     for (int i = 0; i < kMixes; ++i) {
       const double share = (low + high) / 2;
-      (worthwhile(result_.tried[try_combination(small, fast, share)]) ? low : high) = share;
+      const size_t number = try_combination(small, fast, share);
+      (number != SIZE_MAX && worthwhile(result_.tried[number]) ? low : high) = share;
     }
     choose();
   }
 
-  /// The first part of the forward pass as in `small`, because its values would live longest, the rest as in `fast`; returns its number in `tried`.
+  /// The first part of the forward pass as in `small`, because its values would live longest, the rest as in `fast`; returns add_plan's number.
   size_t try_combination(size_t small, size_t fast, double share) {
     const Saved few = saved_[small], many = saved_[fast];
     TriedPlan plan{.name = "mix " + std::to_string(std::lround(share * 100)) + " %", .checkpoints = result_.tried[small].checkpoints};
-    return try_plan(std::move(plan), mix(few, many, static_cast<int>(share * num_forward())), true);
+    return try_plan(std::move(plan), mix(few, many, static_cast<int>(share * num_forward())));
   }
 
   /// Values of the forward nodes before `end` as in `first`, the others as in `rest`; early ones go with what they are computed from.
@@ -173,9 +174,9 @@ class Chooser {
     return static_cast<int>(std::count(halves.begin(), halves.end(), Half::forward));
   }
 
-  size_t try_plan(TriedPlan plan, Saved saved, bool however_slow = false) {
+  size_t try_plan(TriedPlan plan, Saved saved) {
     Division division = divide(costs_, saved);
-    const size_t next = graphs_.size(), number = add_plan(std::move(plan), std::move(saved), std::move(division), however_slow);
+    const size_t next = graphs_.size(), number = add_plan(std::move(plan), std::move(saved), std::move(division));
     plan_from(next);
     return number;
   }
@@ -193,7 +194,7 @@ class Chooser {
       std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return again_ns(divisions[a]) < again_ns(divisions[b]); });
     size_t next = graphs_.size();
     for (const size_t i : order) {
-      add_plan(std::move(tries[i].plan), std::move(saved[i]), std::move(divisions[i]), false);
+      add_plan(std::move(tries[i].plan), std::move(saved[i]), std::move(divisions[i]));
       if (graphs_.size() - next < kTogether || plans_all()) continue;
       plan_from(next);
       next = graphs_.size();
@@ -202,13 +203,22 @@ class Chooser {
     plan_from(next);
   }
 
-  /// Otherwise only what may be taken, or mixed: nothing that computes more again than a plan that is too slow already.
+  /// Otherwise only what may be taken, or mixed: nothing that computes more again than a plan that is too slow already, or than memory is left to save.
   bool plans_all() const { return options_.mode != Mode::automatic || options_.budget_bytes > 0; }
 
   bool has_too_slow() const {
-    double fastest_ns = INFINITY;
-    for (const TriedPlan& plan : result_.tried) fastest_ns = std::min(fastest_ns, plan.cost_ns);
-    return std::ranges::any_of(result_.tried, [&](const TriedPlan& plan) { return plan.cost_ns > fastest_ns * kWorthwhile; });
+    return std::ranges::any_of(result_.tried, [&](const TriedPlan& plan) { return plan.cost_ns > fastest_planned_ns_ * kWorthwhile; });
+  }
+
+  /// Even if what it computes again saved all the memory that any plan can save.
+  bool is_hopeless(const Division& division) const {
+    const double ns = again_ns(division);
+    if (ns > kTooSlow * result_.tried[0].cost_ns) return true;
+    const double least_bytes = static_cast<double>(options_.fixed_bytes + floor_bytes_);
+    return std::ranges::any_of(result_.tried, [&](const TriedPlan& plan) {
+      return plan.peak_bytes > 0 && plan.cost_ns <= fastest_planned_ns_ * kWorthwhile &&
+             worth(plan) <= (fastest_planned_ns_ + ns) * std::sqrt(least_bytes);
+    });
   }
 
   /// What computing again takes by the costs of the cut.
@@ -220,23 +230,26 @@ class Chooser {
 
   /// Plans what was added to `tried`.
   void plan_from(size_t next) {
-    parallel_each(graphs_.size() - next, [&](size_t i) {
+    std::vector<Planned> all(graphs_.size() - next);
+    parallel_each(all.size(), [&](size_t i) {
       const Division& division = divisions_[next + i];
       const auto make = [&] { return recompute(costs_, division); };
       graphs_[next + i] = planner_.shared ? planner_.shared->find_or_make(division.saved, make) : make();
-      const Planned planned = planner_.plan(*graphs_[next + i]);
-      TriedPlan& plan = result_.tried[next + i];
-      plan.peak_bytes = options_.fixed_bytes + planned.peak_bytes;
-      plan.cost_ns = planned.cost_ns;
+      all[i] = planner_.plan(*graphs_[next + i]);
     });
+    for (size_t i = 0; i < all.size(); ++i) {
+      result_.tried[next + i].peak_bytes = options_.fixed_bytes + all[i].peak_bytes;
+      result_.tried[next + i].cost_ns = all[i].cost_ns;
+      floor_bytes_ = std::min(floor_bytes_, all[i].floor_bytes);
+      fastest_planned_ns_ = std::min(fastest_planned_ns_, all[i].cost_ns);
+    }
   }
 
   /// Adds the plan of a cut and its graph, unless there is one of the same cut; returns its number in `tried`, SIZE_MAX where it is not worth a plan.
-  size_t add_plan(TriedPlan plan, Saved saved, Division division, bool however_slow) {
+  size_t add_plan(TriedPlan plan, Saved saved, Division division) {
     const auto same = std::find_if(divisions_.begin(), divisions_.end(), [&](const Division& d) { return d.saved == division.saved; });
     if (same != divisions_.end()) return static_cast<size_t>(same - divisions_.begin());
-    const bool may_be_slow = however_slow || plans_all() || result_.tried.empty();
-    if (!may_be_slow && again_ns(division) > kTooSlow * result_.tried[0].cost_ns) return SIZE_MAX;
+    if (!plans_all() && !result_.tried.empty() && is_hopeless(division)) return SIZE_MAX;
     for (size_t id = 0; id < division.saved.size(); ++id) {
       if (!division.saved[id]) continue;
       ++plan.num_saved;
@@ -353,21 +366,12 @@ class Chooser {
   std::vector<std::shared_ptr<const Graph>> graphs_;
   size_t fitting_ = SIZE_MAX;  ///< the plan to take
   double fastest_ns_ = 0;      ///< of those that fit
+  // Of those that are planned:
+  int64_t floor_bytes_ = INT64_MAX;
+  double fastest_planned_ns_ = INFINITY;
 };
 
 }  // namespace
-
-std::shared_ptr<const Graph> TriedGraphs::find_or_make(const std::vector<char>& saved,
-                                                       const std::function<std::unique_ptr<Graph>()>& make) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = graphs_.find(saved);
-    if (found != graphs_.end()) return found->second;
-  }
-  std::shared_ptr<const Graph> made = make();
-  const std::lock_guard lock(mutex_);
-  return graphs_.emplace(saved, std::move(made)).first->second;
-}
 
 Mode parse_mode(std::string_view text) {
   for (const Mode mode : {Mode::none, Mode::full, Mode::automatic}) {

@@ -1,6 +1,7 @@
 // Real plans: a deep transformer, and models with their losses.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "autograd/exported_model.h"
@@ -40,7 +41,8 @@ class PlanWithUnits {
     const plan::Estimate of_plan = plan::estimate(plan::make_plan(groups, lowered, scheduled));
     EXPECT_EQ(estimate.arena_bytes, of_plan.arena_bytes);
     EXPECT_EQ(estimate.cost_ns, of_plan.cost_ns);
-    return {estimate.arena_bytes, estimate.cost_ns};
+    EXPECT_LE(estimate.floor_bytes, estimate.arena_bytes);
+    return {estimate.arena_bytes, estimate.cost_ns, estimate.floor_bytes};
   }
 
  private:
@@ -89,6 +91,45 @@ TEST(DeepTransformer, KeepsOnlyCheckpointsWhenMemoryIsAll) {
       EXPECT_LE(planner(*some.graph).peak_bytes, options.budget_bytes);
       EXPECT_LE(some.tried[some.taken].cost_ns, slower * 1.02);
       slower = some.tried[some.taken].cost_ns;
+    }
+  }
+}
+
+/// Weights and state as large as `fixed_bytes` leave little to save: then fewer plans are made, and none of those left out
+/// would have been taken, unless it is next to equal (what is computed again may save a little time elsewhere).
+TEST(PlansThatCannotPay, AreNotMade) {
+  Net transformer(4, 128, 64), language(2, 64, 32);
+  for (int i = 0; i < 3; ++i) transformer.add("block");
+  for (int i = 0; i < 2; ++i) language.add("block");
+  std::vector<std::unique_ptr<Graph>> joints;
+  joints.push_back(transformer.joint());
+  joints.push_back(language.language_model(1024));
+  for (const auto& joint : joints) {
+    to_prims(*joint);
+    for (const schedule::Target& target : {schedule::Target::cuda_sm80(), schedule::Target::cpu_v3()}) {
+      PlanWithUnits planner(target);
+      Options options;
+      options.budget_bytes = int64_t{1} << 40;
+      const Result all = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
+      double fastest = 1e300;
+      for (const TriedPlan& plan : all.tried) fastest = std::min(fastest, plan.cost_ns);
+      options.budget_bytes = 0;
+      std::vector<size_t> made;
+      for (const int times : {0, 2, 50}) {
+        options.fixed_bytes = times * all.tried[0].peak_bytes;
+        const auto worth = [&](const TriedPlan& plan, int64_t peak) { return plan.cost_ns * std::sqrt(static_cast<double>(peak)); };
+        double best = 1e300;
+        for (const TriedPlan& plan : all.tried) {
+          if (plan.cost_ns <= 1.1 * fastest) best = std::min(best, worth(plan, plan.peak_bytes + options.fixed_bytes));
+        }
+        const Result some = choose_residuals(*joint, target, options, {form_groups, std::ref(planner)});
+        const TriedPlan& taken = some.tried[some.taken];
+        EXPECT_LE(worth(taken, taken.peak_bytes), 1.005 * best) << joint->name << " " << target.name << " fixed " << options.fixed_bytes;
+        made.push_back(some.tried.size());
+      }
+      EXPECT_GE(made[0], made[1]);
+      EXPECT_GE(made[1], made[2]);
+      EXPECT_LT(made[2], made[0]);
     }
   }
 }

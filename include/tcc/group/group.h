@@ -92,8 +92,8 @@ Groups parse_groups(std::string_view text, const std::string& file, const Graph&
 bool equal(const Groups& a, const Groups& b, std::string* why = nullptr);
 std::vector<std::string> verify(const Groups& groups);  ///< every needed value materialised once, acyclic, kinds hold
 
-/// Makes units of kind stream where the target has a kernel for them.
-void stream_rows(Groups& groups, const StreamTest& can_stream);
+/// Makes units of kind stream where the target has a kernel for them. Returns whether it made any.
+bool stream_rows(Groups& groups, const StreamTest& can_stream);
 /// Lets the rows of some values begin at multiples of 16 bytes: results and factors of products of matrices that are neither results of the graph nor state,
 /// and that only maps, rows and products touch. The last step of form_groups.
 void pad_rows(Groups& groups);

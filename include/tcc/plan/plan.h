@@ -118,9 +118,11 @@ void merge_kernels(const std::vector<Plan*>& plans);
 struct Estimate {
   int64_t arena_bytes = 0;
   double cost_ns = 0;  ///< sum over the launches
+  /// The most bytes that live at a time, if what units of the forward pass make lived no longer than that pass reads it. estimate_plan sets this.
+  int64_t floor_bytes = 0;
 };
 Estimate estimate(const Plan& plan);
-/// The same of the plan that make_plan would make.
+/// The same of the plan that make_plan would make, and its floor.
 Estimate estimate_plan(const group::Groups& groups, const group::LoweredUnits& lowered, const schedule::ScheduledUnits& scheduled,
                        const PlanOptions& options = {});
 

@@ -13,14 +13,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tcc/graph/graph.h"
+#include "tcc/support/memo.h"
 
 namespace tcc {
 struct Target;
@@ -43,18 +42,12 @@ std::string_view name_of(Mode mode);
 struct Planned {
   int64_t peak_bytes = 0;
   double cost_ns = 0;
+  int64_t floor_bytes = 0;  ///< of the peak, what is left without all that the forward pass keeps for the backward pass
 };
+
 /// The graphs that searches of one joint graph try for several targets: mostly the same ones. They stay where they are, so that planners may remember
 /// what they made of them.
-class TriedGraphs {
- public:
-  /// By what is saved. Called from several threads.
-  std::shared_ptr<const Graph> find_or_make(const std::vector<char>& saved, const std::function<std::unique_ptr<Graph>()>& make);
-
- private:
-  std::mutex mutex_;
-  std::map<std::vector<char>, std::shared_ptr<const Graph>> graphs_;
-};
+using TriedGraphs = Memo<std::vector<char>, Graph>;  // by what is saved
 
 /// What the search asks of the stages behind it.
 struct Planner {
