@@ -94,14 +94,14 @@ bool TensorCore::takes(DType a, DType b) const {
   return has(a) && has(b) && (a == b || (size_bits(a) == 8 && size_bits(b) == 8 && sum_dtype(a) == sum_dtype(b)));
 }
 
-const TensorCore* Target::tensor_core(DType dtype, bool warpgroup) const {
+const TensorCore* Target::tensor_core(DType dtype, bool warpgroup) const& {
   for (const TensorCore& core : tensor_cores) {
     if (core.warpgroup == warpgroup && std::find(core.dtypes.begin(), core.dtypes.end(), dtype) != core.dtypes.end()) return &core;
   }
   return nullptr;
 }
 
-const TensorCore* Target::tensor_core(std::string_view name) const {
+const TensorCore* Target::tensor_core(std::string_view name) const& {
   const auto core = std::find_if(tensor_cores.begin(), tensor_cores.end(), [&](const TensorCore& c) { return c.name == name; });
   return core == tensor_cores.end() ? nullptr : &*core;
 }

@@ -61,12 +61,16 @@ struct Target {
   int vector_registers = 0;  ///< CPU: SIMD registers. Source: Intel 64 manual
   std::vector<TensorCore> tensor_cores;  ///< CUDA. Source: PTX ISA, mma.sync, wgmma
 
-  /// The tensor-core instruction that takes operands of the dtype; null where there is none. f32 operands lose 13 bits of their mantissas (tf32).
-  const TensorCore* tensor_core(DType dtype) const { return tensor_core(dtype, false); }
+  /// The tensor-core instruction that takes operands of the dtype; null where there is none. f32 operands lose 13 bits of their mantissas (tf32). It lives as
+  /// long as the target, so a target that is gone by the end of the statement has none.
+  const TensorCore* tensor_core(DType dtype) const& { return tensor_core(dtype, false); }
+  const TensorCore* tensor_core(DType dtype) const&& = delete;
   /// The same of a warpgroup.
-  const TensorCore* warpgroup_core(DType dtype) const { return tensor_core(dtype, true); }
+  const TensorCore* warpgroup_core(DType dtype) const& { return tensor_core(dtype, true); }
+  const TensorCore* warpgroup_core(DType dtype) const&& = delete;
   /// The one with that name; null where there is none.
-  const TensorCore* tensor_core(std::string_view name) const;
+  const TensorCore* tensor_core(std::string_view name) const&;
+  const TensorCore* tensor_core(std::string_view name) const&& = delete;
 
   // ------------------------------------------------------------------------------------------------ what runs at once
 
@@ -121,7 +125,7 @@ struct Target {
   static Target cuda_sm90a();
 
  private:
-  const TensorCore* tensor_core(DType dtype, bool warpgroup) const;
+  const TensorCore* tensor_core(DType dtype, bool warpgroup) const&;
 };
 
 /// An architecture as -march writes it: "sm_90a" is 90, for this chip alone. Rows exist for few of them: PTX of a row's runs on all later ones.

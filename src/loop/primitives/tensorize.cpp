@@ -59,7 +59,8 @@ class Tensorizer {
     if (!plain_ || plain_->extents.size() != 2 || plain_->space != Space::registers) {
       unfit("`" + accumulator_ + "` has no register tile of two axes: tile it first");
     }
-    const TensorCore* core = Target::cuda_sm90a().tensor_core(shape_);  // it has all instructions
+    const Target target = Target::cuda_sm90a();  // it has all instructions
+    const TensorCore* core = target.tensor_core(shape_);
     if (!core) unfit("there is no instruction `" + shape_ + "`");
     warpgroup_ = core->warpgroup;
     transposed_ = core->transposed;
