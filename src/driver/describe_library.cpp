@@ -249,7 +249,8 @@ program::TensorMap describe(const loop::TensorMap& map) {
   const size_t last = map.extents.size() - 1;
   for (size_t axis = 0; axis <= last; ++axis) {  // the innermost first
     row.extents[axis] = static_cast<uint64_t>(map.extents[last - axis]);
-    row.box[axis] = static_cast<uint32_t>(map.box[last - axis]);
+    row.box[axis] = static_cast<uint32_t>(map.box[last - axis] * map.steps[last - axis]);
+    row.steps[axis] = static_cast<uint32_t>(map.steps[last - axis]);
     if (axis > 0) row.strides[axis - 1] = static_cast<uint64_t>(map.strides[last - axis]);
   }
   return row;

@@ -1,6 +1,7 @@
 #include "tcc/loop/tensor_map.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "tcc/loop/rewrite.h"
 #include "tcc/support/diagnostics.h"
@@ -10,6 +11,7 @@ namespace {
 
 constexpr size_t kMostAxes = 5;
 constexpr int64_t kWidestBox = 256;
+constexpr int64_t kLongestStep = 8;
 constexpr int64_t kStrideBytes = 16;  // what strides and rows of boxes are multiples of
 
 int swizzle_bytes(const Swizzle& swizzle) { return swizzle.bits == 0 ? 0 : 16 << swizzle.bits; }
@@ -28,44 +30,85 @@ bool divides(const Index& index, const std::vector<VarRef>& box) {
   });
 }
 
-/// The axes of the source without those of one element. Where two are the digits of one number, they are one: rows of [images, pixels, channels] whose number is
-/// images * pixels.
+bool is_inside(const Index& index, int64_t extent) {
+  const auto low = index.min(), high = index.max();
+  return low && high && *low >= 0 && *high < extent;
+}
+
+/// Makes the last axes one, as many as are the digits of a number without divisions of the box.
+void join_digits(std::vector<Axis>& axes, const std::vector<VarRef>& box) {
+  for (size_t first = 0; first + 1 < axes.size(); ++first) {
+    Axis number = axes[first];
+    bool joins = divides(number.at, box);
+    for (size_t i = first + 1; joins && i < axes.size(); ++i) {
+      joins = number.stride == axes[i].extent * axes[i].stride && is_inside(axes[i].at, axes[i].extent);
+      number = {number.extent * axes[i].extent, axes[i].stride, number.at * axes[i].extent + axes[i].at};
+    }
+    if (!joins || divides(number.at, box)) continue;
+    axes.resize(first);
+    axes.push_back(std::move(number));
+    return;
+  }
+}
+
+/// The axes of the source without those of one element. Where some are the digits of one number, they are one: rows of [images, pixels, channels] whose number is
+/// images * pixels. Not where the copy reaches past the end of the inner one, for the zeros that are there.
 std::vector<Axis> axes_of(const Copy& copy) {
   const Buffer& source = *copy.source;
   const std::vector<int64_t> strides = source.element_strides();
   std::vector<Axis> axes;
   for (size_t i = 0; i < source.extents.size(); ++i) {
     const Axis axis{source.extents[i], strides[i], copy.from[i]};
-    if (axis.extent == 1 && i + 1 < source.extents.size() && axis.at == Index(0)) continue;
+    const bool alone = axes.empty() && i + 1 == source.extents.size();
+    if (axis.extent == 1 && axis.at == Index(0) && !alone) continue;
     axes.push_back(axis);
-    while (axes.size() > 1) {
-      const Axis& outer = axes[axes.size() - 2];
-      const Axis& inner = axes.back();
-      const Index number = outer.at * inner.extent + inner.at;
-      if (!divides(outer.at, copy.box) || divides(number, copy.box) || outer.stride != inner.extent * inner.stride) break;
-      const Axis merged{outer.extent * inner.extent, inner.stride, number};
-      axes.pop_back();
-      axes.back() = merged;
-    }
+    join_digits(axes, copy.box);
   }
   return axes;
 }
 
-/// The variable of the box along which the axis is moved; null when there is none. `wrong`: it is not one neighbour after the other.
-VarRef moved_along(const Axis& axis, const std::vector<VarRef>& box, bool& wrong) {
-  VarRef found;
-  for (const VarRef& var : box) {
-    if (!axis.at.uses(var.get())) continue;
-    bool inside = false;
-    wrong = wrong || found || axis.at.coefficient_of(var.get(), &inside) != 1 || inside;
-    found = var;
+/// How an axis follows the box: place + step * ((variable / divisor) mod extent).
+struct Move {
+  VarRef var;  ///< null: not at all
+  int64_t divisor = 1, extent = 1, step = 1;
+};
+
+/// The digit of one variable that the atom is.
+std::optional<Move> digit_of(const Atom& atom) {
+  if (atom.kind == Atom::Kind::var) return Move{atom.var, 1, atom.var->extent};
+  if (atom.kind == Atom::Kind::scalar || atom.operand->constant() != 0 || atom.operand->terms().size() != 1 ||
+      atom.operand->terms()[0].coefficient != 1)
+    return std::nullopt;
+  const std::optional<Move> operand = digit_of(atom.operand->terms()[0].atom);
+  if (!operand) return std::nullopt;
+  if (atom.kind == Atom::Kind::mod)
+    return operand->extent % atom.divisor == 0 ? std::optional(Move{operand->var, operand->divisor, atom.divisor}) : std::nullopt;
+  if (operand->extent % atom.divisor != 0) return std::nullopt;
+  return Move{operand->var, operand->divisor * atom.divisor, operand->extent / atom.divisor};
+}
+
+bool uses(const Atom& atom, const std::vector<VarRef>& box) {
+  if (atom.kind == Atom::Kind::var) return std::find(box.begin(), box.end(), atom.var) != box.end();
+  return atom.operand && std::any_of(box.begin(), box.end(), [&](const VarRef& var) { return atom.operand->uses(var.get()); });
+}
+
+/// How the box moves along the axis; nothing where that is not one digit of one of its variables.
+std::optional<Move> move_along(const Axis& axis, const std::vector<VarRef>& box) {
+  Move found;
+  for (const Term& term : axis.at.terms()) {
+    if (!uses(term.atom, box)) continue;
+    const std::optional<Move> digit = digit_of(term.atom);
+    if (found.var || !digit || term.coefficient < 1) return std::nullopt;
+    found = *digit;
+    found.step = term.coefficient;
   }
   return found;
 }
 
-Index without(const Index& index, const VarRef& moved) {
-  return substitute(index,
-                    [&](const VarRef& var) -> std::optional<Index> { return var == moved ? std::optional(Index(0)) : std::nullopt; });
+Index without(const Index& index, const std::vector<VarRef>& box) {
+  return substitute(index, [&](const VarRef& var) -> std::optional<Index> {
+    return std::find(box.begin(), box.end(), var) != box.end() ? std::optional(Index(0)) : std::nullopt;
+  });
 }
 
 }  // namespace
@@ -80,12 +123,13 @@ TensorCopy tensor_copy(const Copy& copy) {
   const std::vector<Axis> axes = axes_of(copy);
   for (const Axis& axis : axes) {
     const bool last = &axis == &axes.back();
-    bool wrong = false;
-    const VarRef var = moved_along(axis, copy.box, wrong);
+    const std::optional<Move> move = move_along(axis, copy.box);
+    check(move.has_value(), "a copy by the copy engine whose box is none");
     result.map.extents.push_back(axis.extent);
     if (!last) result.map.strides.push_back(axis.stride * size);
-    result.map.box.push_back(last ? width : var ? var->extent : 1);
-    result.coordinates.push_back(without(axis.at, var));
+    result.map.box.push_back(last ? width : move->extent);
+    result.map.steps.push_back(move->step);
+    result.coordinates.push_back(without(axis.at, copy.box));
   }
   result.panels = row / width;
   result.panel_bytes = size;
@@ -95,18 +139,34 @@ TensorCopy tensor_copy(const Copy& copy) {
 
 namespace {
 
-/// What keeps the box from being one of the map, its rows in the order of the destination.
+/// What keeps the box from being one of the map, its rows in the order of the destination: the moves along the axes are the digits of the variables of the box,
+/// the first digit of each first.
 std::string wrong_box(const Copy& copy) {
   const Buffer& destination = *copy.destination;
-  std::vector<VarRef> order;
-  bool wrong = false;
+  const std::string wrong = "the box is not one of neighbours along axes, in their order";
   const std::vector<Axis> axes = axes_of(copy);
+  auto var = copy.box.begin();
+  int64_t left = 1;  // of the variable that is taken apart, below the digits so far
+  Move last;
   for (const Axis& axis : axes) {
-    if (const VarRef var = moved_along(axis, copy.box, wrong)) order.push_back(var);
+    const std::optional<Move> move = move_along(axis, copy.box);
+    if (!move) return wrong;
+    last = *move;
+    if (!move->var) continue;
+    if (left == 1) {
+      while (var != copy.box.end() && *var != move->var) {
+        if ((*var++)->extent > 1) return wrong;
+      }
+      if (var == copy.box.end()) return wrong;
+      left = (*var)->extent;
+    }
+    if (move->var != *var || move->divisor * move->extent != left) return wrong;
+    left = move->divisor;
+    if (left == 1) ++var;
   }
-  if (wrong || order != copy.box) return "the box is not one of neighbours along axes, in their order";
-  bool inner_wrong = false;
-  if (axes.back().stride != 1 || moved_along(axes.back(), copy.box, inner_wrong) != copy.box.back()) return "its rows are not contiguous";
+  if (left != 1 || std::any_of(var, copy.box.end(), [](const VarRef& rest) { return rest->extent > 1; })) return wrong;
+  if (axes.back().stride != 1 || last.var != copy.box.back() || last.step != 1 || last.extent != last.var->extent)
+    return "its rows are not contiguous";
   std::vector<Index> places;
   std::vector<int64_t> extents;
   for (size_t i = 0; i < copy.to.size(); ++i) {
@@ -145,8 +205,12 @@ std::vector<std::string> faults_of_tensor_copy(const Copy& copy) {
   if (!faults.empty()) return faults;
   const TensorCopy tiles = tensor_copy(copy);
   if (tiles.map.extents.size() > kMostAxes) fault(std::to_string(tiles.map.extents.size()) + " axes, at most " + std::to_string(kMostAxes));
-  for (const int64_t extent : tiles.map.box) {
-    if (extent > kWidestBox) fault("a box of " + std::to_string(extent) + " elements along an axis, at most " + std::to_string(kWidestBox));
+  for (size_t i = 0; i < tiles.map.box.size(); ++i) {
+    const int64_t extent = tiles.map.box[i], step = tiles.map.steps[i];
+    if (extent * step > kWidestBox)
+      fault("a box of " + std::to_string(extent * step) + " elements along an axis, at most " + std::to_string(kWidestBox));
+    if (step > kLongestStep)
+      fault("every element number " + std::to_string(step) + " along an axis, at most " + std::to_string(kLongestStep));
   }
   for (const int64_t stride : tiles.map.strides) {
     if (stride % kStrideBytes != 0 || stride >= int64_t{1} << 40)

@@ -194,14 +194,16 @@ constexpr std::array kPrimitives = {
           const std::string first = a.name("a reduce");
           return loop::fuse_online_reduction(unit, first, a.name("a reduce"));
         }},
-    Row{"stage", "stage(BUFFER, SPACE, at=LOOP, by=axes|loops, as=DTYPE, order=AXES, phases=N, panels=N, join=AXIS, swizzle=BITS, pad=N)",
+    Row{"stage",
+        "stage(BUFFER, SPACE, at=LOOP, by=axes|loops, as=DTYPE, masks=all|sum, order=AXES, phases=N, panels=N, join=AXIS, swizzle=BITS, "
+        "pad=N)",
         [](const Unit& unit, Arguments& a) {
           const std::string buffer = a.name("a buffer");
           const std::string where = a.name("a space");
           const loop::Space space = where == "global" ? loop::Space::global : parse_space(a, where);
           const std::string at = a.word("at", "");
           if (at.empty()) a.refuse("`at` says inside which loop");
-          const std::string by = a.word("by", "axes"), as = a.word("as", "");
+          const std::string by = a.word("by", "axes"), as = a.word("as", ""), masks = a.word("masks", "all");
           const std::vector<int64_t> order = parse_order(a, a.word("order", "same"));
           const int64_t phases = a.integer("phases", 1, 1), panels = a.integer("panels", 0, 0);
           const std::vector<int64_t> joined = parse_order(a, a.word("join", "same"));
@@ -212,8 +214,9 @@ constexpr std::array kPrimitives = {
           if (by_loops && (space != loop::Space::shared || !order.empty() || phases != 1 || !joined.empty()))
             a.refuse("a copy by loops is in shared memory and has no order of axes");
           const std::optional<DType> dtype = as.empty() ? std::nullopt : parse_dtype(as);
+          if (masks != "all" && (masks != "sum" || !by_loops)) a.refuse("`masks` is all, or for a copy by loops sum");
           if (!as.empty() && (!by_loops || !dtype || !is_float(*dtype))) a.refuse("`as` is a dtype of floats for a copy by loops");
-          Unit result = by_loops ? loop::stage_by_loops(unit, buffer, at, dtype)
+          Unit result = by_loops ? loop::stage_by_loops(unit, buffer, at, dtype, masks == "sum")
                                  : loop::stage(unit, buffer, space, at, order, phases, panels, joined.empty() ? -1 : joined[0]);
           const int64_t shared_panels = by_loops ? panels : 0;
           if (swizzle_bits == 0 && pad == 0 && shared_panels == 0) return result;

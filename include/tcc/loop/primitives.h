@@ -50,7 +50,9 @@ Unit fuse_online_reduction(const Unit& unit, const std::string& first, const std
 Unit stage(const Unit& unit, const std::string& buffer, Space space, const std::string& at, const std::vector<int64_t>& order,
            int64_t phases = 1, int64_t panels = 0, int64_t joined = -1);
 /// The same in shared memory, with an axis for each loop inside that the reads follow, in place of the axes of the buffer. `dtype`: what the reads are cast to.
-Unit stage_by_loops(const Unit& unit, const std::string& buffer, const std::string& at, std::optional<DType> dtype = std::nullopt);
+/// `of_sums_alone`: of the masks around the reads, only those of sums mask the copy.
+Unit stage_by_loops(const Unit& unit, const std::string& buffer, const std::string& at, std::optional<DType> dtype = std::nullopt,
+                    bool of_sums_alone = false);
 /// How the shared copy of `buffer` that stage made lies in the banks: rows padded by `pad` elements, or 16-byte chunks swizzled by `swizzle_bits` bits (0: none).
 Unit lay_out_shared(const Unit& unit, const std::string& buffer, int swizzle_bits, int64_t pad, int64_t panel);
 /// Adds a dim `dim_owner` to a loop that scatters to where data says: each owner makes the updates of its own part of the result, in the order of the others.

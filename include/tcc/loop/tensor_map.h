@@ -19,7 +19,8 @@ struct TensorMap {
   DType dtype = DType::f32;
   std::vector<int64_t> extents;  ///< elements
   std::vector<int64_t> strides;  ///< bytes, of all axes but the last
-  std::vector<int64_t> box;      ///< elements
+  std::vector<int64_t> box;      ///< elements that are moved
+  std::vector<int64_t> steps;    ///< from one of them to the next, elements
   int swizzle_bytes = 0;         ///< 128, 64, 32, or 0
   bool operator==(const TensorMap&) const = default;
 };

@@ -24,7 +24,7 @@
 namespace tcc::program {
 
 inline constexpr char kMagic[8] = {'t', 'c', 'c', 'p', 'r', 'o', 'g', '\0'};
-inline constexpr uint32_t kVersion = 6;
+inline constexpr uint32_t kVersion = 7;
 
 struct Table {
   uint64_t offset;  ///< of the first row
@@ -221,8 +221,8 @@ struct TensorMap {
   uint32_t swizzle_bytes;  ///< 128, 64, 32, or 0
   uint64_t extents[5];
   uint64_t strides[4];  ///< bytes, of the axes behind the innermost
-  uint32_t box[5];
-  uint32_t reserved;
+  uint32_t box[5];      ///< elements of the array that it spans
+  uint32_t steps[5];    ///< every how manyth of them is moved
 };
 
 enum class ImageKind : uint32_t { ptx = 1, cubin = 2 };

@@ -14,6 +14,8 @@
 // of several the one whose neighbours are the nearest, is the last axis; the others keep their order. Masks of the loops mask the copy, which then gives zeros,
 // unless the buffer ends there.
 //
+// `masks=sum`: masks of rows and columns don't mask the copy, which then brings what nobody reads. Those of a sum have to give zeros.
+//
 // Zeros that a select puts between the elements of the buffer are copied as zeros.
 //
 // `as=bf16`: what is cast to bf16 as it is read is copied as bf16. What has 8 bits is copied as bf16 or f16 whatever it is cast to: they hold all of its values.
@@ -42,8 +44,8 @@ bool is_zero(const ExprPtr& expr) {
 
 class LoopStager {
  public:
-  LoopStager(const Unit& unit, const std::string& buffer, std::string at, std::optional<DType> dtype)
-      : names_(unit), buffer_(find_buffer(unit, buffer)), at_(std::move(at)), dtype_(dtype) {
+  LoopStager(const Unit& unit, const std::string& buffer, std::string at, std::optional<DType> dtype, bool of_sums_alone)
+      : names_(unit), buffer_(find_buffer(unit, buffer)), at_(std::move(at)), dtype_(dtype), of_sums_alone_(of_sums_alone) {
     if (!buffer_) no_such_buffer(unit, buffer);
   }
 
@@ -64,6 +66,11 @@ class LoopStager {
     inside_ = uses.loops;
     inside_.insert(threads.begin(), threads.end());
     defined_ = uses.defines;
+    walk(inner, [&](const Stmt& stmt) {
+      const auto* loop = as<Loop>(stmt);
+      if (!loop || loop->kind != Loop::Kind::map) return;
+      for (const Dim& dim : loop->dims) results_.insert(dim.var.get());
+    });
     inline_loads(inner);
     const std::vector<ExprPtr> selected = absorb_selects(inner);
     const ExprPtr computed = dtype_ ? find_computed(inner) : nullptr;
@@ -286,8 +293,13 @@ class LoopStager {
       return std::none_of(uses.vars.begin(), uses.vars.end(), is_inside) &&
              std::none_of(uses.scalars.begin(), uses.scalars.end(), is_defined) && uses.reads.empty();
     };
+    const auto is_of_results = [&](const ExprPtr& condition) {
+      const std::set<const Var*> vars = uses_of(condition).vars;
+      return std::ranges::any_of(vars, [&](const Var* var) { return results_.contains(var); }) &&
+             std::ranges::all_of(vars, [&](const Var* var) { return !inside_.contains(var) || results_.contains(var); });
+    };
     for (const ExprPtr& condition : conditions) {
-      if (!is_known(condition)) continue;
+      if (!is_known(condition) || (of_sums_alone_ && is_of_results(condition))) continue;
       const ExprPtr mask = substitute(condition, boxed);
       if (!ends_there(mask, copy)) masks.push_back(mask);
     }
@@ -354,16 +366,18 @@ class LoopStager {
   BufferRef buffer_;
   std::string at_;
   std::optional<DType> dtype_;
+  bool of_sums_alone_;
   std::set<const Var*> inside_;
+  std::set<const Var*> results_;  ///< of `inside_`, those of maps
   std::set<const Scalar*> defined_;
   std::map<const Var*, VarRef> loop_of_;  ///< by variable of the box
 };
 
 }  // namespace
 
-Unit stage_by_loops(const Unit& unit, const std::string& buffer, const std::string& at, std::optional<DType> dtype) {
+Unit stage_by_loops(const Unit& unit, const std::string& buffer, const std::string& at, std::optional<DType> dtype, bool of_sums_alone) {
   Unit result = unit;
-  if (!LoopStager(unit, buffer, at, dtype).edit(result.body)) no_such_loop(unit, at);
+  if (!LoopStager(unit, buffer, at, dtype, of_sums_alone).edit(result.body)) no_such_loop(unit, at);
   return result;
 }
 

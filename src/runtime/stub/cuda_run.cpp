@@ -110,13 +110,12 @@ int encode_maps(tcc_instance* instance, const BoundFunction& function, uint32_t 
                         : map.swizzle_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
                         : map.swizzle_bytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
                                                   : CU_TENSOR_MAP_SWIZZLE_NONE;
-    const unsigned steps[] = {1, 1, 1, 1, 1};
     unsigned long long extents[5], strides[4];
     for (uint32_t axis = 0; axis < map.num_axes; axis++) extents[axis] = map.extents[axis];
     for (uint32_t axis = 0; axis + 1 < map.num_axes; axis++) strides[axis] = map.strides[axis];
     if (CUresult error = driver.cuTensorMapEncodeTiled(static_cast<CUtensorMap*>(function.arguments.map_pointers_of(l)[m]),
                                                        map_dtype(map.dtype), map.num_axes, function.arguments.of(l)[map.buffer], extents,
-                                                       strides, map.box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                                                       strides, map.box, map.steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
                                                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
       return cuda_fail(driver, error, "cuTensorMapEncodeTiled", LaunchText(instance->view, target, launch).text);
   }
