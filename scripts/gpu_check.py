@@ -9,6 +9,7 @@ Everything happens in one process, beside PyTorch, on the same stream and the sa
              the ceiling of whatever is bound by memory
   contractions  products of matrices in 16 bits, all transposes, the sizes of models: against f64, then timed beside cuBLAS; of weights in 4 and 8 bits (gpu/narrow_weights.py;
              --only=" by " for these alone)
+  convolutions  the layers of ResNet-50 and odd ones, channels last: against PyTorch in f64, then timed beside cuDNN
   attention  attention of many sizes, masks and layouts: against PyTorch in f64, then timed beside scaled_dot_product_attention
   workloads  models of full size, forward and training steps in bf16 and tf32: against the model in f32, then timed beside PyTorch's modes; --only: a pattern
   gradients  every parameter's gradient of the exported models against the framework's in f64
@@ -26,13 +27,14 @@ import torch
 
 from gpu.attention import check_attention
 from gpu.contractions import check_contractions
+from gpu.convolutions import check_convolutions
 from gpu.kernels import check_kernels
 from gpu.memory import check_memory
 from gpu.models import check_models
 from gpu.training import check_gradients, check_steps
 from gpu.workloads import check_workloads
 
-PARTS = {"models": check_models, "kernels": check_kernels, "contractions": check_contractions, "attention": check_attention, "workloads": check_workloads, "gradients": check_gradients, "steps": check_steps, "memory": check_memory}
+PARTS = {"models": check_models, "kernels": check_kernels, "contractions": check_contractions, "convolutions": check_convolutions, "attention": check_attention, "workloads": check_workloads, "gradients": check_gradients, "steps": check_steps, "memory": check_memory}
 
 
 def main():
@@ -43,6 +45,7 @@ def main():
     parser.add_argument("--only", default="", help="only models and kernels whose name contains this")
     parser.add_argument("--flags", default="", help="of the compilations of contractions, such as -march=sm_80")
     parser.add_argument("--torch-compile", action="store_true", help="also time torch.compile; the better of the two counts")
+    parser.add_argument("--profiles", default="", help="a folder for the launches of each workload, timed one by one")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     options.tcc = os.path.abspath(options.tcc)
@@ -57,7 +60,7 @@ def main():
     for part, rows in results.items():
         print(f"{part}: {sum(ok for ok, _ in rows)} of {len(rows)} right")
         for ok, line in rows:
-            if not ok or part in ("kernels", "contractions", "attention", "workloads", "memory"):
+            if not ok or part in ("kernels", "contractions", "convolutions", "attention", "workloads", "memory"):
                 print("  " + line)
     sys.exit(0 if all(ok for rows in results.values() for ok, _ in rows) else 1)
 

@@ -7,6 +7,7 @@ SGD of the mean of the squared outputs. `best`: the least time of eager mode and
 import copy
 import os
 import re
+import subprocess
 
 import torch
 
@@ -223,10 +224,19 @@ def measure(options, folder, name, train):
     allow_tf32(False)
     launches = library.function_info(library.find("step") if train else 0).num_launches
     library.close()
+    if options.profiles:
+        write_profile(options, output, name, train)
     for file in (path, path + ".data", output):
         if os.path.exists(file):
             os.remove(file)
     return error, their_error, times, launches
+
+
+def write_profile(options, library, name, train):
+    """The launches of the library, each timed by itself, as a file of the folder that was asked for."""
+    file = os.path.join(options.profiles, re.sub("[^a-z0-9]+", "_", f"{name} {'step' if train else ''}".lower()).strip("_") + ".txt")
+    with open(file, "w") as profile:
+        subprocess.run([options.tcc, "bench", library, "--profile", *(["--function", "step"] if train else [])], stdout=profile, check=True)
 
 
 def check_workloads(options, folder):

@@ -147,7 +147,7 @@ Parts parts_of(const Loop& nest, std::string* why_not) {
 
 std::optional<Contraction> as_contraction(const Stmt& stmt, std::string* why_not, bool masked) {
   const auto* nest = std::get_if<Loop>(&stmt.node);
-  if (!nest || nest->kind != Loop::Kind::map || nest->where || nest->tile) return no(why_not, "its results are masked");
+  if (!nest || nest->kind != Loop::Kind::map || (nest->where && !masked) || nest->tile) return no(why_not, "its results are masked");
   const auto [reduce, first_store] = parts_of(*nest, why_not);
   if (!reduce) return std::nullopt;
   if (reduce->states.size() != 1 || reduce->combine || (reduce->where && !masked)) return no(why_not, "the reduce is not one plain sum");

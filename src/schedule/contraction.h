@@ -41,7 +41,7 @@ struct Contraction {
 };
 
 /// Nothing, with a reason, for another nest: several reduces, other combiners or accumulators than sums in f32 or i32, factors that are no loads.
-/// `masked`: a sum whose mask leaves terms out is one, too.
+/// `masked`: a sum whose mask leaves terms out is one, too, and results some of which a mask leaves out.
 std::optional<Contraction> as_contraction(const loop::Stmt& stmt, std::string* why_not = nullptr, bool masked = false);
 
 /// A contraction that is a matmul for each batch index: one summed dim, a dim of rows and one of columns; others count as batch.

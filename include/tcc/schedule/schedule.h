@@ -46,6 +46,8 @@ Schedule choose(const loop::Unit& unit, const Target& target);
 bool has_streams(const Target& target);
 /// Whether it has one for this unit, in its first form.
 bool can_stream(const loop::Unit& unit, const Target& target);
+/// Whether convolutions of this dtype are faster where the channels of images are last.
+bool prefers_channels_last(DType dtype, const Target& target);
 /// Applies them in order; the result is in scheduled form. Error (usage, "invalid-schedule") naming the primitive when one doesn't fit.
 loop::Unit apply(const loop::Unit& unit, const Schedule& schedule, const Target& target);
 /// Cuts a scheduled unit into kernels: one per top-level loop; temporaries of the unit that pass between kernels become parameters.

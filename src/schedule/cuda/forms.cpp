@@ -1,7 +1,11 @@
 #include "schedule/cuda/forms.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <numeric>
+#include <optional>
 
 #include "schedule/cuda/nest.h"
 #include "schedule/cuda/split_k.h"
@@ -142,6 +146,127 @@ int64_t Form::length() const {
   return filled_to == 0 ? all : all / k.back()->extent * align_up(k.back()->extent, filled_to);
 }
 
+int64_t Form::rows() const {
+  int64_t rows = 1;
+  for (size_t i = 0; i < m.size(); ++i) rows *= box.empty() ? m[i]->extent : align_up(m[i]->extent, box[i]);
+  return rows;
+}
+
+namespace {
+
+/// What the copy engine takes along an axis.
+constexpr int64_t kWidestBox = 256, kLongestStep = 8;
+
+/// The axis that the dim moves along, alone among `dims`, and its step; nothing where that is not a sum of it and others.
+std::optional<std::pair<size_t, int64_t>> axis_and_step(const Factor& factor, const VarRef& dim) {
+  std::optional<std::pair<size_t, int64_t>> found;
+  for (size_t axis = 0; axis < factor.indices.size(); ++axis) {
+    if (!factor.indices[axis].uses(dim.get())) continue;
+    bool inside = false;
+    const int64_t step = factor.indices[axis].coefficient_of(dim.get(), &inside);
+    if (found || inside || step < 1) return std::nullopt;
+    found = {axis, step};
+  }
+  return found;
+}
+
+/// The sizes of a box with so many rows, of those that take the fewest boxes the one that is longest along the last dims. `longest`: of each dim.
+class Boxes {
+ public:
+  Boxes(const std::vector<VarRef>& dims, std::vector<int64_t> longest) : dims_(dims), longest_(std::move(longest)), box_(dims.size(), 1) {}
+
+  std::vector<int64_t> best(int64_t rows) {
+    fill(dims_.size(), rows, 1);
+    return best_;
+  }
+
+ private:
+  void fill(size_t left, int64_t rows, int64_t boxes) {
+    if (boxes >= fewest_) return;
+    if (left == 0) {
+      if (rows == 1) fewest_ = boxes, best_ = box_;
+      return;
+    }
+    for (int64_t size = std::min(rows, longest_[left - 1]); size >= 1; --size) {
+      if (rows % size != 0) continue;
+      box_[left - 1] = size;
+      fill(left - 1, rows / size, boxes * ceil_div(dims_[left - 1]->extent, size));
+    }
+  }
+
+  const std::vector<VarRef>& dims_;
+  std::vector<int64_t> longest_, box_, best_;
+  int64_t fewest_ = std::numeric_limits<int64_t>::max();
+};
+
+}  // namespace
+
+bool is_windowed(const Contraction& c, const Form& form) {
+  const std::vector<VarRef>& all = c.m_dims;
+  const auto longer = [](const VarRef& var) { return var->extent > 1; };
+  if (std::count_if(all.begin(), all.end(), longer) != static_cast<std::ptrdiff_t>(form.m.size())) return false;
+  const auto summed = std::find_if(c.k_dims.begin(), c.k_dims.end(), [&](const VarRef& var) { return c.a.indices.back() == Index(var); });
+  if (summed == c.k_dims.end() || c.a.buffer->row_padding() > 0) return false;
+  const auto moves_alone = [&](const VarRef& var) { return axis_and_step(c.a, var).has_value(); };
+  if (!std::all_of(form.m.begin(), form.m.end(), moves_alone)) return false;
+  const Access access = access_of(c.a.buffer, c.a.indices, false, c.a.guarded);
+  bool apart = c.a.guarded;
+  for (size_t i = 1; i < form.m.size(); ++i) {
+    const auto outer = stride_of(access, form.m[i - 1].get()), inner = stride_of(access, form.m[i].get());
+    apart = apart || !outer || !inner || *outer != *inner * form.m[i]->extent;
+  }
+  return apart;
+}
+
+Form in_boxes(const Contraction& c, Form form, int64_t rows, int64_t step) {
+  std::vector<int64_t> longest;
+  for (const VarRef& var : form.m) {
+    const int64_t along = axis_and_step(c.a, var)->second;
+    longest.push_back(along > kLongestStep ? 1 : kWidestBox / along);
+  }
+  form.box = Boxes(form.m, longest).best(rows);
+  const auto summed = std::find_if(form.k.begin(), form.k.end(), [&](const VarRef& var) { return c.a.indices.back() == Index(var); });
+  std::rotate(summed, summed + 1, form.k.end());
+  form.filled_to = step;
+  return form;
+}
+
+std::vector<Form> forms_of_image_sums(const Contraction& c, int64_t step) {
+  constexpr int64_t kMmaStep = 16;  // every instruction takes so many terms of 16 bits
+  const auto last_of = [](const Factor& factor, const std::vector<VarRef>& dims) {
+    const auto found = std::find_if(dims.begin(), dims.end(), [&](const VarRef& var) { return factor.indices.back() == Index(var); });
+    return found == dims.end() ? nullptr : *found;
+  };
+  const VarRef m = last_of(c.a, c.m_dims), n = last_of(c.b, c.n_dims);
+  if (!m || !n || c.k_dims.size() < 2 || c.a.buffer->row_padding() > 0 || c.b.buffer->row_padding() > 0) return {};
+  std::vector<int64_t> longest;
+  for (const VarRef& var : c.k_dims) {
+    const auto in_a = axis_and_step(c.a, var), in_b = axis_and_step(c.b, var);
+    if (!in_a || !in_b) return {};
+    const int64_t along = std::max(in_a->second, in_b->second);
+    longest.push_back(along > kLongestStep ? 1 : kWidestBox / along);
+  }
+  Form form;
+  form.m = {m};
+  form.n = {n};
+  form.k = c.k_dims;
+  for (const VarRef& var : c.dims) {
+    if (var != m && var != n) form.batch.push_back(var);
+  }
+  // Boxes with elements outside of both images would add what is next to zeros, which may not be finite.
+  double best = std::numeric_limits<double>::max();
+  for (int64_t size = 2 * step; size >= kMmaStep; size -= kMmaStep) {
+    const std::vector<int64_t> box = Boxes(form.k, longest).best(size);
+    bool fills = !box.empty();
+    for (size_t i = 0; i < box.size(); ++i) fills = fills && form.k[i]->extent % box[i] == 0;
+    const double away = std::abs(std::log2(static_cast<double>(size) / static_cast<double>(step)));
+    if (!fills || away >= best) continue;
+    best = away;
+    form.sum_box = box;
+  }
+  return form.sum_box.empty() ? std::vector<Form>() : std::vector<Form>{form};
+}
+
 Form with_steps_of_one_dim(Form form, int64_t step) {
   const auto longest =
       std::max_element(form.k.begin(), form.k.end(), [](const VarRef& x, const VarRef& y) { return x->extent < y->extent; });
@@ -165,23 +290,48 @@ std::vector<std::string> filled_up(Chooser& chooser, std::vector<std::string> k,
   return k;
 }
 
+/// Cuts the dims into boxes and puts these one after the other; returns the dims, outermost first.
+std::vector<std::string> cut_into_boxes(Chooser& chooser, const std::vector<std::string>& dims, const std::vector<int64_t>& box) {
+  std::vector<std::string> boxes, inside;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t extent = chooser.extent(dims[i]);
+    if (box[i] == 1) {
+      boxes.push_back(dims[i]);
+    } else if (box[i] == extent) {
+      inside.push_back(dims[i]);
+    } else {
+      std::vector<Argument> arguments{Chooser::arg(dims[i]), Chooser::arg(box[i])};
+      if (extent % box[i] != 0) arguments.push_back(Chooser::key("tail", "pad"));
+      chooser.add("split", std::move(arguments));
+      boxes.push_back(dims[i] + "_0");
+      inside.push_back(dims[i] + "_1");
+    }
+  }
+  boxes.insert(boxes.end(), inside.begin(), inside.end());
+  return boxes;
+}
+
 }  // namespace
 
 Merged merge(Chooser& chooser, const Contraction& c, const Form& form) {
-  const std::vector<std::string> m = names_of(form.m), n = names_of(form.n), k = names_of(form.k);
-  if (m.size() > 1 || n.size() > 1) {
+  std::vector<std::string> m = names_of(form.m);
+  const std::vector<std::string> n = names_of(form.n);
+  std::vector<std::string> k = names_of(form.k);
+  if (!form.box.empty()) m = cut_into_boxes(chooser, m, form.box);
+  if (m.size() > 1 || n.size() > 1 || !form.sum_box.empty()) {  // parts of such a sum are in memory in the order of the nest
     std::vector<std::string> order = names_of(form.batch);
     order.insert(order.end(), m.begin(), m.end());
     order.insert(order.end(), n.begin(), n.end());
-    if (order != names_of(c.dims)) chooser.reorder(order);
+    if (!form.box.empty() || order != names_of(c.dims)) chooser.reorder(order);
   }
+  if (!form.sum_box.empty()) k = cut_into_boxes(chooser, k, form.sum_box);
   if (k != names_of(c.k_dims)) chooser.reorder(k);
   Merged merged;
   merged.m = fuse_everything(chooser, m);
   merged.n = fuse_everything(chooser, n);
   merged.k = fuse_everything(chooser, form.filled_to > 0 ? filled_up(chooser, k, form.filled_to) : k);
   merged.is_filled = form.filled_to > 0;
-  const std::optional<Contraction> result = as_contraction(chooser.find(merged.m), nullptr, merged.is_filled);
+  const std::optional<Contraction> result = as_contraction(chooser.find(merged.m), nullptr, merged.is_filled || !form.box.empty());
   if (!result) internal_error("the contraction `" + c.accumulator + "` with fused dims is none");
   merged.contraction = *result;
   return merged;
@@ -206,9 +356,9 @@ bool zeros_past_the_end(const Merged& merged) {
   return merged.is_filled || (ends(c.a, c.k_dims[0]) && ends(c.b, c.k_dims[0]));
 }
 
-Merged cut_sum(Chooser& chooser, const Merged& whole, int64_t parts, int64_t step) {
+Merged cut_sum(Chooser& chooser, const Merged& whole, int64_t parts, int64_t step, bool as_merged) {
   const Contraction& c = whole.contraction;
-  const std::string nest = split_sum(chooser, c, parts, zeros_past_the_end(whole) ? step : 0);
+  const std::string nest = split_sum(chooser, c, parts, zeros_past_the_end(whole) ? step : 0, as_merged);
   const std::optional<Contraction> part = as_contraction(chooser.find(nest), nullptr, whole.is_filled);
   if (!part) internal_error("a part of the contraction `" + c.accumulator + "` is none");
   return {whole.m + "_part", whole.n + "_part", part->k_dims[0]->name, *part, whole.is_filled};

@@ -77,14 +77,14 @@ SplitK choose_split_k(std::span<const TileShape> tiles, const TileShape& whole, 
   return options[chooser.decide("parts of the sum", times, best)];
 }
 
-std::string split_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64_t multiple) {
+std::string split_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64_t multiple, bool as_given) {
   std::vector<std::pair<int64_t, std::string>> order;  // by the distance of neighbours in memory
   for (const Access& access : accesses_of(std::get<Loop>(chooser.find(c.dims[0]->name).node).body)) {
     if (!access.store) continue;
     for (const VarRef& var : c.dims) order.emplace_back(-stride_of(access, var.get()).value_or(0), var->name);
     break;
   }
-  if (!std::is_sorted(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first < y.first; })) {
+  if (!as_given && !std::is_sorted(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first < y.first; })) {
     std::stable_sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
     std::vector<std::string> names;
     for (const auto& [stride, name] : order) names.push_back(name);

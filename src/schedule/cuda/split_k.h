@@ -37,8 +37,8 @@ SplitK choose_split_k(std::span<const TileShape> tiles, const TileShape& whole, 
 double whole_sum_ns(const TileShape& tile, const MatmulShape& shape, const Target& target);
 
 /// Cuts the sum, the first of the contraction's, into parts; returns the first dim of the nest that computes them. The dims of both nests are in the order of the
-/// results in memory, so that parts are written and read as these are.
-std::string split_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64_t multiple);
+/// results in memory, so that parts are written and read as these are; `as_given`: in the order that they have.
+std::string split_sum(Chooser& chooser, const Contraction& c, int64_t parts, int64_t multiple, bool as_given = false);
 
 /// Schedules the nest that adds up the parts: neighbouring threads take neighbouring results, each loads its parts together.
 void schedule_sum_of_parts(Chooser& chooser, const std::string& first_dim);

@@ -11,10 +11,17 @@ using namespace tcc::loop;
 
 namespace {
 
-/// The axis that the dim alone is the index of; -1.
+/// The axis whose index is of the dim alone, perhaps turned round; -1.
 int own_axis(const Factor& factor, const VarRef& dim) {
-  const int axis = factor.axis_of(dim.get());
-  return axis >= 0 && factor.indices[static_cast<size_t>(axis)] == Index(dim) ? axis : -1;
+  int found = -1;
+  for (size_t axis = 0; axis < factor.indices.size(); ++axis) {
+    const Index& index = factor.indices[axis];
+    if (!index.uses(dim.get())) continue;
+    const bool turned = index == Index(dim) * -1 + Index(dim->extent - 1);
+    if (found >= 0 || !(index == Index(dim) || turned)) return -1;
+    found = static_cast<int>(axis);
+  }
+  return found;
 }
 
 }  // namespace
@@ -22,6 +29,7 @@ int own_axis(const Factor& factor, const VarRef& dim) {
 bool can_turn(const Chooser& chooser, const std::string& dim, const Factor& factor, const std::vector<VarRef>& k) {
   if (factor.guarded || factor.narrowed || factor.dilated) return false;
   if (!std::all_of(k.begin(), k.end(), [&](const VarRef& var) { return own_axis(factor, var) >= 0; })) return false;
+  if (!(factor.indices[static_cast<size_t>(own_axis(factor, k.back()))] == Index(k.back()))) return false;
   const std::vector<Param>& params = chooser.unit().params;
   if (std::none_of(params.begin(), params.end(), [&](const Param& param) { return param.buffer == factor.buffer && !param.written; }))
     return false;
@@ -32,7 +40,11 @@ bool can_turn(const Chooser& chooser, const std::string& dim, const Factor& fact
   });
 }
 
-double turn_ns(const Factor& factor, const Target& target) {
+double turn_ns(const Chooser& chooser, const Factor& factor) {
+  const Target& target = chooser.target();
+  const std::vector<Param>& params = chooser.unit().params;
+  const bool constant = std::any_of(params.begin(), params.end(), [&](const Param& p) { return p.buffer == factor.buffer && p.constant; });
+  if (constant) return 0;  // made once
   return target.second_kernel_ns + 2.0 * static_cast<double>(bytes_of(*factor.buffer)) / target.bytes_per_ns;
 }
 

@@ -12,8 +12,8 @@ namespace tcc::schedule::cuda {
 /// the axes of the sum. `dim`: one of its nest; `k`: the dims of the sum, outermost first.
 bool can_turn(const Chooser& chooser, const std::string& dim, const Factor& factor, const std::vector<loop::VarRef>& k);
 
-/// Time that the copy takes.
-double turn_ns(const Factor& factor, const Target& target);
+/// Time that the copy takes in each run.
+double turn_ns(const Chooser& chooser, const Factor& factor);
 
 /// Makes the copy in a nest of its own, and schedules that.
 void turn(Chooser& chooser, const Factor& factor, const std::vector<loop::VarRef>& k);

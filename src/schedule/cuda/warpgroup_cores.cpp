@@ -145,6 +145,7 @@ std::vector<WarpgroupTile> tiles_for(const Problem& problem) {
   const int64_t panel = kPanelBytes / problem.size;
   const auto add = [&](int64_t m, int64_t n, int64_t groups_m, int64_t groups_n) {
     const int64_t columns = n / groups_n;
+    if (!problem.form.box.empty() && num_elements(problem.form.box) != m) return;
     if (columns > problem.core.most_n || m * n / (128 * groups_m * groups_n) > kMostAccumulators) return;
     if (m * n / (128 * groups_m * groups_n) * problem.registers() > kMostResults) return;
     if ((problem.b_transposed && columns % panel != 0) || (problem.a_transposed && m % panel != 0)) return;
@@ -171,8 +172,8 @@ std::vector<WarpgroupTile> tiles_for(const Problem& problem) {
 }
 
 /// A copy in whole panels; nothing, with a reason, where its rows are not some.
-WhyNot stage_panels(Chooser& chooser, const std::string& factor, const std::string& at, int64_t panel) {
-  const Unit staged = stage_by_loops(chooser.unit(), factor, at, std::nullopt);
+WhyNot stage_panels(Chooser& chooser, const std::string& factor, const std::string& at, int64_t panel, bool in_boxes) {
+  const Unit staged = stage_by_loops(chooser.unit(), factor, at, std::nullopt, in_boxes);
   WhyNot why_not;
   walk(staged.body, [&](const Stmt& stmt) {
     const auto* copy = std::get_if<Copy>(&stmt.node);
@@ -182,12 +183,10 @@ WhyNot stage_panels(Chooser& chooser, const std::string& factor, const std::stri
       why_not = "rows of " + std::to_string(extents.back()) + " elements of `" + factor + "` are not whole panels";
   });
   if (why_not) return why_not;
-  chooser.add("stage", {Chooser::arg(factor),
-                        Chooser::arg("shared"),
-                        Chooser::key("at", at),
-                        Chooser::key("by", "loops"),
-                        {"swizzle", int64_t{3}},
-                        {"panels", panel}});
+  std::vector<Argument> arguments{Chooser::arg(factor), Chooser::arg("shared"), Chooser::key("at", at), Chooser::key("by", "loops")};
+  if (in_boxes) arguments.push_back(Chooser::key("masks", "sum"));  // what fills boxes up is read past the ends of images
+  arguments.insert(arguments.end(), {{"swizzle", int64_t{3}}, {"panels", panel}});
+  chooser.add("stage", std::move(arguments));
   return std::nullopt;
 }
 
@@ -214,7 +213,7 @@ WhyNot schedule_copies(Chooser& chooser, const Contraction& c, const Merged& nam
   chooser.add("tile", {Chooser::arg(sum.whole), Chooser::arg(names.m + "_1"), Chooser::arg(names.n + "_1")});
   if (problem.split) chooser.add("tile", {Chooser::arg(sum.products), Chooser::arg(names.m + "_1"), Chooser::arg(names.n + "_1")});
   for (const std::string& factor : {sum.b, sum.a}) {
-    if (WhyNot why_not = stage_panels(chooser, factor, sum.k + "_0", kPanelBytes / problem.size)) return why_not;
+    if (WhyNot why_not = stage_panels(chooser, factor, sum.k + "_0", kPanelBytes / problem.size, !problem.form.box.empty())) return why_not;
   }
   return misfit_of_copies(chooser.unit(), {sum.a, sum.b});
 }
@@ -293,7 +292,7 @@ Problem problem_of(const Contraction& c, const Form& form, const Loop& nest, con
           !is_contiguous(c.a, form.k),
           !is_contiguous(c.b, form.k),
           size,
-          kPanelBytes / size,
+          form.sum_box.empty() ? kPanelBytes / size : num_elements(form.sum_box),
           split};
 }
 
@@ -331,32 +330,37 @@ std::vector<Candidate> candidates_for(const Contraction& given, const Loop& nest
     for (size_t i = 0, count = forms.size(); i < count; ++i)
       forms.push_back(with_steps_of_one_dim(forms[i], kPanelBytes / size_bytes(given.a.dtype())));
   }
+  for (size_t i = 0, count = forms.size(); i < count; ++i) {
+    if (!is_windowed(given, forms[i])) continue;
+    for (const int64_t rows : {64, 128, 192, 256})
+      forms.push_back(in_boxes(given, forms[i], rows, kPanelBytes / size_bytes(given.a.dtype())));
+  }
+  if (core.transposed) {
+    for (Form& form : forms_of_image_sums(given, kPanelBytes / size_bytes(given.a.dtype()))) forms.push_back(std::move(form));
+  }
   for (const Form& form_given : forms) {
     // Few rows are the columns of a tile: an instruction takes as few as eight.
-    const bool exchange = form_given.rows() <= kFewRows;
+    const bool exchange = form_given.rows() <= kFewRows && form_given.box.empty() && form_given.sum_box.empty();
     const Form form = exchange ? exchanged(form_given) : form_given;
     const Contraction c = exchange ? exchanged(given) : given;
     if (form.rows() <= kFewRows || (!exchange && form.columns() < kFewRows)) continue;
     if (exchange && iterations(form.batch) * ceil_div(form.rows(), core.m) < target.cores / 2) continue;  // cut sums do better
     const bool a_turned = !is_contiguous(c.a, form.k), b_turned = !is_contiguous(c.b, form.k);
     Candidate candidate{c, form, {}, exchange};
-    if (core.transposed) {
-      if ((a_turned && !is_contiguous(c.a, form.m)) || (b_turned && !is_contiguous(c.b, form.n))) continue;
-    } else {
-      candidate.turn_a = a_turned;
-      candidate.turn_b = b_turned;
-      if (form.filled_to > 0 && (a_turned || b_turned)) continue;  // copies bring the dims of the sum into one order
-      if ((a_turned && !can_turn(chooser, dim, c.a, form.k)) || (b_turned && !can_turn(chooser, dim, c.b, form.k))) continue;
-    }
+    candidate.turn_a = a_turned && !(core.transposed && is_contiguous(c.a, form.m));
+    candidate.turn_b = b_turned && !(core.transposed && is_contiguous(c.b, form.n));
+    const bool turns = candidate.turn_a || candidate.turn_b;
+    if (form.filled_to > 0 && form.box.empty() && turns) continue;  // copies bring the dims of the sum into one order
+    if ((candidate.turn_a && !can_turn(chooser, dim, c.a, form.k)) || (candidate.turn_b && !can_turn(chooser, dim, c.b, form.k))) continue;
     Problem problem = problem_of(c, form, nest, core, target);
     if (problem.split && form.filled_to > 0) continue;  // parts of factors are made with the dims of the sum in one order
-    problem.a_transposed = a_turned && core.transposed;
-    problem.b_transposed = b_turned && core.transposed;
+    problem.a_transposed = a_turned && !candidate.turn_a;
+    problem.b_transposed = b_turned && !candidate.turn_b;
     const std::vector<WarpgroupTile> tiles = tiles_for(problem);
     const auto best = std::min_element(tiles.begin(), tiles.end(), [](const auto& x, const auto& y) { return x.ns < y.ns; });
     if (best == tiles.end()) continue;
     candidate.tile = *best;
-    candidate.ns = best->ns + (candidate.turn_a ? turn_ns(c.a, target) : 0) + (candidate.turn_b ? turn_ns(c.b, target) : 0) +
+    candidate.ns = best->ns + (candidate.turn_a ? turn_ns(chooser, c.a) : 0) + (candidate.turn_b ? turn_ns(chooser, c.b) : 0) +
                    (problem.split ? split_ns(c.a, target) + split_ns(c.b, target) : 0);
     candidates.push_back(candidate);
     tiles_of.push_back(tiles);
@@ -375,7 +379,10 @@ struct Cut {
 };
 std::optional<Cut> cut_of(const Chooser& chooser, const Problem& problem, const Merged& merged, const WarpgroupTile& whole) {
   const Contraction& c = merged.contraction;
-  if (!c.contiguous || c.contiguous->name != merged.n) return std::nullopt;  // rows and columns would be others in the parts
+  const bool as_merged = !problem.form.sum_box.empty();
+  if (!as_merged && (!c.contiguous || c.contiguous->name != merged.n))
+    return std::nullopt;                                                       // rows and columns would be others in the parts
+  if (problem.form.rows() != iterations(problem.form.m)) return std::nullopt;  // a nest with masks isn't cut
   MatmulShape shape{iterations(problem.form.batch),
                     problem.form.rows(),
                     problem.form.columns(),
@@ -423,7 +430,7 @@ WhyNot schedule_candidate(Chooser& chooser, const Candidate& candidate, const Te
   const std::string first = merged.contraction.dims[0]->name;
   if (cut) {
     Chooser parts = trial;
-    const Merged part = cut_sum(parts, merged, cut->parts, problem.apart());
+    const Merged part = cut_sum(parts, merged, cut->parts, problem.apart(), !problem.form.sum_box.empty());
     // What the parts store is f32, and not what the nest stores.
     Problem of_part = problem;
     of_part.stored = {};
@@ -502,3 +509,13 @@ WhyNot warpgroup_cores(CudaNest& nest) {
 }
 
 }  // namespace tcc::schedule::cuda
+
+namespace tcc::schedule {
+
+bool prefers_channels_last(DType dtype, const Target& target) {
+  if (!target.is_cuda() || (dtype == DType::f32 && !target.allow_tf32)) return false;
+  const TensorCore* core = target.warpgroup_core(dtype);
+  return core && core->takes(dtype, dtype);
+}
+
+}  // namespace tcc::schedule
