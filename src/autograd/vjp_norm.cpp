@@ -3,6 +3,7 @@
 // With h = (x - mean) * inverse, the normalised x, and gh = g * scale, its cotangent:
 //   dx = inverse * (gh - mean(gh) - h * mean(gh * h))        means over the normalised axes
 //   dscale = sum(g * h),  dbias = sum(g)                     sums over the axes that scale does not have
+// and where the normalised axes are all but that of scale, those sums are the means: dx = inverse * scale * (g - dbias / n - h * dscale / n).
 // rms_norm has no mean to subtract, and batch_norm in evaluation form no statistics that depend on x. The decompositions would give the same sums
 // in parts that cancel. The statistics are the node's results where it has them, else written as the decompositions write them, so that equal
 // nodes merge with those of the forward pass. Where they have cotangents themselves,
@@ -183,9 +184,17 @@ void vjp_batch_norm_train(Vjp& v) {
   if (v.g != nullptr) {
     const Normalized n = normalize(v, x, axes, 3);
     Value* g = rules::widen(b, v.g);
-    if (v.wants(0)) v.give(0, b.cast(normalize_vjp(v, n, b.mul(g, along_channels(v, v.x(1), g)), axes), v.x()->type.dtype));
-    if (v.wants(1)) give_channels(v, 1, b.mul(g, n.h));
-    give_channels(v, 2, g);
+    // The scale is the same over all that is summed, so the sums of dscale and dbias are those of dx: images are read once for all of them.
+    Value *sum = per_channel(v, g), *sum_along_h = per_channel(v, b.mul(g, n.h));
+    const auto mean = [&](Value* s) {
+      return along_channels(v, b.binary(Op::div_, s, static_cast<double>(rules::extent_over(x, axes))), g);
+    };
+    if (v.wants(0)) {
+      Value* dx = b.sub(b.sub(g, mean(sum)), b.mul(n.h, mean(sum_along_h)));
+      v.give(0, b.cast(b.mul(b.mul(n.inverse, along_channels(v, v.x(1), g)), dx), v.x()->type.dtype));
+    }
+    if (v.wants(1)) v.give(1, b.cast(sum_along_h, v.x(1)->type.dtype));
+    if (v.wants(2)) v.give(2, b.cast(sum, v.x(2)->type.dtype));
   }
   const double momentum = v.attrs().get_float("momentum"), share = (1 - momentum) / static_cast<double>(rules::extent_over(x, axes));
   for (int i = 1; i <= 2; ++i) {

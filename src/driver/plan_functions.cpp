@@ -241,9 +241,9 @@ Library plan_functions(Session& session, Functions functions, const std::vector<
   std::deque<TargetPlanner> planners;
   for (const TargetChoice& choice : choices) {
     const group::GroupOptions options = group_options(choice.target);
-    if (options.can_stream || !common) {
+    if (!options.is_common() || !common) {
       const std::vector<LoweredGraph>& made = all_lowered.emplace_back(lower(options));
-      if (!options.can_stream) common = &made;
+      if (options.is_common()) common = &made;
       planners.emplace_back(session, functions, made, choice, writer, fixed, caches);
     } else {
       planners.emplace_back(session, functions, *common, choice, writer, fixed, caches);

@@ -80,8 +80,11 @@ void to_groupable(Session& session, PassState& state, bool has_flat_gradients) {
 }
 
 group::GroupOptions group_options(const schedule::Target& target) {
-  if (!schedule::has_streams(target)) return {};
-  return {.can_stream = [target](const loop::Unit& unit) { return schedule::can_stream(unit, target); }};
+  group::GroupOptions options;
+  if (schedule::has_streams(target)) options.can_stream = [target](const loop::Unit& unit) { return schedule::can_stream(unit, target); };
+  if (schedule::prefers_channels_last(DType::bf16, target))
+    options.channels_last = [target](DType dtype) { return schedule::prefers_channels_last(dtype, target); };
+  return options;
 }
 
 LoweredGraph to_loops(Session& session, const Graph& prims, const group::GroupOptions& options, group::LoweringCache& cache,
@@ -117,10 +120,12 @@ std::shared_ptr<const LoweredGraph> Trials::lower(const Graph& prims, const grou
     return std::make_shared<const LoweredGraph>(LoweredGraph{std::move(groups), std::move(units)});
   };
   const std::shared_ptr<const LoweredGraph> common = common_.find_or_make(&prims, [&] { return make({}); });
-  if (!options.can_stream) return common;
-  return streamed_.find_or_make(&prims, [&] {
+  if (options.is_common()) return common;
+  return own_.find_or_make(&prims, [&] {
     group::Groups groups = common->groups;
-    return group::stream_rows(groups, options.can_stream) ? make(options) : common;
+    const bool streams = options.can_stream && group::stream_rows(groups, options.can_stream);
+    const bool lays_out = options.channels_last && group::choose_layouts(groups, options.channels_last);
+    return streams || lays_out ? make(options) : common;
   });
 }
 

@@ -57,12 +57,13 @@ class Trials {
  public:
   residuals::TriedGraphs graphs;
 
-  /// The units of one of `graphs`, which are the same for all targets where none of them becomes a stream. Called from several threads.
+  /// The units of one of `graphs`. They are the same for all targets where none of them becomes a stream and no value has another layout. Called from several
+  /// threads, with the options of no two targets that differ in more than being common.
   std::shared_ptr<const LoweredGraph> lower(const Graph& prims, const group::GroupOptions& options, group::LoweringCache& cache);
 
  private:
-  Memo<const Graph*, LoweredGraph> common_;    ///< without streams
-  Memo<const Graph*, LoweredGraph> streamed_;  ///< for targets that have them
+  Memo<const Graph*, LoweredGraph> common_;  ///< of common options
+  Memo<const Graph*, LoweredGraph> own_;     ///< of others
 };
 
 /// What a graph of the trials would take, of the same stages. Neither verified nor printed.

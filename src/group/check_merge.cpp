@@ -6,9 +6,12 @@
 //         with fewer variables than the domain, is computed again wherever it is pulled: allowed while it is cheap and nobody else needs it, and where
 //         it depends on no index at all, so that a thread computes it once, in small units at a higher cost.
 //         What depends on an anchor must sit on the anchor's own index, because an anchor computed twice is the work of two.
+// Columns: a unit of rows whose rows are columns of memory, by a layout, has reductions that do not wait for each other, and nothing full: what many blocks reduce
+//         together is known when all of them are done.
 // Rows:   full values beside a reduction only where the rows are many enough to keep a machine busy: with few long rows they are a unit of their own.
 // Halves: a node of the backward pass (loc.phase) stays out of the units of the forward pass, or what it computes would be stored from then on, although it
 //         may be there to be computed again, so as not to live until it is read.
+// Copies: a value that is computed again so as not to be kept is not stored beside what it is a copy of.
 // Order:  no cycle (clusters.cpp).
 
 #include <algorithm>
@@ -64,13 +67,13 @@ bool has_few_buffers(const Clusters& clusters, const std::vector<Node*>& nodes, 
     for (const Value* operand : node->operands) {
       if (!operand->producer) {
         add(operand);
-      } else if (Clusters::is_core(*operand->producer)) {
+      } else if (clusters.is_core(*operand->producer)) {
         const int cluster = clusters.cluster_of(operand->producer);
         if (cluster != a && cluster != b) add(operand);
       }
     }
     if (buffers.size() > kMaxUnitBuffers) return false;
-    if (!Clusters::is_core(*node)) continue;
+    if (!clusters.is_core(*node)) continue;
     for (const Value* result : node->results) {
       if (clusters.escapes(result, a, b)) add(result);
     }
@@ -140,10 +143,11 @@ std::string key_of(const Clusters& clusters, UnitKind kind, const std::vector<No
   for (const Node* node : nodes) {
     add(clusters.computation(node));
     add(node == anchor);
+    if (is_reduce(*node)) add(clusters.reduces_columns(node));
     for (const Value* operand : node->operands) add_value(operand);
     for (const Value* result : node->results) {
       add_value(result);
-      add(Clusters::is_core(*node) && clusters.escapes(result, a, b));
+      add(clusters.is_core(*node) && clusters.escapes(result, a, b));
     }
   }
   key.resize(end);
@@ -167,7 +171,12 @@ int compute_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node
   const std::vector<loop::VarRef> scanned =
       kind == UnitKind::scan ? placement.inner_vars(*placement.find(anchor->result())) : std::vector<loop::VarRef>();
   int64_t row_length = 1;
+  bool reduces_columns = false, reduces_again = false;
   for (const Node* node : nodes) {
+    if (is_reduce(*node)) {
+      reduces_columns = reduces_columns || clusters.reduces_columns(node);
+      reduces_again = reduces_again || after_loop.has(id(node->operand(0)));
+    }
     // What an anchor or a reduction computes is read where it is, or there would be a second one for the other index.
     bool follows = node == anchor;
     for (const Value* operand : node->operands) {
@@ -179,7 +188,7 @@ int compute_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node
     for (const Value* result : node->results) {
       if (follows) after_anchor.insert(id(result));
       if (loops) after_loop.insert(id(result));
-      if (!Clusters::is_core(*node)) continue;
+      if (!clusters.is_core(*node)) continue;
       const Indices* at = placement.find(result);
       const PlaceFacts& facts = places.of(at);
       const bool covers = facts.covers_domain && facts.count == result->type.count();
@@ -205,6 +214,7 @@ int compute_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node
   if (cost > kMaxRecomputedCost || cost + operand_cost > (multiplies ? kMaxOperandCost : kMaxRecomputedCost) ||
       scalar_cost > kMaxScalarCost)
     return -1;
+  if (clusters.has_columns_by_layout() && reduces_columns && (has_full || reduces_again)) return -1;
   if (kind == UnitKind::rows && has_full && product_of_extents(placement.domain) < kFewRows && row_length > kLongRow) return -1;
   return cost + operand_cost;
 }
@@ -214,6 +224,15 @@ int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<N
   const auto [at, is_new] = clusters.known_costs().try_emplace(key_of(clusters, kind, nodes, anchor, a, b));
   if (is_new) at->second = compute_cost(clusters, kind, nodes, core, anchor, a, b);
   return at->second;
+}
+
+/// Whether a node of one is a copy of a node of the other.
+bool hold_copies(const Clusters& clusters, const Cluster& x, const Cluster& y) {
+  const Cluster &fewer = x.nodes.size() < y.nodes.size() ? x : y, &more = x.nodes.size() < y.nodes.size() ? y : x;
+  return std::ranges::any_of(fewer.nodes, [&](const Node* node) {
+    return std::ranges::any_of(more.nodes,
+                               [&](const Node* other) { return clusters.result_number(node) == clusters.result_number(other); });
+  });
 }
 
 /// Both are pointwise, `from` ends where `to` begins, with the same shape and no view between: nothing to check.
@@ -267,7 +286,7 @@ std::vector<Node*> with_views(const Clusters& clusters, const std::vector<Node*>
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (const Value* operand : nodes[i]->operands) {
       Node* producer = operand->producer;
-      if (producer && !Clusters::is_core(*producer) && seen.insert(Clusters::number_of(producer))) nodes.push_back(producer);
+      if (producer && !clusters.is_core(*producer) && seen.insert(Clusters::number_of(producer))) nodes.push_back(producer);
     }
   }
   const auto is_before = [&](const Node* x, const Node* y) { return clusters.position(x) < clusters.position(y); };
@@ -296,7 +315,7 @@ bool try_merge(Clusters& clusters, int a, int b) {
   if ((x.forward && y.backward) || (y.forward && x.backward)) return false;
   if (x.kind == UnitKind::sort || y.kind == UnitKind::sort || x.kind == UnitKind::scatter || y.kind == UnitKind::scatter) return false;
   const UnitKind kind = is_anchored(x.kind) || y.kind == UnitKind::map ? x.kind : y.kind;
-  if (count_ops(x) + count_ops(y) > kMaxUnitOps) return false;
+  if (count_ops(x) + count_ops(y) > kMaxUnitOps || hold_copies(clusters, x, y)) return false;
 
   std::vector<Node*> core(x.nodes.size() + y.nodes.size());
   std::merge(x.nodes.begin(), x.nodes.end(), y.nodes.begin(), y.nodes.end(), core.begin(),

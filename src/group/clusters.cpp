@@ -6,6 +6,7 @@
 #include "group/clusters.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 
 #include "group/index_maps.h"
@@ -31,9 +32,7 @@ UnitKind kind_of(const Node& node) {
 
 }  // namespace
 
-bool Clusters::is_core(const Node& node) { return !is_view(node) && !is_create(node); }
-
-Clusters::Clusters(const Graph& graph) : graph_(graph) {
+Clusters::Clusters(const Graph& graph, const std::vector<Layout>& layouts) : graph_(graph) {
   const size_t num_values = static_cast<size_t>(graph.num_values());
   sources_.resize(num_values);
   consumers_.resize(num_values);
@@ -46,6 +45,7 @@ Clusters::Clusters(const Graph& graph) : graph_(graph) {
       if (std::find(to.begin(), to.end(), source) == to.end()) to.push_back(source);
     }
   };
+  const std::vector<char> read_narrow = find_narrow_reads();
   int position = 0;
   std::unordered_map<std::string, int> computations;
   std::string computation;
@@ -56,7 +56,7 @@ Clusters::Clusters(const Graph& graph) : graph_(graph) {
     computation_[number_of(node)] = computations.emplace(computation, static_cast<int>(computations.size())).first->second;
     std::vector<Value*> read;
     for (const Value* operand : node->operands) add_sources(read, operand);
-    if (!is_core(*node)) {
+    if (is_view(*node) || is_create(*node) || read_narrow[number_of(node)] != 0) {
       for (const Value* result : node->results) sources_[static_cast<size_t>(result->id)] = read;
       continue;
     }
@@ -78,6 +78,78 @@ Clusters::Clusters(const Graph& graph) : graph_(graph) {
   };
   for (const Value* output : graph.body.results) mark(output);
   for (const StateUpdate& update : graph.state_updates) mark(update.value);
+  number_results();
+  find_columns(layouts);
+}
+
+/// By number_of. What has to be in memory in the wide dtype is not read narrow: results, state, and pieces of concats, through views.
+std::vector<char> Clusters::find_narrow_reads() const {
+  std::unordered_set<const Value*> stored(graph_.body.results.begin(), graph_.body.results.end());
+  for (const StateUpdate& update : graph_.state_updates) stored.insert(update.value);
+  std::vector<char> read_narrow(cluster_.size());
+  for (size_t i = graph_.body.nodes.size(); i-- > 0;) {
+    const Node& node = *graph_.body.nodes[i];
+    const bool is_stored = std::ranges::any_of(node.results, [&](const Value* result) { return stored.contains(result); });
+    if (node.op == Op::concat_ || (is_view(node) && is_stored)) stored.insert(node.operands.begin(), node.operands.end());
+    read_narrow[number_of(&node)] = !is_stored && can_be_read_narrow(node);
+  }
+  return read_narrow;
+}
+
+void Clusters::number_results() {
+  result_number_.resize(cluster_.size(), -1);
+  std::map<std::vector<int64_t>, int> numbers;
+  for (const Node* node : graph_.body.nodes) {
+    std::vector<int64_t> key{computation_[number_of(node)]};
+    for (const Value* operand : node->operands) {
+      // Values that no node makes are told apart by their own numbers, which are no node's.
+      if (!operand) key.push_back(-1);
+      else if (!operand->producer) key.push_back(-2 - operand->id);
+      else key.insert(key.end(), {result_number_[number_of(operand->producer)], operand->id - operand->producer->results.front()->id});
+    }
+    result_number_[number_of(node)] = numbers.emplace(std::move(key), static_cast<int>(numbers.size())).first->second;
+  }
+}
+
+namespace {
+
+/// Whether the last axis of the reduced value, in the order of memory, that has more than one element stays.
+bool keeps_fastest_axis(const Node& reduce, const std::vector<int64_t>& order) {
+  const Shape shape = reduce.operand(0)->type.shape();
+  const auto axis_at = [&](size_t place) { return order.empty() ? static_cast<int64_t>(place) : order[place]; };
+  size_t place = shape.size();
+  while (place > 1 && shape[static_cast<size_t>(axis_at(place - 1))] == 1) --place;
+  const std::vector<int64_t> axes = reduced_axes(reduce);
+  return place > 0 && std::find(axes.begin(), axes.end(), axis_at(place - 1)) == axes.end();
+}
+
+}  // namespace
+
+void Clusters::find_columns(const std::vector<Layout>& layouts) {
+  // What is computed point by point of a value with a layout would have the same.
+  std::unordered_map<const Value*, const std::vector<int64_t>*> orders;
+  for (const Layout& layout : layouts) orders[layout.value] = &layout.order;
+  const auto spread = [&](const Node& node, const Value* from, const Value* to) {
+    const auto found = orders.find(from);
+    if (is_pointwise(node) && found != orders.end() && from->type.dims == to->type.dims) orders.try_emplace(to, found->second);
+  };
+  if (!layouts.empty()) {
+    for (const Node* node : graph_.body.nodes) {
+      for (const Value* operand : node->operands) spread(*node, operand, node->results.front());
+    }
+    for (size_t i = graph_.body.nodes.size(); i-- > 0;) {
+      const Node* node = graph_.body.nodes[i];
+      for (const Value* operand : node->operands) spread(*node, node->results.front(), operand);
+    }
+  }
+  reduces_columns_.resize(cluster_.size());
+  for (const Node* node : core_) {
+    if (!is_reduce(*node)) continue;
+    const auto order = orders.find(node->operand(0));
+    const bool columns = keeps_fastest_axis(*node, order == orders.end() ? std::vector<int64_t>() : *order->second);
+    reduces_columns_[number_of(node)] = columns;
+    has_columns_by_layout_ = has_columns_by_layout_ || (columns && order != orders.end() && !keeps_fastest_axis(*node, {}));
+  }
 }
 
 bool Clusters::escapes(const Value* value, int cluster) const { return escapes(value, cluster, cluster); }

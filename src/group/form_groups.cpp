@@ -12,8 +12,9 @@
 
 namespace tcc::group {
 
-Groups form_groups(const Graph& graph, const GroupOptions& options) {
-  Clusters clusters(graph);
+namespace {
+
+Groups fuse(Clusters& clusters, const GroupOptions& options) {
   fix_long_concats(clusters);
   for (Node* node : clusters.core()) {
     if (node->op == Op::concat_) fix_concat(clusters, *node);
@@ -32,9 +33,26 @@ Groups form_groups(const Graph& graph, const GroupOptions& options) {
       }
     }
     sink_pointwise(clusters);
+    for (Node* node : clusters.core()) {
+      if (is_reduce(*node)) merge_columns(clusters, *node);
+    }
   }
   Groups groups = materialize(clusters);
   if (options.can_stream) stream_rows(groups, options.can_stream);
+  if (options.channels_last) choose_layouts(groups, options.channels_last);
+  return groups;
+}
+
+}  // namespace
+
+Groups form_groups(const Graph& graph, const GroupOptions& options) {
+  Clusters clusters(graph);
+  Groups groups = fuse(clusters, options);
+  if (!groups.layouts.empty()) {
+    // What is a row to a reduction was not known before there were layouts.
+    Clusters informed(graph, groups.layouts);
+    if (informed.has_columns_by_layout()) groups = fuse(informed, options);
+  }
   pad_rows(groups);
   return groups;
 }

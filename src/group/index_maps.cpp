@@ -146,4 +146,40 @@ bool is_affine(const Indices& at) {
   return true;
 }
 
+namespace {
+
+/// Additions and products that are computed again for each reader, at most; what a value is shifted and scaled by is smaller than it by this.
+constexpr int kMostArithmetic = 3;
+constexpr int64_t kMuchSmaller = 32;
+
+bool is_widening(const Node& node) {
+  if (node.op != Op::cast_) return false;
+  const DType from = node.operand(0)->type.dtype, to = node.result()->type.dtype;
+  return (from == DType::bf16 || from == DType::f16) && to == DType::f32;
+}
+
+bool is_small(const Value* value, const Value* beside) {
+  if (value->producer && is_create(*value->producer)) return true;
+  return value->producer && value->producer->op == Op::broadcast_in_dim_ &&
+         value->producer->operand(0)->type.count() * kMuchSmaller <= beside->type.count();
+}
+
+/// Additions and products from 16 bits to the result; -1 where it is made of something else.
+int arithmetic_from_narrow(const Node& node) {
+  if (is_widening(node)) return 0;
+  if (node.op != Op::add_ && node.op != Op::sub_ && node.op != Op::mul_) return -1;
+  for (const int wide : {0, 1}) {
+    const Node* producer = node.operand(wide)->producer;
+    if (!producer || !is_small(node.operand(1 - wide), node.result())) continue;
+    const int before = arithmetic_from_narrow(*producer);
+    if (before >= 0 && before < kMostArithmetic) return before + 1;
+  }
+  return -1;
+}
+
+}  // namespace
+
+bool can_be_read_narrow(const Node& node) { return arithmetic_from_narrow(node) >= 0; }
+bool is_arithmetic_on_narrow(const Node& node) { return arithmetic_from_narrow(node) > 0; }
+
 }  // namespace tcc::group

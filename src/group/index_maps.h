@@ -17,6 +17,11 @@ using Indices = std::vector<loop::Index>;
 inline bool is_view(const Node& node) { return info(node.op).lowering == Lowering::view; }
 inline bool is_create(const Node& node) { return info(node.op).lowering == Lowering::create; }
 inline bool is_pointwise(const Node& node) { return info(node.op).lowering == Lowering::pointwise; }
+/// Whether what the node makes is wider than what it is made of, and next to no work: floats of 16 bits converted to f32, shifted and scaled by values of a
+/// channel or a row. Whoever reads it may read those 16 bits, as through a view.
+bool can_be_read_narrow(const Node& node);
+/// Such a node that does more than convert.
+bool is_arithmetic_on_narrow(const Node& node);
 inline bool is_reduce(const Node& node) { return info(node.op).lowering == Lowering::reduce; }
 /// Whether the view only renames elements: every element of the operand is exactly one of the result.
 inline bool is_bijective_view(const Node& node) { return node.op == Op::reshape_ || node.op == Op::transpose_ || node.op == Op::reverse_; }

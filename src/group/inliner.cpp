@@ -20,7 +20,9 @@ Inliner::Inliner(const Unit& unit) : unit_of_(unit) {
   const auto parameter = [&](std::string name, const Value* value) {
     const size_t number = params_.size();
     const int64_t padding = unit.row_padding.empty() ? 0 : unit.row_padding[number];
-    return loop::make_parameter(std::move(name), value->type.dtype, value->type.shape(), padding);
+    const std::vector<int64_t> order = unit.order.empty() ? std::vector<int64_t>() : unit.order[number];
+    if (!order.empty()) orders_[value] = order;
+    return loop::make_parameter(std::move(name), value->type.dtype, in_memory(value->type.shape(), order), padding);
   };
   for (size_t i = 0; i < unit.inputs.size(); ++i) {
     const Value* value = unit.inputs[i];
@@ -131,6 +133,14 @@ ExprPtr Inliner::as_read(const Value* value, const ExprPtr& expr) {
   return cast_to(bind(as_stored(expr, dtype)), computed);
 }
 
+Indices Inliner::place_of(const Value* value, const Indices& at) const {
+  const auto order = orders_.find(value);
+  if (order == orders_.end()) return at;
+  Indices place;
+  for (const int64_t axis : order->second) place.push_back(at[static_cast<size_t>(axis)]);
+  return place;
+}
+
 ExprPtr Inliner::load_from(const loop::BufferRef& buffer, const Indices& at, ExprPtr otherwise) {
   bool inside = true;
   for (size_t i = 0; i < at.size(); ++i) {
@@ -146,7 +156,7 @@ ExprPtr Inliner::value_here(const Value* value, const Indices& at) {
   if (inputs_.count(value)) {
     const auto second = in_second_factor_ ? second_buffers_.find(value) : second_buffers_.end();
     const loop::BufferRef& buffer = second == second_buffers_.end() ? buffers_.at(value) : second->second;
-    return cast_to(bind(load_from(buffer, at, nullptr)), compute_dtype(value->type.dtype));
+    return cast_to(bind(load_from(buffer, place_of(value, at), nullptr)), compute_dtype(value->type.dtype));
   }
   if (!value->producer) internal_error("the unit reads `" + value->name + "`, which is not among its inputs");
   const Node& node = *value->producer;
@@ -180,7 +190,7 @@ ExprPtr Inliner::value_or(const Value* value, const Indices& at, const ExprPtr& 
     const DType dtype = value->type.dtype;
     const ExprPtr otherwise =
         is_float(dtype) ? loop::constant_float(dtype, fallback->float_value) : loop::constant_int(dtype, fallback->int_value);
-    return cast_to(bind(load_from(buffers_.at(value), at, otherwise)), compute_dtype(dtype));
+    return cast_to(bind(load_from(buffers_.at(value), place_of(value, at), otherwise)), compute_dtype(dtype));
   }
   return bind(apply(Op::select_, {condition, value_at(value, at), fallback}));
 }
@@ -193,7 +203,7 @@ ExprPtr Inliner::as_stored(const ExprPtr& value, DType dtype) {
 
 void Inliner::store(const Value* value, const Indices& at) {
   const ExprPtr expr = value_at(value, at);
-  append({loop::Store{buffers_.at(value), at, as_stored(expr, value->type.dtype)}});
+  append({loop::Store{buffers_.at(value), place_of(value, at), as_stored(expr, value->type.dtype)}});
 }
 
 ExprPtr Inliner::inline_pointwise(const Node& node, const Indices& at) {

@@ -105,6 +105,8 @@ class Inliner {
   Scope* scope_of(const Indices& at) const;
   loop::ExprPtr value_here(const Value* value, const Indices& at);
   loop::ExprPtr as_read(const Value* value, const loop::ExprPtr& expr);
+  /// The index of the element in the memory of a parameter.
+  Indices place_of(const Value* value, const Indices& at) const;
   loop::ExprPtr load_from(const loop::BufferRef& buffer, const Indices& at, loop::ExprPtr otherwise);
   loop::ExprPtr inline_pointwise(const Node& node, const Indices& at);
   loop::ExprPtr inline_create(const Node& node, const Indices& at);
@@ -132,6 +134,7 @@ class Inliner {
   std::vector<loop::Param> params_;
   std::unordered_map<const Value*, loop::BufferRef> buffers_;
   std::unordered_map<const Value*, loop::BufferRef> second_buffers_;  ///< of inputs that are there twice
+  std::unordered_map<const Value*, std::vector<int64_t>> orders_;     ///< of parameters whose axes lie in another order
   bool in_second_factor_ = false;
   std::unordered_set<const Value*> inputs_, outputs_;
   std::unordered_map<const Value*, int> reduce_level_;  ///< reductions on the longest way from the inputs

@@ -38,6 +38,19 @@ struct Inner {
   std::vector<const Value*> values;
 };
 
+/// The loops of the domain in the order of the axes of a value that is stored in another order than its own.
+void sort_as_stored(Placement& placement, const Unit& unit, const Value* value) {
+  const auto output = std::find(unit.outputs.begin(), unit.outputs.end(), value);
+  const Indices* at = placement.find(value);
+  if (unit.order.empty() || output == unit.outputs.end() || !at) return;
+  const std::vector<int64_t>& order = unit.order[unit.inputs.size() + static_cast<size_t>(output - unit.outputs.begin())];
+  const auto rank = [&](const VarRef& var) {
+    return std::find_if(order.begin(), order.end(), [&](int64_t axis) { return (*at)[static_cast<size_t>(axis)].uses(var.get()); }) -
+           order.begin();
+  };
+  std::stable_sort(placement.domain.begin(), placement.domain.end(), [&](const VarRef& a, const VarRef& b) { return rank(a) < rank(b); });
+}
+
 }  // namespace
 
 std::vector<VarRef> nest_vars(Inliner& inliner, const Shape& shape, Indices* at) {
@@ -67,7 +80,8 @@ void lower_nests(const Unit& unit, Inliner& inliner) {
   if (outputs.empty()) return;
   const Value* main =
       *std::max_element(outputs.begin(), outputs.end(), [](const Value* a, const Value* b) { return a->type.count() < b->type.count(); });
-  const Placement placement = place(unit.kind, unit.nodes, unit.anchor, main);
+  Placement placement = place(unit.kind, unit.nodes, unit.anchor, main);
+  sort_as_stored(placement, unit, main);
   for (const VarRef& var : placement.domain) inliner.take_name(var->name);
 
   std::vector<const Value*> direct, apart;

@@ -67,7 +67,7 @@ class Materializer {
   void materialize(Value* value) {
     if (!value->producer || !materialized_.insert(value).second) return;
     Node& node = *value->producer;
-    if (Clusters::is_core(node)) {
+    if (clusters_.is_core(node)) {
       needed_.insert(value);
       return;
     }
@@ -88,7 +88,7 @@ class Materializer {
   bool store_beside_producer(Value* value) {
     Value* base = value;
     while (is_view_value(base) && is_bijective_view(*base->producer)) base = base->producer->operand(0);
-    if (!base->producer || !Clusters::is_core(*base->producer)) return false;
+    if (!base->producer || !clusters_.is_core(*base->producer)) return false;
     const int cluster = clusters_.cluster_of(base->producer);
     const Cluster& c = clusters_[cluster];
     if (c.fixed || c.kind == UnitKind::scatter || c.kind == UnitKind::sort || c.kind == UnitKind::scan || c.kind == UnitKind::map)
@@ -147,13 +147,14 @@ class Materializer {
     return constant == 0 && !std::signbit(constant);
   }
 
-  /// Materialises the views that contractions and windows can't look through.
+  /// Materialises the views that contractions and windows can't look through, and what contractions would compute again for each of their terms.
   void cut_operands() {
     for (Node* node : clusters_.core()) {
       const Lowering lowering = info(node->op).lowering;
       if (lowering != Lowering::contract && lowering != Lowering::window) continue;
       for (size_t i = 0; i < node->operands.size(); ++i) {
         Value* operand = node->operands[i];
+        if (lowering == Lowering::contract && operand->producer && is_arithmetic_on_narrow(*operand->producer)) materialize(operand);
         if (is_view_value(operand)) cut(operand, batch_axes(*node, i));
         // A cast that the unit took in stands between.
         const bool has_cast = operand->producer && operand->producer->op == Op::cast_ &&
@@ -216,7 +217,7 @@ class Materializer {
       value = value->producer->operand(0);
       if (materialized_.count(value)) return true;
     }
-    return !value->producer || Clusters::is_core(*value->producer);
+    return !value->producer || clusters_.is_core(*value->producer);
   }
 
   // ------------------------------------------------------------------------------------------------------- units
@@ -225,7 +226,7 @@ class Materializer {
   void read(Value* value, int own, Unit& unit, std::unordered_set<const Node*>& nodes) {
     if (!value->producer) return add_input(unit, value);
     Node* producer = value->producer;
-    if (Clusters::is_core(*producer)) {
+    if (clusters_.is_core(*producer)) {
       if (own >= 0 && clusters_.cluster_of(producer) == own) return;
       materialize(value);
       return add_input(unit, value);
@@ -416,7 +417,7 @@ std::string label_of(const Unit& unit) {
     else more = true;
   };
   for (const Node* node : unit.nodes) {
-    if (Clusters::is_core(*node)) add(node);
+    if (!is_view(*node) && !is_create(*node) && !can_be_read_narrow(*node)) add(node);
   }
   if (names.empty()) add(unit.nodes.back());
   // Neighbours of one module say its name once: encoder.layer.0/linear + relu.

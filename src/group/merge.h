@@ -18,6 +18,8 @@ inline constexpr int kMaxUnitBuffers = 24;
 void merge_pointwise(Clusters& clusters, Node& node);
 /// Reductions: take in the pointwise nodes before them, and join reductions over the same rows.
 void merge_reduce(Clusters& clusters, Node& node);
+/// Reductions of columns by a layout: join those that read some of the same memory, which is then read once. After sink_pointwise.
+void merge_columns(Clusters& clusters, Node& node);
 /// Contractions and windows: take in the casts of their operands. Scans: what is computed point by point before them.
 void merge_operands(Clusters& clusters, Node& node);
 /// Concats whose pieces are contiguous ranges of the result: their producers write in place.

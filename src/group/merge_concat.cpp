@@ -67,7 +67,7 @@ bool has_places(const Node& node, const std::unordered_set<const Value*>& outsid
 }  // namespace
 
 bool is_stored_by_producer(const Value* value) {
-  if (!value->producer || !Clusters::is_core(*value->producer)) return false;
+  if (!value->producer) return false;
   const Lowering lowering = info(value->producer->op).lowering;
   return lowering == Lowering::contract || lowering == Lowering::window || lowering == Lowering::pointwise || lowering == Lowering::reduce;
 }

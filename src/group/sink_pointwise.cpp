@@ -27,18 +27,18 @@ constexpr int kMaxMovedCost = 8;
 using Values = std::unordered_set<const Value*>;
 
 /// What a value is in memory when nothing before it is: inputs, weights and core results below its views.
-void collect_memory(const Value* value, Values& memory) {
-  if (!value->producer || Clusters::is_core(*value->producer)) {
+void collect_memory(const Clusters& clusters, const Value* value, Values& memory) {
+  if (!value->producer || clusters.is_core(*value->producer)) {
     memory.insert(value);
     return;
   }
-  for (const Value* operand : value->producer->operands) collect_memory(operand, memory);
+  for (const Value* operand : value->producer->operands) collect_memory(clusters, operand, memory);
 }
 
-Values read_by(const std::vector<Node*>& nodes) {
+Values read_by(const Clusters& clusters, const std::vector<Node*>& nodes) {
   Values memory;
   for (const Node* node : nodes) {
-    for (const Value* operand : node->operands) collect_memory(operand, memory);
+    for (const Value* operand : node->operands) collect_memory(clusters, operand, memory);
   }
   return memory;
 }
@@ -88,7 +88,7 @@ Traffic traffic_of(const Clusters& clusters, const std::vector<Node*>& moved, in
   const std::unordered_set<const Node*> set(moved.begin(), moved.end());
   std::vector<Node*> kept;
   std::copy_if(clusters[from].nodes.begin(), clusters[from].nodes.end(), std::back_inserter(kept), [&](Node* n) { return !set.count(n); });
-  const Values needed = read_by(moved), still_read = read_by(kept), read_there = read_by(clusters[to].nodes);
+  const Values needed = read_by(clusters, moved), still_read = read_by(clusters, kept), read_there = read_by(clusters, clusters[to].nodes);
   Traffic traffic;
   for (const Node* node : moved) {
     const auto& readers = clusters.consumers(node->result());

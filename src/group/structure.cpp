@@ -87,6 +87,8 @@ std::optional<std::string> structure_of(const Unit& unit) {
     writer.number(!unit.constant.empty() && unit.constant[i]);
   }
   writer(unit.row_padding);
+  writer.size(unit.order.size());
+  for (const std::vector<int64_t>& order : unit.order) writer(order);
   writer.size(unit.nodes.size());
   for (const Node* node : unit.nodes) {
     if (node->op == Op::check_index_ || index_use(*node)) return std::nullopt;

@@ -93,6 +93,8 @@ std::string print(const Groups& groups) {
     text += "  padding " + name_of(padding.base) + " + " + std::to_string(padding.byte_offset) + " bytes " +
             std::to_string(padding.size_bytes) + "\n";
   }
+  for (const Layout& layout : groups.layouts)
+    text += "  layout " + name_of(layout.value) + " " + to_string(std::span<const int64_t>(layout.order)) + "\n";
   for (const RowPadding& padding : groups.row_paddings)
     text += "  row padding " + name_of(padding.value) + " " + std::to_string(padding.elements) + "\n";
   return text + "}\n";
@@ -127,6 +129,16 @@ Groups parse_groups(std::string_view text, const std::string& file, const Graph&
       groups.paddings.push_back(padding);
       continue;
     }
+    if (lexer.accept("layout")) {
+      Layout layout{names.value(), {}};
+      lexer.expect("[");
+      do layout.order.push_back(lexer.expect_integer());
+      while (lexer.accept(","));
+      lexer.expect("]");
+      if (!is_order(layout)) lexer.fail("this is no order of the axes of " + name_of(layout.value));
+      groups.layouts.push_back(std::move(layout));
+      continue;
+    }
     if (lexer.accept("row")) {
       lexer.expect("padding");
       Value* value = names.value();
@@ -154,6 +166,7 @@ Groups parse_groups(std::string_view text, const std::string& file, const Graph&
     groups.units.push_back(std::move(unit));
   }
   spread_row_paddings(groups);
+  spread_layouts(groups);
   return groups;
 }
 
@@ -192,6 +205,12 @@ bool equal(const Groups& a, const Groups& b, std::string* why) {
     const Padding &x = a.paddings[i], &y = b.paddings[i];
     if (name_of(x.base) != name_of(y.base) || x.byte_offset != y.byte_offset || x.size_bytes != y.size_bytes)
       return differ("padding " + std::to_string(i) + " differs");
+  }
+  if (a.layouts.size() != b.layouts.size())
+    return differ(std::to_string(a.layouts.size()) + " layouts and " + std::to_string(b.layouts.size()));
+  for (size_t i = 0; i < a.layouts.size(); ++i) {
+    if (name_of(a.layouts[i].value) != name_of(b.layouts[i].value) || a.layouts[i].order != b.layouts[i].order)
+      return differ("layout " + std::to_string(i) + " differs");
   }
   if (a.row_paddings.size() != b.row_paddings.size())
     return differ(std::to_string(a.row_paddings.size()) + " row paddings and " + std::to_string(b.row_paddings.size()));

@@ -31,6 +31,7 @@ class Verifier {
     }
     for (const Unit& unit : groups_.units) check_unit(unit);
     check_row_paddings();
+    check_layouts();
     for (const Value* output : graph.body.results) check_present(output, "the graph returns", nullptr);
     for (const StateUpdate& update : graph.state_updates) check_present(update.value, "the state takes", nullptr);
     return std::move(faults_);
@@ -87,6 +88,41 @@ class Verifier {
     }
   }
 
+  /// Another order have values of tcc's own that one unit writes, under no other name, and every unit knows of it.
+  void check_layouts() {
+    std::unordered_map<const Value*, const Layout*> layouts;
+    for (const Layout& layout : groups_.layouts) {
+      if (!is_order(layout)) fault("there is no such order of the axes of", layout.value);
+      if (!writers_.count(layout.value) || aliased_.count(layout.value))
+        fault("another layout of what no unit stores on its own:", layout.value);
+      if (!layouts.emplace(layout.value, &layout).second) fault("two layouts of", layout.value);
+    }
+    for (const Alias& alias : groups_.aliases) {
+      if (layouts.count(alias.base)) fault("a value of another layout has an alias:", alias.base);
+    }
+    for (const RowPadding& padding : groups_.row_paddings) {
+      if (layouts.count(padding.value)) fault("padded rows in another layout:", padding.value);
+    }
+    for (const Value* output : groups_.graph->body.results) {
+      if (layouts.count(output)) fault("the graph returns another layout of", output);
+    }
+    for (const StateUpdate& update : groups_.graph->state_updates) {
+      if (layouts.count(update.value)) fault("the state takes another layout of", update.value);
+    }
+    for (const Unit& unit : groups_.units) {
+      size_t number = 0;
+      for (const auto* values : {&unit.inputs, &unit.outputs}) {
+        for (const Value* value : *values) {
+          const auto found = layouts.find(value);
+          const std::vector<int64_t> known = unit.order.empty() ? std::vector<int64_t>() : unit.order.at(number);
+          if (known != (found == layouts.end() ? std::vector<int64_t>() : found->second->order))
+            fault("unit " + std::to_string(unit.id) + " does not know of the layout of", value);
+          ++number;
+        }
+      }
+    }
+  }
+
   /// Whether the value is in memory before `unit` (null: at the end).
   bool present(const Value* value) {
     if (!value->producer) return true;
@@ -126,8 +162,8 @@ class Verifier {
       const bool reads = std::any_of(node->operands.begin(), node->operands.end(),
                                      [&](const Value* operand) { return inputs.count(operand) || of_memory.count(operand); });
       if (reads) of_memory.insert(node->results.begin(), node->results.end());
-      const bool may_repeat = unit.kind == UnitKind::stream && !reads;
-      if (Clusters::is_core(*node) && !may_repeat && !owners_.emplace(node, &unit).second) fault("two units compute", node->result());
+      const bool may_repeat = is_view(*node) || is_create(*node) || can_be_read_narrow(*node) || (unit.kind == UnitKind::stream && !reads);
+      if (!may_repeat && !owners_.emplace(node, &unit).second) fault("two units compute", node->result());
       const Lowering lowering = info(node->op).lowering;
       anchors += lowering == Lowering::scan || lowering == Lowering::window || lowering == Lowering::contract ||
                  lowering == Lowering::scatter || lowering == Lowering::sort;

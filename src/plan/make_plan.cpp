@@ -19,6 +19,7 @@
 
 #include "plan/arena.h"
 #include "plan/buffer_aliases.h"
+#include "plan/check_sizes.h"
 #include "plan/made_once.h"
 #include "plan/order.h"
 #include "plan/padding.h"
@@ -32,9 +33,6 @@
 
 namespace tcc::plan {
 namespace {
-
-/// Of all buffers of a plan together: sums stay far from what 64 bits hold.
-constexpr int64_t kMaxTotalBytes = int64_t{1} << 60;
 
 /// Of a node: its name in the model, else that of its result.
 std::string name_of(const Node& node) { return node.loc.node.empty() ? node.result()->name : node.loc.node; }
@@ -63,6 +61,7 @@ class Planner {
       : graph_(*groups.graph), groups_(groups), lowered_(lowered), options_(options), aliases_(groups), state_(options.state) {
     for (const int form : lowered.form_of_unit) scheduled_.push_back(scheduled.units[static_cast<size_t>(form)].get());
     for (const group::RowPadding& padding : groups.row_paddings) row_paddings_[padding.value] = padding.elements;
+    for (const group::Layout& layout : groups.layouts) orders_[layout.value] = &layout.order;
     plan_.name = graph_.name;
     plan_.target = scheduled.target;
     last_launch_.resize(groups.units.size());
@@ -88,7 +87,7 @@ class Planner {
   /// Of the orders of steps the one with the smallest arena is wanted: `keep` is called whenever `plan_` is better than all before. Its launches have numbers
   /// of `known_kernels_`.
   template <class Keep> void try_orders(Keep keep) {
-    check_sizes();
+    check_sizes(groups_, scheduled_, plan_.target);
     number_inputs();
     choose_outputs();
     int64_t best = std::numeric_limits<int64_t>::max();
@@ -127,46 +126,6 @@ class Planner {
     for (std::vector<Launch>* launches : launch_lists(plan)) {
       for (Launch& launch : *launches) give_number(launch);
     }
-  }
-
-  [[noreturn]] void refuse(const std::string& message) const { throw Error(ExitCode::model, "too-large", graph_.file, message); }
-
-  /// What no device launches, before anything is made of it. Afterwards sums over all buffers fit, too.
-  void check_sizes() const {
-    for (size_t i = 0; i < groups_.units.size(); ++i) {
-      const schedule::ScheduledUnit& scheduled = *scheduled_[i];
-      const std::string unit = "\"" + groups_.units[i].label + "\", which makes " + printed_types(groups_.units[i].outputs);
-      for (const loop::Kernel& kernel : scheduled.kernels) {
-        if (plan_.target.is_cuda() && kernel.grid > plan_.target.grid_blocks)
-          refuse(unit + ", takes " + std::to_string(kernel.grid) + " blocks, the most that can be launched is " +
-                 std::to_string(plan_.target.grid_blocks));
-      }
-      for (const loop::BufferRef& temporary : scheduled.temporaries) {
-        if (span_bytes(*temporary) > kMaxTensorBytes) refuse(unit + ", takes a temporary of more than " + size_text(kMaxTensorBytes));
-      }
-    }
-  }
-
-  static std::string printed_types(const std::vector<Value*>& values) {
-    std::string text;
-    for (size_t i = 0; i < values.size() && i < 3; ++i) text += (i > 0 ? ", %" : "%") + values[i]->name + ": " + to_string(values[i]->type);
-    return values.size() > 3 ? text + ", ..." : text;
-  }
-
-  void check_arena() const {
-    if (plan_.arena_bytes <= kMaxTensorBytes && plan_.total_bytes <= kMaxTotalBytes) return;
-    std::vector<const Buffer*> largest;
-    for (const Buffer& buffer : plan_.buffers) {
-      if (buffer.kind == Buffer::Kind::arena) largest.push_back(&buffer);
-    }
-    std::stable_sort(largest.begin(), largest.end(), [](const Buffer* a, const Buffer* b) { return a->size_bytes > b->size_bytes; });
-    std::string text;
-    for (size_t i = 0; i < largest.size() && i < 3; ++i) {
-      text += (i > 0 ? ", `" : "`") + largest[i]->name + "`: " + std::string(name_of(largest[i]->dtype)) +
-              to_string(std::span<const int64_t>(largest[i]->shape)) + " of " + size_text(largest[i]->size_bytes);
-    }
-    refuse("the values that live at a time take " + size_text(plan_.arena_bytes) + ", the most is " + size_text(kMaxTensorBytes) +
-           "; the largest are " + text);
   }
 
   // --------------------------------------------------------------------------------------- inputs, outputs, copies
@@ -398,7 +357,8 @@ class Planner {
   int buffer_of(const Value* value) {
     if (const auto it = buffers_.find(value); it != buffers_.end()) return it->second;
     const DType dtype = value->type.dtype;
-    const Shape shape = value->type.shape();
+    const auto order = orders_.find(value);
+    const Shape shape = order == orders_.end() ? value->type.shape() : group::in_memory(value->type.shape(), *order->second);
     int number;
     if (const group::Alias* alias = aliases_.alias(value)) {
       const int base = buffer_of(alias->base);
@@ -643,7 +603,7 @@ class Planner {
       placed.push_back(&buffer);
     }
     plan_.arena_bytes = place_intervals(intervals, limit);
-    check_arena();
+    check_arena(plan_, graph_.file);
     for (size_t i = 0; i < placed.size(); ++i) placed[i]->offset = intervals[i].offset;
   }
 
@@ -656,6 +616,7 @@ class Planner {
   const StateWeights state_;
   Plan plan_;
   std::unordered_map<const Value*, int64_t> row_paddings_;
+  std::unordered_map<const Value*, const std::vector<int64_t>*> orders_;  ///< of layouts
   std::unordered_map<const Value*, int> scalars_;
   std::unordered_map<const Value*, Place> inputs_;
   std::vector<Place> outputs_;

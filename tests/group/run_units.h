@@ -29,6 +29,26 @@ inline std::string differences(const Tensor& found, const Tensor& expected, Tole
   return text.str();
 }
 
+/// The elements in another order of the axes: axis i of the result is axis `order[i]`. Empty: as they are.
+inline Tensor reordered(const Tensor& tensor, const std::vector<int64_t>& order) {
+  if (order.empty()) return tensor;
+  const Shape from = tensor.shape(), to = in_memory(from, order);
+  Tensor result(tensor.dtype(), to);
+  for (int64_t i = 0; i < result.count(); ++i) {
+    std::vector<int64_t> at(from.size());
+    int64_t rest = i, place = 0;
+    for (size_t axis = to.size(); axis-- > 0; rest /= to[axis]) at[static_cast<size_t>(order[axis])] = rest % to[axis];
+    for (size_t axis = 0; axis < from.size(); ++axis) place = place * from[axis] + at[axis];
+    result.set_double(i, tensor.as_double(place));
+  }
+  return result;
+}
+inline std::vector<int64_t> inverse(const std::vector<int64_t>& order) {
+  std::vector<int64_t> result(order.size());
+  for (size_t i = 0; i < order.size(); ++i) result[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  return result;
+}
+
 /// Every fault of the groups and of the first forms, and every difference; empty when all is well.
 inline std::string run_units(const Graph& graph, const Groups& groups, const std::vector<Tensor>& inputs, Tolerance tolerance) {
   std::ostringstream faults;
@@ -42,11 +62,14 @@ inline std::string run_units(const Graph& graph, const Groups& groups, const std
     std::string text;
     for (const std::string& fault : loop::verify_first_form(lowered)) text += fault + "\n";
     std::vector<Tensor> params;
-    for (const Value* value : unit.inputs) params.push_back(tensor_of(value));
-    for (const Value* value : unit.outputs) params.emplace_back(value->type.dtype, value->type.shape());
+    const auto order_of = [&](size_t number) { return unit.order.empty() ? std::vector<int64_t>() : unit.order[number]; };
+    for (const Value* value : unit.inputs) params.push_back(reordered(tensor_of(value), order_of(params.size())));
+    for (const Value* value : unit.outputs) params.emplace_back(value->type.dtype, in_memory(value->type.shape(), order_of(params.size())));
     if (text.empty()) loop::interpret(lowered, params);
     for (size_t i = 0; i < unit.outputs.size() && text.empty(); ++i) {
-      const std::string difference = differences(params[unit.inputs.size() + i], values.at(unit.outputs[i]), tolerance);
+      const size_t number = unit.inputs.size() + i;
+      const Tensor found = reordered(params[number], inverse(order_of(number)));
+      const std::string difference = differences(found, values.at(unit.outputs[i]), tolerance);
       if (!difference.empty()) text += "%" + unit.outputs[i]->name + ":" + difference + "\n";
     }
     if (!text.empty()) faults << "unit " << unit.id << " \"" << unit.label << "\":\n" << text << loop::print(lowered);

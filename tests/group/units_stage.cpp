@@ -11,7 +11,11 @@ std::string units(const Arguments& arguments) {
   require_none(verify(*graph, GraphStage::prims), print(*graph));
   group::copy_concat_pieces(*graph);
   require_none(verify(*graph, GraphStage::prims), print(*graph));
-  const group::Groups groups = group::form_groups(*graph);
+  group::GroupOptions options;
+  if (arguments.flag("channels-last", "no") == "yes") options.channels_last = [](DType dtype) { return is_float(dtype); };
+  const group::Groups groups = group::form_groups(*graph, options);
+  require_none(group::verify(groups), print(groups));
+  if (std::string why; !equal(group::parse_groups(print(groups), "groups", *graph), groups, &why)) throw Fault(why + "\n" + print(groups));
   // Small numbers: sums and products of a few are exact. Indices count up.
   const auto fill = [](const Type& type) {
     Tensor tensor(type.dtype, type.shape());

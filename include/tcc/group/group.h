@@ -33,6 +33,8 @@ struct Unit {
   std::vector<bool> constant;        ///< of each input, see mark_constants; empty: none is
   std::vector<bool> owned;           ///< ... of each constant: nothing else reads it
   std::vector<int64_t> row_padding;  ///< of each input, then of each output, see pad_rows; empty: none has any
+  std::vector<std::vector<int64_t>>
+      order;  ///< of each input, then of each output, its axes in memory, outermost first, see choose_layouts; empty: as they are
 };
 
 /// An index that is checked where it is read: the operand `index` of `node` has to be in [low, high], negative ones counting from the end.
@@ -61,12 +63,21 @@ struct RowPadding {
   int64_t elements = 0;
 };
 
+/// A value whose axes lie in memory in another order, outermost first: [0, 2, 3, 1] for images with their channels last.
+struct Layout {
+  Value* value;
+  std::vector<int64_t> order;
+};
+bool is_order(const Layout& layout);                                     ///< whether every axis of the value is there once
+Shape in_memory(const Shape& shape, const std::vector<int64_t>& order);  ///< empty: as it is
+
 struct Groups {
   const Graph* graph = nullptr;
   std::vector<Unit> units;  ///< in an order that respects their dependences
   std::vector<Alias> aliases;
   std::vector<Padding> paddings;         ///< by base, then by offset
   std::vector<RowPadding> row_paddings;  ///< of values that units store and no alias: see pad_rows
+  std::vector<Layout> layouts;           ///< ... see choose_layouts
 };
 
 /// Makes every piece of a vector concatenated from many (all gradients, to be updated as one) a value that nothing else is: one that is there twice, or is
@@ -80,9 +91,15 @@ void split_wide_nodes(Graph& graph);
 /// Whether the target has a kernel for the first form of a unit of kind stream.
 using StreamTest = std::function<bool(const loop::Unit&)>;
 
+/// Whether convolutions of this dtype gain by images with their channels last.
+using ChannelsLast = std::function<bool(DType)>;
+
 struct GroupOptions {
-  bool fuse = true;         ///< false: one unit per prim that is not free (for measurements and tests)
-  StreamTest can_stream{};  ///< empty: never
+  bool fuse = true;              ///< false: one unit per prim that is not free (for measurements and tests)
+  StreamTest can_stream{};       ///< empty: never
+  ChannelsLast channels_last{};  ///< empty: none does
+  /// Whether groups are those of every target.
+  bool is_common() const { return !can_stream && !channels_last; }
 };
 
 /// Groups the prims of a verified prims graph.
@@ -94,6 +111,10 @@ std::vector<std::string> verify(const Groups& groups);  ///< every needed value 
 
 /// Makes units of kind stream where the target has a kernel for them. Returns whether it made any.
 bool stream_rows(Groups& groups, const StreamTest& can_stream);
+/// Lets the images that convolutions pass to each other have their channels last. Returns whether it did so for any.
+bool choose_layouts(Groups& groups, const ChannelsLast& pays);
+/// Gives Unit::order by Groups::layouts.
+void spread_layouts(Groups& groups);
 /// Lets the rows of some values begin at multiples of 16 bytes: results and factors of products of matrices that are neither results of the graph nor state,
 /// and that only maps, rows and products touch. The last step of form_groups.
 void pad_rows(Groups& groups);
