@@ -58,7 +58,8 @@ void DeviceKernels::run(const std::string& name, const loop::Kernel& kernel, std
   for (size_t i = 0; i < params.size(); ++i) {
     memory.push_back(in_memory(*kernel.params[i].buffer, params[i]));
     const auto size = static_cast<size_t>(memory[i].size_bytes());
-    call(driver<int(Address*, size_t)>("cuMemAlloc_v2")(&addresses[i], size + 1), "memory");
+    constexpr size_t kWord = 4;  // what an atomic operation takes, and an allocation of nothing is refused
+    call(driver<int(Address*, size_t)>("cuMemAlloc_v2")(&addresses[i], (size / kWord + 1) * kWord), "memory");
     call(driver<int(Address, const void*, size_t)>("cuMemcpyHtoD_v2")(addresses[i], memory[i].bytes(), size), "a copy to the device");
     arguments.push_back(&addresses[i]);
   }
