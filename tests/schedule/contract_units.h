@@ -24,9 +24,16 @@ inline std::string with_factors(const std::string& text, const std::string& a, c
                                               {"%v2: bf16", "%v2: " + b},
                                               {"else bf16(0.0)", "else " + a + zero}});
   if (!is_integer(a) || !is_integer(b)) return changed;
-  return replaced(
-      changed,
-      {{"%v0: f32", "%v0: i32"}, {"cast<f32>(%v1)", "cast<i32>(%v1)"}, {"cast<f32>(%v2)", "cast<i32>(%v2)"}, {"%r0: f32", "%r0: i32"}});
+  return replaced(changed, {{"%v0: f32", "%v0: i32"},
+                            {"cast<f32>(%v1)", "cast<i32>(%v1)"},
+                            {"cast<f32>(%v2)", "cast<i32>(%v2)"},
+                            {"%r0: f32", "%r0: i32"},
+                            {"%r0: bf16", "%r0: i32"},
+                            {"%a2: f32", "%a2: i32"},
+                            {"%a2: bf16", "%a2: i32"},
+                            {"cast<f32>(load %a2", "cast<i32>(load %a2"},
+                            {"store cast<bf16>(", "store cast<i32>("},
+                            {"store cast<f32>(", "store cast<i32>("}});
 }
 
 /// r[m, n] = sum over k of a * b. `turned_a`: a is stored [k, m]; `turned_b`: b is stored [n, k].

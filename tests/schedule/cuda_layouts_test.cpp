@@ -61,7 +61,11 @@ Scheduled random_schedule(uint32_t seed) {
 
 /// A contraction of bf16 with operands of f32.
 std::string of_f32(const std::string& text) {
-  return replaced(text, {{": bf16", ": f32"}, {"else bf16(0.0)", "else 0.0"}, {"cast<f32>(%v1)", "%v1"}, {"cast<f32>(%v2)", "%v2"}});
+  return replaced(text, {{": bf16", ": f32"},
+                         {"else bf16(0.0)", "else 0.0"},
+                         {"cast<f32>(%v1)", "%v1"},
+                         {"cast<f32>(%v2)", "%v2"},
+                         {"cast<bf16>(", "cast<f32>("}});
 }
 Target with_tf32(Target target) {
   target.allow_tf32 = true;

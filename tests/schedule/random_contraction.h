@@ -1,4 +1,5 @@
-// Random contractions of bf16 operands: several dims of rows, columns, sum and batch, axes in any order, axes of one element, windows of images.
+// Random contractions of bf16 operands: several dims of rows, columns, sum and batch, axes in any order, axes of one element, windows of images; operands of the
+// epilogue, some of them broadcast.
 #pragma once
 
 #include <algorithm>
@@ -53,11 +54,21 @@ class ContractionGenerator {
     map.insert(map.end(), made.columns.begin(), made.columns.end());
     for (const auto& [name, extent] : extents_) made.length *= std::count(made.sum.begin(), made.sum.end(), name) > 0 ? extent : 1;
     const std::string first = narrowed ? "f32" : "bf16";
-    made.text = "unit (%a0: " + first + extents(a) + ", %a1: bf16" + extents(b) + ") -> (%r0: f32" + extents(r) + ") {\n  map " +
-                dims(map) + " {\n    %v0: f32 = reduce sum " + dims(made.sum) + " {\n      %v1: " + first + " = load %a0" + indices(a) +
-                (window ? narrowed ? " else 0.0" : " else bf16(0.0)" : "") + "\n      %v2: bf16 = load %a1" + indices(b) +
-                "\n      yield mul(cast<f32>(" + (narrowed ? "cast<bf16>(%v1)" : "%v1") + "), cast<f32>(%v2))\n    }\n    store %v0, %r0" +
-                indices(r) + "\n  }\n}\n";
+    const std::string result = chance(2) ? "f32" : "bf16";
+    std::vector<Axis> added;
+    if (chance(2)) {
+      added = r;
+      for (Axis& axis : added) {
+        if (chance(4)) axis = {"0", 1};
+      }
+    }
+    const std::string operand = added.empty() ? "" : ", %a2: " + result + extents(added);
+    const std::string value = added.empty() ? "%v0" : "add(%v0, cast<f32>(load %a2" + indices(added) + "))";
+    made.text = "unit (%a0: " + first + extents(a) + ", %a1: bf16" + extents(b) + operand + ") -> (%r0: " + result + extents(r) +
+                ") {\n  map " + dims(map) + " {\n    %v0: f32 = reduce sum " + dims(made.sum) + " {\n      %v1: " + first + " = load %a0" +
+                indices(a) + (window ? narrowed ? " else 0.0" : " else bf16(0.0)" : "") + "\n      %v2: bf16 = load %a1" + indices(b) +
+                "\n      yield mul(cast<f32>(" + (narrowed ? "cast<bf16>(%v1)" : "%v1") + "), cast<f32>(%v2))\n    }\n    store cast<" +
+                result + ">(" + value + "), %r0" + indices(r) + "\n  }\n}\n";
     return made;
   }
 
