@@ -1,8 +1,9 @@
 // vjp rules of windows, without scatters: each is pads, comparisons and sums that fuse, and gives the same bits every time.
 //
 //   sum       the transposed window: g spread by the strides, summed over the reversed window
-//   max, min  for each position of the window, the results that took that position, put back at their place, and all of these summed. The first
-//             position that holds the extreme takes it; NaN is an extreme, as in the forward pass.
+//   max, min  the number of the position of the window that each result took, in a byte. For each position, the cotangents of the results that took it,
+//             put back at their place, and all of these summed. The first position that holds the extreme takes it; NaN is an extreme, as in the
+//             forward pass.
 
 #include <limits>
 
@@ -56,29 +57,44 @@ Value* sum_vjp(Vjp& v, const Window& w) {
                 {{"op", "sum"}, {"window", w.window}, {"strides", ones}, {"low", none}, {"high", none}, {"dilations", w.dilations}});
 }
 
+/// A position of a window: where what it takes lies in the padded operand, `starts` before, `after` behind, `interior` between.
+struct Position {
+  std::vector<int64_t> starts, limits, after, interior;
+};
+
+Position position_of(const Window& w, int64_t number) {
+  const size_t rank = w.input.size();
+  Position at{std::vector<int64_t>(rank), std::vector<int64_t>(rank), std::vector<int64_t>(rank), std::vector<int64_t>(rank)};
+  for (size_t i = rank; i-- > 0;) {
+    at.starts[i] = number % w.window[i] * w.dilations[i];
+    number /= w.window[i];
+    at.limits[i] = at.starts[i] + (w.output[i] - 1) * w.strides[i] + 1;
+    at.after[i] = w.padded[i] - at.limits[i];
+    at.interior[i] = w.strides[i] - 1;
+  }
+  return at;
+}
+
 Value* extreme_vjp(Vjp& v, const Window& w) {
   Builder& b = v.b;
-  const size_t rank = w.input.size();
   const double identity =
       v.attrs().get_string("op") == "max" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   Value* padded = resized(b, v.x(), identity, w.low, w.high);
-  Value* taken = nullptr;
-  Value* sum = nullptr;
-  for (int64_t flat = 0, positions = num_elements(w.window); flat < positions; ++flat) {
-    std::vector<int64_t> starts(rank), limits(rank), after(rank), interior(rank);
-    int64_t rest = flat;
-    for (size_t i = rank; i-- > 0;) {
-      starts[i] = rest % w.window[i] * w.dilations[i];
-      rest /= w.window[i];
-      limits[i] = starts[i] + (w.output[i] - 1) * w.strides[i] + 1;
-      after[i] = w.padded[i] - limits[i];
-      interior[i] = w.strides[i] - 1;
-    }
-    Value* here = b.slice(padded, starts, limits, w.strides);
+  const int64_t positions = num_elements(w.window);
+  const DType dtype = positions <= std::numeric_limits<uint8_t>::max() ? DType::u8 : DType::i32;
+  const auto number = [&](int64_t position) { return b.full(dtype, w.output, static_cast<double>(position)); };
+  Value* took = number(positions);  // none
+  for (int64_t position = positions; position-- > 0;) {
+    const Position at = position_of(w, position);
+    Value* here = b.slice(padded, at.starts, at.limits, w.strides);
     Value* hit = b.binary(Op::or_, b.binary(Op::eq_, here, v.y()), b.unary(Op::isnan_, here));
-    Value* takes = taken == nullptr ? hit : b.binary(Op::and_, hit, b.unary(Op::not_, taken));
-    taken = taken == nullptr ? hit : b.binary(Op::or_, taken, hit);
-    Value* part = b.pad(v.where(takes, v.g), b.full(v.g->type.dtype, {}, 0), starts, after, interior);
+    took = b.emit(Op::select_, {hit, number(position), took});
+  }
+  Value* sum = nullptr;
+  for (int64_t position = 0; position < positions; ++position) {
+    const Position at = position_of(w, position);
+    Value* taken = v.where(b.binary(Op::eq_, took, number(position)), v.g);
+    Value* part = b.pad(taken, b.full(v.g->type.dtype, {}, 0), at.starts, at.after, at.interior);
     sum = sum == nullptr ? part : b.add(sum, part);
   }
   return resized(b, sum, 0, negated(w.low), negated(w.high));

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "group/merge.h"
 #include "tcc/ops/op.h"
@@ -35,6 +36,9 @@ constexpr int kMaxScalarCost = 256;
 constexpr int64_t kMostElementsBesideScalars = 1 << 20;
 /// A unit with fewer rows than this, each longer than that, computes only its reductions.
 constexpr int64_t kFewRows = 8, kLongRow = 32768;
+
+/// Parts of other values that the epilogue of a product reads beside each result: a thread holds results that are no neighbours, and reads single elements.
+constexpr int kMostPartsBeside = 6;
 
 /// Pieces of a concat that count as one op together.
 constexpr size_t kFewPieces = 8;
@@ -155,6 +159,21 @@ std::string key_of(const Clusters& clusters, UnitKind kind, const std::vector<No
 }
 
 /// The cost of what would be computed again, -1 when the places don't allow the merge.
+/// What is read once each, by pads that spread it over a larger domain, directly or through more of this: the gradient of what a window took.
+std::unordered_set<const Value*> spread_by_pads(const Clusters& clusters, const std::vector<Node*>& nodes) {
+  std::unordered_set<const Value*> spread;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const Node& node = *nodes[i];
+    const bool spreads = node.op == Op::pad_ || (is_pointwise(node) && spread.contains(node.result()));
+    if (!spreads) continue;
+    for (const Value* operand : node.operands) {
+      if (operand && operand->producer && clusters.is_core(*operand->producer) && clusters.consumers(operand).size() == 1)
+        spread.insert(operand);
+    }
+  }
+  return spread;
+}
+
 int compute_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const std::vector<Node*>& core,
                  const Node* anchor, int a, int b) {
   const Placement placement = place(kind, nodes, anchor, main_value(core));
@@ -165,7 +184,10 @@ int compute_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node
   after_loop.clear();
   const auto id = [](const Value* value) { return static_cast<size_t>(value->id); };
   int cost = 0, scalar_cost = 0, operand_cost = 0;
-  const bool is_small = product_of_extents(placement.domain) <= kMostElementsBesideScalars;
+  int64_t spread_cost = 0;
+  const std::unordered_set<const Value*> spread = spread_by_pads(clusters, nodes);
+  const int64_t domain = product_of_extents(placement.domain);
+  const bool is_small = domain <= kMostElementsBesideScalars;
   bool has_full = false;
   // What the running state of a scan is stored at: the one inner variable that others may have.
   const std::vector<loop::VarRef> scanned =
@@ -206,10 +228,19 @@ int compute_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node
         continue;
       }
       if (follows || clusters.escapes(result, a, b)) return -1;
+      if (!at && spread.contains(result)) {
+        spread_cost += op_cost(*node) * result->type.count();
+        continue;
+      }
       const bool widens = node->op == Op::cast_ || node->op == Op::sub_ || node->op == Op::mul_;
       (is_small && facts.is_empty ? scalar_cost : widens ? operand_cost : cost) += op_cost(*node);
     }
   }
+  cost += static_cast<int>(std::min<int64_t>(spread_cost / std::max<int64_t>(domain, 1), kMaxRecomputedCost + 1));
+  const auto is_part_beside = [&](const Node* node) {
+    return node->op == Op::slice_ && node->result()->type.count() == anchor->result()->type.count();
+  };
+  if (kind == UnitKind::contract && std::ranges::count_if(nodes, is_part_beside) > kMostPartsBeside) return -1;
   const bool multiplies = anchor && anchor->op == Op::dot_general_;
   if (cost > kMaxRecomputedCost || cost + operand_cost > (multiplies ? kMaxOperandCost : kMaxRecomputedCost) ||
       scalar_cost > kMaxScalarCost)
