@@ -84,7 +84,8 @@ class StridedReduction {
     int64_t along_columns = 0, along_rows = 0;  // elements of what is read so
     for (const Access& access : accesses_of(Block{Stmt{*reduce_}})) {
       const std::optional<int64_t> stride = stride_of(access, across.get());
-      if (!stride || *stride < 0 || *stride > 1 || access.guarded) return "neighbouring results do not read neighbouring elements";
+      if (!stride || *stride < 0 || *stride > 1 || (access.guarded && guard_varies(access, across.get(), 1)))
+        return "neighbouring results do not read neighbouring elements";
       const std::optional<int64_t> along = stride_of(access, reduce_->dims.back().var.get());
       if (*stride == 1) along_columns += access.buffer->count();
       else if (along == 1) along_rows += access.buffer->count();

@@ -46,34 +46,49 @@ bool ends_in_padding(const Access& access, const loop::Dim& dim) {
 
 }  // namespace
 
-int64_t vector_width(const Chooser& chooser, const std::vector<Access>& accesses, const loop::Dim& dim, bool need_store) {
-  int64_t v = 8;
+namespace {
+
+/// How an access moves from one of `width` neighbours along the dim to the next: 1 or 0 elements; nothing where it does something else, or where such a group
+/// does not begin at a multiple of its width. Within a division, as when the dim is a row of several heads, it may do so in groups.
+std::optional<int64_t> step_in_groups(const Access& access, const loop::Dim& dim, int64_t width) {
+  const loop::VarRef group = loop::make_var("group", ceil_div(dim.var->extent, width)), place = loop::make_var("place", width);
+  const Index flat = loop::substitute(access.flat, [&](const loop::VarRef& var) {
+    return var == dim.var ? std::optional(Index(group) * width + Index(place)) : std::nullopt;
+  });
+  bool inside = false;
+  const int64_t step = flat.coefficient_of(place.get(), &inside);
+  if (inside || (step != 0 && step != 1)) return std::nullopt;
+  if (step == 0) return step;
+  bool multiple = flat.constant() % width == 0;
+  for (const Term& term : flat.terms()) {
+    const bool own = term.atom.kind == Atom::Kind::var && term.atom.var == place;
+    multiple = multiple && (own || term.coefficient % width == 0);
+  }
+  return multiple ? std::optional(step) : std::nullopt;
+}
+
+/// Whether all accesses take `width` neighbours at once, and one of them is moved so.
+bool takes_vectors(const Chooser& chooser, const std::vector<Access>& accesses, const loop::Dim& dim, bool need_store, int64_t width) {
   bool contiguous = false, padded = true;
   for (const Access& access : accesses) {
-    const std::optional<int64_t> stride = stride_of(access, dim.var.get());
-    if (!stride || (*stride != 0 && *stride != 1)) return 1;
-    if (*stride == 0) {
-      if (access.store) return 1;
-      continue;
-    }
+    const std::optional<int64_t> step = step_in_groups(access, dim, width);
+    if (!step || (*step == 0 && access.store) || (access.guarded && access.store)) return false;  // a scatter is of one element
+    if (*step == 0) continue;
     padded = padded && ends_in_padding(access, dim);
-    if (access.guarded && access.store) return 1;  // a scatter is of one element
-    while (access.guarded && v > 1 && guard_varies(access, dim.var.get(), v)) v /= 2;
+    if (access.guarded && guard_varies(access, dim.var.get(), width)) return false;
+    if (width > chooser.target().vector_bytes / size_bytes(access.buffer->dtype)) return false;
     contiguous |= access.store || !need_store;
-    v = std::min<int64_t>(v, chooser.target().vector_bytes / size_bytes(access.buffer->dtype));
-    while (v > 1) {  // every other part of the offset must be a multiple
-      bool multiple = access.flat.constant() % v == 0;
-      for (const Term& term : access.flat.terms()) {
-        const bool own = term.atom.kind == Atom::Kind::var && term.atom.var == dim.var;
-        multiple = multiple && (own || term.coefficient % v == 0);
-      }
-      if (multiple) break;
-      v /= 2;
-    }
   }
-  if (!contiguous) return 1;
-  while (v > 1 && !padded && dim.var->extent % v != 0) v /= 2;
-  return std::max<int64_t>(v, 1);
+  return contiguous && (padded || dim.var->extent % width == 0);
+}
+
+}  // namespace
+
+int64_t vector_width(const Chooser& chooser, const std::vector<Access>& accesses, const loop::Dim& dim, bool need_store) {
+  for (const int64_t width : {8, 4, 2}) {
+    if (takes_vectors(chooser, accesses, dim, need_store, width)) return width;
+  }
+  return 1;
 }
 
 void load_together(Chooser& c, const std::string& first) {
