@@ -148,17 +148,44 @@ class LayoutChooser {
 
 bool choose_layouts(Groups& groups, const ChannelsLast& pays) { return LayoutChooser(groups, pays).run(); }
 
+std::vector<int64_t> order_of_alias(const Alias& alias, const std::vector<int64_t>& order) {
+  const Shape shape = alias.value->type.shape(), base = alias.base->type.shape();
+  if (alias.byte_offset != 0 || shape.size() < 2 || base.size() < 2 || num_elements(shape) != num_elements(base)) return {};
+  const auto turned = [](size_t rank) {
+    std::vector<int64_t> axes(rank);
+    std::iota(axes.begin(), axes.end(), 0);
+    std::swap(axes[rank - 2], axes[rank - 1]);
+    return axes;
+  };
+  const bool same_rows = shape.back() == base.back() && shape[shape.size() - 2] == base[base.size() - 2];
+  return same_rows && order == turned(base.size()) ? turned(shape.size()) : std::vector<int64_t>();
+}
+
+std::unordered_map<const Value*, std::vector<int64_t>> orders_of(const Groups& groups) {
+  std::unordered_map<const Value*, std::vector<int64_t>> orders;
+  for (const Layout& layout : groups.layouts) orders[layout.value] = layout.order;
+  for (bool more = !orders.empty(); more;) {  // an alias may be that of an alias
+    more = false;
+    for (const Alias& alias : groups.aliases) {
+      const auto base = orders.find(alias.base);
+      if (base == orders.end() || orders.contains(alias.value)) continue;
+      orders.emplace(alias.value, order_of_alias(alias, std::vector<int64_t>(base->second)));
+      more = true;
+    }
+  }
+  return orders;
+}
+
 void spread_layouts(Groups& groups) {
-  std::unordered_map<const Value*, const Layout*> layouts;
-  for (const Layout& layout : groups.layouts) layouts[layout.value] = &layout;
+  const std::unordered_map<const Value*, std::vector<int64_t>> orders = orders_of(groups);
   for (Unit& unit : groups.units) {
     unit.order.clear();
     bool any = false;
     for (const auto* values : {&unit.inputs, &unit.outputs}) {
       for (const Value* value : *values) {
-        const auto found = layouts.find(value);
-        any = any || found != layouts.end();
-        unit.order.push_back(found == layouts.end() ? std::vector<int64_t>() : found->second->order);
+        const auto found = orders.find(value);
+        any = any || found != orders.end();
+        unit.order.push_back(found == orders.end() ? std::vector<int64_t>() : found->second);
       }
     }
     if (!any) unit.order.clear();

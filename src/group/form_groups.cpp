@@ -39,7 +39,10 @@ Groups fuse(Clusters& clusters, const GroupOptions& options) {
   }
   Groups groups = materialize(clusters);
   if (options.can_stream) stream_rows(groups, options.can_stream);
-  if (options.channels_last) choose_layouts(groups, options.channels_last);
+  if (options.channels_last) {
+    choose_layouts(groups, options.channels_last);
+    turn_results(groups, options.channels_last);
+  }
   return groups;
 }
 

@@ -43,6 +43,7 @@ class RowPadder {
     }
     for (const Value* result : groups_.graph->body.results) holders_[storage(result)].fits = false;
     for (const StateUpdate& update : groups_.graph->state_updates) holders_[storage(update.value)].fits = false;
+    for (const Layout& layout : groups_.layouts) holders_[layout.value].fits = false;
     groups_.row_paddings.clear();
     for (const Unit& unit : groups_.units) {
       for (Value* output : unit.outputs) {

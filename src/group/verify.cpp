@@ -90,15 +90,17 @@ class Verifier {
 
   /// Another order have values of tcc's own that one unit writes, under no other name, and every unit knows of it.
   void check_layouts() {
-    std::unordered_map<const Value*, const Layout*> layouts;
+    std::unordered_set<const Value*> layouts;
     for (const Layout& layout : groups_.layouts) {
       if (!is_order(layout)) fault("there is no such order of the axes of", layout.value);
       if (!writers_.count(layout.value) || aliased_.count(layout.value))
         fault("another layout of what no unit stores on its own:", layout.value);
-      if (!layouts.emplace(layout.value, &layout).second) fault("two layouts of", layout.value);
+      if (!layouts.insert(layout.value).second) fault("two layouts of", layout.value);
     }
+    const std::unordered_map<const Value*, std::vector<int64_t>> orders = orders_of(groups_);
     for (const Alias& alias : groups_.aliases) {
-      if (layouts.count(alias.base)) fault("a value of another layout has an alias:", alias.base);
+      const auto base = orders.find(alias.base);
+      if (base != orders.end() && order_of_alias(alias, base->second).empty()) fault("a value of another layout has an alias:", alias.base);
     }
     for (const RowPadding& padding : groups_.row_paddings) {
       if (layouts.count(padding.value)) fault("padded rows in another layout:", padding.value);
@@ -113,9 +115,9 @@ class Verifier {
       size_t number = 0;
       for (const auto* values : {&unit.inputs, &unit.outputs}) {
         for (const Value* value : *values) {
-          const auto found = layouts.find(value);
+          const auto found = orders.find(value);
           const std::vector<int64_t> known = unit.order.empty() ? std::vector<int64_t>() : unit.order.at(number);
-          if (known != (found == layouts.end() ? std::vector<int64_t>() : found->second->order))
+          if (known != (found == orders.end() ? std::vector<int64_t>() : found->second))
             fault("unit " + std::to_string(unit.id) + " does not know of the layout of", value);
           ++number;
         }

@@ -61,7 +61,7 @@ class Planner {
       : graph_(*groups.graph), groups_(groups), lowered_(lowered), options_(options), aliases_(groups), state_(options.state) {
     for (const int form : lowered.form_of_unit) scheduled_.push_back(scheduled.units[static_cast<size_t>(form)].get());
     for (const group::RowPadding& padding : groups.row_paddings) row_paddings_[padding.value] = padding.elements;
-    for (const group::Layout& layout : groups.layouts) orders_[layout.value] = &layout.order;
+    orders_ = group::orders_of(groups);
     plan_.name = graph_.name;
     plan_.target = scheduled.target;
     last_launch_.resize(groups.units.size());
@@ -358,7 +358,7 @@ class Planner {
     if (const auto it = buffers_.find(value); it != buffers_.end()) return it->second;
     const DType dtype = value->type.dtype;
     const auto order = orders_.find(value);
-    const Shape shape = order == orders_.end() ? value->type.shape() : group::in_memory(value->type.shape(), *order->second);
+    const Shape shape = order == orders_.end() ? value->type.shape() : group::in_memory(value->type.shape(), order->second);
     int number;
     if (const group::Alias* alias = aliases_.alias(value)) {
       const int base = buffer_of(alias->base);
@@ -616,7 +616,7 @@ class Planner {
   const StateWeights state_;
   Plan plan_;
   std::unordered_map<const Value*, int64_t> row_paddings_;
-  std::unordered_map<const Value*, const std::vector<int64_t>*> orders_;  ///< of layouts
+  std::unordered_map<const Value*, std::vector<int64_t>> orders_;  ///< of layouts
   std::unordered_map<const Value*, int> scalars_;
   std::unordered_map<const Value*, Place> inputs_;
   std::vector<Place> outputs_;

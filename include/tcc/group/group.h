@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "tcc/graph/graph.h"
@@ -63,13 +64,15 @@ struct RowPadding {
   int64_t elements = 0;
 };
 
-/// A value whose axes lie in memory in another order, outermost first: [0, 2, 3, 1] for images with their channels last.
+/// A value whose axes lie in memory in another order, outermost first: [0, 2, 3, 1] for images with their channels last. Its aliases lie so, too.
 struct Layout {
   Value* value;
   std::vector<int64_t> order;
 };
 bool is_order(const Layout& layout);                                     ///< whether every axis of the value is there once
 Shape in_memory(const Shape& shape, const std::vector<int64_t>& order);  ///< empty: as it is
+/// The order of an alias whose base has that order; empty where it would have none: the last two axes may be exchanged, and the same in both.
+std::vector<int64_t> order_of_alias(const Alias& alias, const std::vector<int64_t>& order);
 
 struct Groups {
   const Graph* graph = nullptr;
@@ -91,7 +94,7 @@ void split_wide_nodes(Graph& graph);
 /// Whether the target has a kernel for the first form of a unit of kind stream.
 using StreamTest = std::function<bool(const loop::Unit&)>;
 
-/// Whether convolutions of this dtype gain by images with their channels last.
+/// Whether products of this dtype are made by matrix cores that gain by a layout: convolutions by images with their channels last.
 using ChannelsLast = std::function<bool(DType)>;
 
 struct GroupOptions {
@@ -113,7 +116,11 @@ std::vector<std::string> verify(const Groups& groups);  ///< every needed value 
 bool stream_rows(Groups& groups, const StreamTest& can_stream);
 /// Lets the images that convolutions pass to each other have their channels last. Returns whether it did so for any.
 bool choose_layouts(Groups& groups, const ChannelsLast& pays);
-/// Gives Unit::order by Groups::layouts.
+/// Lets products of matrices lie the other way round in memory where that is how they are read. Returns whether it did so for any.
+bool turn_results(Groups& groups, const ChannelsLast& pays);
+/// The orders of values that have another one than that of their axes: those with a layout and their aliases.
+std::unordered_map<const Value*, std::vector<int64_t>> orders_of(const Groups& groups);
+/// Gives Unit::order by them.
 void spread_layouts(Groups& groups);
 /// Lets the rows of some values begin at multiples of 16 bytes: results and factors of products of matrices that are neither results of the graph nor state,
 /// and that only maps, rows and products touch. The last step of form_groups.
