@@ -158,6 +158,11 @@ bool is_widening(const Node& node) {
   return (from == DType::bf16 || from == DType::f16) && to == DType::f32;
 }
 
+/// Whether it is a question about numbers of 16 bits: whoever wants the answer, which takes a byte, mostly reads the number, too.
+bool tests_narrow(const Node& node) {
+  return node.op == Op::isnan_ && (node.operand(0)->type.dtype == DType::bf16 || node.operand(0)->type.dtype == DType::f16);
+}
+
 bool is_small(const Value* value, const Value* beside) {
   if (value->producer && is_create(*value->producer)) return true;
   return value->producer && value->producer->op == Op::broadcast_in_dim_ &&
@@ -166,7 +171,7 @@ bool is_small(const Value* value, const Value* beside) {
 
 /// Additions and products from 16 bits to the result; -1 where it is made of something else.
 int arithmetic_from_narrow(const Node& node) {
-  if (is_widening(node)) return 0;
+  if (is_widening(node) || tests_narrow(node)) return 0;
   if (node.op != Op::add_ && node.op != Op::sub_ && node.op != Op::mul_) return -1;
   for (const int wide : {0, 1}) {
     const Node* producer = node.operand(wide)->producer;

@@ -18,7 +18,7 @@ inline bool is_view(const Node& node) { return info(node.op).lowering == Lowerin
 inline bool is_create(const Node& node) { return info(node.op).lowering == Lowering::create; }
 inline bool is_pointwise(const Node& node) { return info(node.op).lowering == Lowering::pointwise; }
 /// Whether what the node makes is wider than what it is made of, and next to no work: floats of 16 bits converted to f32, shifted and scaled by values of a
-/// channel or a row. Whoever reads it may read those 16 bits, as through a view.
+/// channel or a row, or asked whether they are NaN. Whoever reads it may read those 16 bits, as through a view.
 bool can_be_read_narrow(const Node& node);
 /// Such a node that does more than convert.
 bool is_arithmetic_on_narrow(const Node& node);

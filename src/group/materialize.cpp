@@ -81,7 +81,22 @@ class Materializer {
       groups_.aliases.push_back({value, node.operand(0), slice->second});
       return;
     }
+    if (Value* same = equal_view(value)) {
+      groups_.aliases.push_back({value, same, 0});
+      return;
+    }
     if (!store_beside_producer(value)) own_views_.push_back(value);
+  }
+
+  /// A view of the same values that is in memory by then: views are copied to be read again. Null where there is none, and where what it is a view of is a copy.
+  Value* equal_view(Value* value) {
+    auto& views = views_[clusters_.result_number(value->producer)];
+    for (Value* view : views) {
+      if (clusters_.sources(view) == clusters_.sources(value) && clusters_.position(view->producer) < clusters_.position(value->producer))
+        return view;
+    }
+    views.push_back(value);
+    return nullptr;
   }
 
   /// A transposed result that its producer's unit can store instead of the result: the value has a place in its domain.
@@ -401,6 +416,7 @@ class Materializer {
   std::map<int, std::vector<Value*>> stored_views_;  ///< cluster -> views of its results that it stores
   std::map<int, size_t> unit_of_cluster_;
   std::vector<Value*> own_views_;
+  std::map<int, std::vector<Value*>> views_;                    ///< that are stored, by result number
   std::unordered_map<const Value*, int64_t> copied_slices_;     ///< aliases, with the bytes at which they begin
   std::unordered_map<const Node*, std::vector<Piece>> pieces_;  ///< of concats that are written in place
 };

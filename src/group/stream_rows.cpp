@@ -4,9 +4,11 @@
 //   unit 6 rows {%m, %e, %l, %p} (%s) -> (%p)                        ->
 //   unit 7 contract {%o = dot_general(%p, %v)} (%p, %v) -> (%o)
 //
-// Three units, of which nothing else reads the first two's results. A mask that is made of positions alone is made where it is read, in each unit again. Whether a kernel can do it the target says, of the loops that come out: where it can't, each
+// Three units, of which nothing else reads the first two's results, but for what the second stores of each row: the backward pass computes the weights again from
+// maxima and sums. A mask that is made of positions alone is made where it is read, in each unit again. Whether a kernel can do it the target says, of the loops that come out: where it can't, each
 // score would be computed again for each use.
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -38,7 +40,7 @@ class RowStreamer {
       for (const Value* weights : unit.inputs) {
         const std::optional<size_t> rows = sole_writer(weights, last);
         if (!rows || groups_.units[*rows].kind != UnitKind::rows) continue;
-        if (join(*rows, last)) break;
+        if (join(*rows, weights, last)) break;
       }
     }
     finish();
@@ -53,28 +55,41 @@ class RowStreamer {
 
   static bool is_product(const Unit& unit) { return unit.kind == UnitKind::contract && unit.anchor->op == Op::dot_general_; }
 
-  /// The unit that stores the value and nothing else, where unit `reader` alone reads it.
+  /// The unit that stores the value, where unit `reader` alone reads it, and nothing else that is not one for a row.
   std::optional<size_t> sole_writer(const Value* value, size_t reader) const {
     const Value* stored = storage(value);
     const auto writer = writer_.find(stored);
     if (writer == writer_.end() || gone_.contains(writer->second) || held_.contains(stored)) return std::nullopt;
-    if (groups_.units[writer->second].outputs.size() != 1 || readers_.at(stored) != std::unordered_set<size_t>{reader}) return std::nullopt;
-    return writer->second;
+    if (readers_.at(stored) != std::unordered_set<size_t>{reader}) return std::nullopt;
+    const auto is_other = [&](const Value* output) { return output != stored && !is_of_rows(output, stored, reader); };
+    return std::ranges::any_of(groups_.units[writer->second].outputs, is_other) ? std::nullopt : std::optional(writer->second);
+  }
+
+  /// Whether the value is one for each row of another, and read by later units than that.
+  bool is_of_rows(const Value* value, const Value* rows, size_t unit) const {
+    if (rows->type.rank() == 0 || value->type.count() * rows->type.shape().back() != rows->type.count()) return false;
+    const auto readers = readers_.find(storage(value));
+    return readers == readers_.end() || std::ranges::all_of(readers->second, [&](size_t reader) { return reader > unit; });
   }
 
   /// Whether the units that make the rows, normalise them and use them became one.
-  bool join(size_t rows, size_t last) {
+  bool join(size_t rows, const Value* weights, size_t last) {
     for (const Value* scores : groups_.units[rows].inputs) {
       const std::optional<size_t> first = sole_writer(scores, rows);
-      if (!first || !is_product(groups_.units[*first])) continue;
-      Unit joined = union_of({*first, rows, last});
+      if (!first || !is_product(groups_.units[*first]) || groups_.units[*first].outputs.size() != 1) continue;
+      const std::unordered_set<const Value*> inside{storage(scores), storage(weights)};
+      Unit joined = union_of({*first, rows, last}, inside);
       if (joined.inputs.size() + joined.outputs.size() > kMaxUnitBuffers || !can_stream_(lower(*groups_.graph, joined))) continue;
+      for (const Value* output : joined.outputs) writer_[output] = last;
       groups_.units[last] = std::move(joined);
       gone_.insert({*first, rows});
+      not_stored_.insert(inside.begin(), inside.end());
       for (const size_t number : positions_) {
         std::unordered_set<size_t>& readers = readers_.at(groups_.units[number].outputs[0]);
         for (const size_t reader : {*first, rows, last}) readers.erase(reader);
-        if (readers.empty()) gone_.insert(number);
+        if (!readers.empty()) continue;
+        gone_.insert(number);
+        not_stored_.insert(groups_.units[number].outputs[0]);
       }
       return true;
     }
@@ -91,10 +106,9 @@ class RowStreamer {
            cost <= kMostCost;
   }
 
-  Unit union_of(const std::vector<size_t>& numbers) {
+  /// `inside`: what the units store for each other.
+  Unit union_of(const std::vector<size_t>& numbers, const std::unordered_set<const Value*>& inside) {
     positions_.clear();
-    std::unordered_set<const Value*> inside;  // what the units store for each other
-    for (size_t i = 0; i + 1 < numbers.size(); ++i) inside.insert(groups_.units[numbers[i]].outputs[0]);
     Unit result;
     std::unordered_set<Node*> nodes;
     for (const size_t number : numbers) {
@@ -119,6 +133,10 @@ class RowStreamer {
     result.nodes.assign(nodes.begin(), nodes.end());
     std::sort(result.nodes.begin(), result.nodes.end(), [&](const Node* a, const Node* b) { return position_.at(a) < position_.at(b); });
     result.outputs = groups_.units[numbers.back()].outputs;
+    for (size_t i = 0; i + 1 < numbers.size(); ++i) {
+      const auto& stored = groups_.units[numbers[i]].outputs;
+      std::ranges::copy_if(stored, std::back_inserter(result.outputs), [&](const Value* value) { return !inside.contains(value); });
+    }
     result.anchor = groups_.units[numbers.back()].anchor;
     result.label = label_of(result);
     return result;
@@ -126,18 +144,14 @@ class RowStreamer {
 
   void finish() {
     if (gone_.empty()) return;
-    std::unordered_set<const Value*> stored;
     std::vector<Unit> left;
     for (size_t i = 0; i < groups_.units.size(); ++i) {
-      if (gone_.contains(i)) {
-        stored.insert(groups_.units[i].outputs[0]);
-        continue;
-      }
+      if (gone_.contains(i)) continue;
       groups_.units[i].id = static_cast<int>(left.size());
       left.push_back(std::move(groups_.units[i]));
     }
     groups_.units = std::move(left);
-    std::erase_if(groups_.aliases, [&](const Alias& alias) { return stored.contains(storage(alias.value)); });
+    std::erase_if(groups_.aliases, [&](const Alias& alias) { return not_stored_.contains(storage(alias.value)); });
   }
 
   Groups& groups_;
@@ -149,6 +163,7 @@ class RowStreamer {
   std::unordered_set<const Value*> held_;                                 ///< results of the graph, and what state takes
   std::unordered_set<size_t> positions_;                                  ///< units of positions that the last union has in it
   std::unordered_set<size_t> gone_;                                       ///< units that are part of another
+  std::unordered_set<const Value*> not_stored_;                           ///< any more
 };
 
 }  // namespace

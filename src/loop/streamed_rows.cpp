@@ -176,10 +176,12 @@ class Recogniser {
       if (const auto* let = as<Let>(part)) outer_.add(*let);
       else if (const auto* reduce = as<Reduce>(part)) along_.push_back(along_row(*reduce, outer_));
       else if (const auto* map = as<Loop>(part); map && !inner) inner = map;
-      else refuse("the nest has more than a maximum, a sum and a map of results");
+      else if (as<Store>(part)) rows_.row_stores.push_back(part);
+      else refuse("the nest has more than a maximum, a sum, what is stored of them and a map of results");
     }
     if (along_.size() != 2 || !inner) refuse("the nest has no maximum, sum and map of results");
     look_at_statistics();
+    look_at_row_stores();
     look_at_results(*inner);
     look_at_product();
     look_at_mask();
@@ -201,6 +203,20 @@ class Recogniser {
     rows_.element = along_[0].value;
     exponential_ = apply(Op::exp_, {apply(Op::sub_, {rows_.element, scalar_value(rows_.maximum)})});
     if (!equal(in_terms_of(along_[0], along_[1], along_[1].value), exponential_)) refuse("the sum is not of exponentials less the maximum");
+  }
+
+  void look_at_row_stores() {
+    for (Stmt& stmt : rows_.row_stores) {
+      rewrite_block(stmt);
+      const auto& store = std::get<Store>(stmt.node);
+      visit(store.value, [&](const Expr& part) {
+        const bool is_other = part.kind == Expr::Kind::scalar && part.scalar != rows_.maximum && part.scalar != rows_.sum;
+        if (is_other) refuse("what is stored of a row is made of more than its maximum and its sum");
+      });
+      for (const Index& index : store.indices) {
+        if (index.uses_scalars()) refuse("an index is read from memory");
+      }
+    }
   }
 
   void look_at_results(const Loop& map) {

@@ -87,6 +87,30 @@ TEST(StreamRows, TheMaskIsMadeWhereItIsRead) {
   EXPECT_EQ(rows->diagonal, 0);
 }
 
+/// A softmax in its parts, of which the graph returns the maximum and the sum of each row.
+TEST(StreamRows, WhatIsOfRowsMayBeReadByOthers) {
+  const std::string text =
+      "graph @g(%q: f32[6, 10, 4], %k: f32[6, 4, 12], %v: f32[6, 12, 8]) -> (%o: f32[6, 10, 8], %m: f32[6, 10], %again: f32[6, 10]) {\n"
+      "  %s: f32[6, 10, 12] = matmul(%q, %k)\n"
+      "  %m: f32[6, 10] = reduce_max(%s) {axes=[2]}\n"
+      "  %mb: f32[6, 10, 12] = broadcast_in_dim(%m) {dims=[0, 1], shape=[6, 10, 12]}\n"
+      "  %d: f32[6, 10, 12] = sub(%s, %mb)\n"
+      "  %e: f32[6, 10, 12] = exp(%d)\n"
+      "  %l: f32[6, 10] = reduce_sum(%e) {axes=[2]}\n"
+      "  %r: f32[6, 10] = recip(%l)\n"
+      "  %rb: f32[6, 10, 12] = broadcast_in_dim(%r) {dims=[0, 1], shape=[6, 10, 12]}\n"
+      "  %p: f32[6, 10, 12] = mul(%e, %rb)\n"
+      "  %o: f32[6, 10, 8] = matmul(%p, %v)\n"
+      "  %t: f32[6, 10] = reduce_sum(%o) {axes=[2]}\n"
+      "  %again: f32[6, 10] = mul(%t, %r)\n"
+      "}\n";
+  std::unique_ptr<Graph> graph = parse_graph(text, "test", {});
+  Diagnostics diagnostics;
+  decompose(*graph, diagnostics);
+  eliminate_dead_code(*graph);
+  EXPECT_EQ(count_streams(*graph), 1U);
+}
+
 TEST(StreamRows, WhatOthersReadStays) {
   EXPECT_EQ(count_streams(*attention(kPlain, "%y: f32[2, 10, 3, 8], %p: f32[2, 3, 10, 12]")), 0U);
   EXPECT_EQ(count_streams(*attention(kPlain, "%y: f32[2, 10, 3, 8], %s: f32[2, 3, 10, 12]")), 0U);

@@ -11,6 +11,7 @@ struct Attention {
   std::string mask{};         ///< an expression of $x, the scaled product, and of %i (batch), %j (row), $k (column); empty: none
   bool guarded = false;       ///< weights that are NaN are 0
   bool heads_inside = false;  ///< factors are [row, batch, depth]
+  bool statistics = false;    ///< the maximum of each row and 1 / its sum of exponentials are stored, too
   std::string dtype = "bf16";
 };
 
@@ -54,12 +55,15 @@ inline std::string attention(const Attention& a) {
                                         : "        %w: " + a.dtype + " = " + weight + "\n";
   return "unit (%a0: " + a.dtype + shape(a.rows, a.depth) + ", %a1: " + a.dtype + shape(a.columns, a.depth) + ", %a2: " + a.dtype +
          shape(a.columns, a.width) + ", %a3: " + a.dtype + "[" + n(a.rows) + ", " + n(a.columns) + "]) -> (%r0: " + a.dtype +
-         shape(a.rows, a.width) + ") {\n  map %i in " + n(a.batch) + ", %j in " + n(a.rows) + " {\n    %m: f32 = reduce max %k in " +
-         n(a.columns) + " {\n" + first + "      yield " + x + "\n    }\n    %t: f32 = reduce sum %kb in " + n(a.columns) + " {\n" + second +
-         "      yield exp(sub(" + y + ", %m))\n    }\n    %r: f32 = recip(%t)\n    map %d in " + n(a.width) +
-         " {\n      %o: f32 = reduce sum %kc in " + n(a.columns) + " {\n" + third + guarded + "        %v: " + a.dtype + " = load %a2" +
-         at("%kc", "%d") + "\n        yield mul(cast<f32>(%w), cast<f32>(%v))\n      }\n      store cast<" + a.dtype + ">(%o), %r0" +
-         at("%j", "%d") + "\n    }\n  }\n}\n";
+         shape(a.rows, a.width) +
+         (a.statistics ? ", %r1: f32[" + n(a.batch) + ", " + n(a.rows) + "], %r2: f32[" + n(a.batch) + ", " + n(a.rows) + "]" : "") +
+         ") {\n  map %i in " + n(a.batch) + ", %j in " + n(a.rows) + " {\n    %m: f32 = reduce max %k in " + n(a.columns) + " {\n" + first +
+         "      yield " + x + "\n    }\n    %t: f32 = reduce sum %kb in " + n(a.columns) + " {\n" + second + "      yield exp(sub(" + y +
+         ", %m))\n    }\n    %r: f32 = recip(%t)\n" + (a.statistics ? "    store %m, %r1[%i, %j]\n    store %r, %r2[%i, %j]\n" : "") +
+         "    map %d in " + n(a.width) + " {\n      %o: f32 = reduce sum %kc in " + n(a.columns) + " {\n" + third + guarded +
+         "        %v: " + a.dtype + " = load %a2" + at("%kc", "%d") +
+         "\n        yield mul(cast<f32>(%w), cast<f32>(%v))\n      }\n      store cast<" + a.dtype + ">(%o), %r0" + at("%j", "%d") +
+         "\n    }\n  }\n}\n";
 }
 
 }  // namespace tcc::schedule::examples

@@ -2,6 +2,7 @@
 // those with NaN included.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -32,12 +33,13 @@ std::vector<Tensor> random_params(const loop::Unit& unit, uint32_t seed) {
   return params;
 }
 
-std::vector<double> reference(const Attention& a, const Mask& mask, const std::vector<Tensor>& params) {
+/// The results, then the maximum of each row, then 1 / its sum.
+std::array<std::vector<double>, 3> reference(const Attention& a, const Mask& mask, const std::vector<Tensor>& params) {
   const auto at = [&](const Tensor& tensor, int batch, int row, int column, int rows, int columns) {
     return tensor.as_double(a.heads_inside ? (int64_t{row} * a.batch + batch) * columns + column
                                            : (int64_t{batch} * rows + row) * columns + column);
   };
-  std::vector<double> result(static_cast<size_t>(a.batch * a.rows * a.width));
+  std::vector<double> result(static_cast<size_t>(a.batch * a.rows * a.width)), maxima, inverses;
   for (int b = 0; b < a.batch; b++) {
     for (int i = 0; i < a.rows; i++) {
       std::vector<double> x(static_cast<size_t>(a.columns));
@@ -50,6 +52,8 @@ std::vector<double> reference(const Attention& a, const Mask& mask, const std::v
         maximum = std::isnan(element) || std::isnan(maximum) ? std::nan("") : std::max(maximum, element);
       }
       for (double& element : x) sum += element = std::exp(element - maximum);
+      maxima.push_back(maximum);
+      inverses.push_back(1 / sum);
       for (int d = 0; d < a.width; d++) {
         double total = 0;
         for (int j = 0; j < a.columns; j++) {
@@ -61,7 +65,7 @@ std::vector<double> reference(const Attention& a, const Mask& mask, const std::v
       }
     }
   }
-  return result;
+  return {result, maxima, inverses};
 }
 
 void check_attention(const Attention& a, const Mask& mask, const std::string& schedule,
@@ -81,15 +85,21 @@ void check_attention(const Attention& a, const Mask& mask, const std::string& sc
   EXPECT_TRUE(loop::equal(loop::parse_kernel(printed, "kernel"), kernels[0], &why)) << why << "\n" << printed;
   std::vector<Tensor> params = random_params(unit, 17);
   if (change) change(params);
-  const std::vector<double> expected = reference(a, mask, params);
+  const std::array<std::vector<double>, 3> expected = reference(a, mask, params);
   try {
     run(unit, kernels, temporaries, params, interpret_kernel);
   } catch (const std::exception& error) { FAIL() << error.what() << "\n" << printed; }
-  for (size_t i = 0; i < expected.size(); i++) {
-    const double is = params.back().as_double(static_cast<int64_t>(i));
-    const bool same = !std::isfinite(expected[i]) ? std::isnan(expected[i]) ? std::isnan(is) : is == expected[i]
-                                                  : std::abs(is - expected[i]) <= 0.01 + 0.01 * std::abs(expected[i]);
-    ASSERT_TRUE(same) << "at " << i << ": " << is << ", expected " << expected[i] << "\n" << print(chosen) << "\n" << printed;
+  const size_t results = a.statistics ? 3 : 1;
+  for (size_t result = 0; result < results; result++) {
+    const Tensor& found = params[params.size() - results + result];
+    for (size_t i = 0; i < expected[result].size(); i++) {
+      const double is = found.as_double(static_cast<int64_t>(i)), wanted = expected[result][i];
+      const bool same = !std::isfinite(wanted) ? std::isnan(wanted) ? std::isnan(is) : is == wanted
+                                               : std::abs(is - wanted) <= 0.01 + 0.01 * std::abs(wanted);
+      ASSERT_TRUE(same) << "result " << result << " at " << i << ": " << is << ", expected " << wanted << "\n"
+                        << print(chosen) << "\n"
+                        << printed;
+    }
   }
 }
 
@@ -115,6 +125,16 @@ TEST(CudaStreamedRows, Masks) {
   const auto later = [](double x, int row, int column, double) { return column >= row ? x : -kInfinity; };
   check_attention({.rows = 90, .columns = 90, .mask = "select(ge(index($k), index(%j)), $x, -inf)"}, later,
                   "stream(m, 64, 16, 2, 240, 24)");
+}
+
+TEST(CudaStreamedRows, WhatIsStoredOfRows) {
+  const auto causal = [](double x, int row, int column, double) { return column <= row ? x : -kInfinity; };
+  const std::string text = "select(le(index($k), index(%j)), $x, -inf)";
+  check_attention({.batch = 2, .rows = 150, .columns = 100, .statistics = true}, no_mask, "stream(m, 192, 64, 2, 152, 24)");
+  check_attention({.rows = 100, .columns = 100, .mask = text, .heads_inside = true, .statistics = true}, causal,
+                  "stream(m, 64, 32, 2, 240, 24)");
+  const auto some = [](double x, int row, int, double) { return row < 8 ? -kInfinity : x; };
+  check_attention({.rows = 40, .columns = 40, .mask = "select(lt(index(%j), 8), -inf, $x)", .guarded = true, .statistics = true}, some, "");
 }
 
 TEST(CudaStreamedRows, RowsWithoutNumbers) {

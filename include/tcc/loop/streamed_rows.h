@@ -3,6 +3,7 @@
 //   map %i in 1024 {
 //     %m: f32 = reduce max %j in 1024 { %s: f32 = reduce sum %k in 64 { q[i, k] * k[j, k] };  yield x(%s) }
 //     %l: f32 = reduce sum %j1 in 1024 { %s1: f32 = reduce sum ...;  yield exp(sub(x(%s1), %m)) }
+//     store %m, %r1[%i]                                                          // and others of a row, or none
 //     map %d in 64 {
 //       %o: f32 = reduce sum %j2 in 1024 { %s2: f32 = reduce sum ...;  yield exp(sub(x(%s2), %m)) / %l * v[j2, d] }
 //       store %o, %r[%i, %d]
@@ -38,6 +39,7 @@ struct StreamedRows {
   bool zero_for_nan = false;  ///< rows that are NaN count as zeros
   ScalarRef output;           ///< a result of the second product
   Block stores;               ///< what is done with it
+  Block row_stores;           ///< of `maximum`, `sum` and the row, one for each row
 };
 
 /// The nest as such rows; nothing, with a reason, where it is not.

@@ -222,6 +222,7 @@ class Streamer {
     steps.body = step();
     body.push_back({std::move(steps)});
     body.push_back(op(PipeOp::Kind::release, query_));
+    if (!form_.row_stores.empty()) body.push_back(store_rows());
     body.push_back(store_results());
     return body;
   }
@@ -321,35 +322,60 @@ class Streamer {
             put(scalar_value(base), base_, row)};
   }
 
-  Stmt store_results() {
-    Stmt stmt = over(results_, form_.result, [&](const At& at) {
-      const ScalarRef maximum = scalar(form_.maximum->name + ".last"), sum = scalar(form_.sum->name + ".last"),
-                      output = scalar(form_.output->name + ".last");
-      const ExprPtr is_low = loop::apply(Op::eq_, {scalar_value(maximum), low()});
-      Block body{{Let{maximum, get(maximum_, at.row)}},
-                 {Let{sum, loop::apply(Op::select_, {is_low, number(std::numeric_limits<double>::quiet_NaN()), get(sum_, at.row)})}}};
-      Substitution here = places(row_at(at.row));
-      const auto of_row = here.var;
-      here.var = [&, of_row](const VarRef& var) -> std::optional<Index> {
-        return var == form_.result ? std::optional(Index(at.column)) : of_row(var);
-      };
-      here.scalar = [&](const ScalarRef& s) {
-        return s == form_.maximum  ? scalar_value(maximum)
-               : s == form_.sum    ? scalar_value(sum)
-               : s == form_.output ? scalar_value(output)
-                                   : ExprPtr();
-      };
-      ExprPtr value = get(results_, at);
-      for (const StreamedRows::Scale& scale : form_.scales) value = loop::apply(scale.op, {value, substitute(scale.factor, here)});
-      if (form_.zero_for_nan) value = loop::apply(Op::select_, {loop::apply(Op::isnan_, {scalar_value(sum)}), number(0), value});
-      body.push_back({Let{output, value}});
-      const Block stores = clone_fresh(form_.stores, [&](const std::string& name) { return names_.fresh(name); });
-      for (Stmt& store : substitute(stores, here)) body.push_back(std::move(store));
-      return body;
-    });
+  /// The maximum and the sum of a row at its end, which every thread that has a part of it knows, and what stands for them and for the place in what is stored.
+  struct Last {
+    Block lets;
+    ScalarRef maximum, sum;
+    Substitution here;
+  };
+  Last last_of(const VarRef& row) {
+    Last last{{}, scalar(form_.maximum->name + ".last"), scalar(form_.sum->name + ".last"), places(row_at(row))};
+    const ExprPtr is_low = loop::apply(Op::eq_, {scalar_value(last.maximum), low()});
+    // The tile has that of elements without their factor.
+    const ExprPtr maximum = scale_ == 1 ? get(maximum_, row) : loop::apply(Op::mul_, {get(maximum_, row), number(scale_)});
+    const ExprPtr sum = loop::apply(Op::select_, {is_low, number(std::numeric_limits<double>::quiet_NaN()), get(sum_, row)});
+    last.lets = {{Let{last.maximum, maximum}}, {Let{last.sum, sum}}};
+    last.here.scalar = [this, of_maximum = last.maximum, of_sum = last.sum](const ScalarRef& s) {
+      return s == form_.maximum ? scalar_value(of_maximum) : s == form_.sum ? scalar_value(of_sum) : ExprPtr();
+    };
+    return last;
+  }
+  void put_stores(Block& body, const Block& stores, const Substitution& here) {
+    const Block fresh = clone_fresh(stores, [&](const std::string& name) { return names_.fresh(name); });
+    for (Stmt& store : substitute(fresh, here)) body.push_back(std::move(store));
+  }
+  Stmt inside_rows(Stmt stmt) const {
     auto& map = std::get<Loop>(stmt.node);
     map.where = in_range(row_at(map.dims[0].var), 0, form_.row->extent);
     return stmt;
+  }
+
+  Stmt store_results() {
+    return inside_rows(over(results_, form_.result, [&](const At& at) {
+      Last last = last_of(at.row);
+      const ScalarRef output = scalar(form_.output->name + ".last");
+      Substitution here = last.here;
+      here.var = [&, of_row = here.var](const VarRef& var) -> std::optional<Index> {
+        return var == form_.result ? std::optional(Index(at.column)) : of_row(var);
+      };
+      here.scalar = [&, of_row = here.scalar](const ScalarRef& s) { return s == form_.output ? scalar_value(output) : of_row(s); };
+      Block body = std::move(last.lets);
+      ExprPtr value = get(results_, at);
+      for (const StreamedRows::Scale& scale : form_.scales) value = loop::apply(scale.op, {value, substitute(scale.factor, here)});
+      if (form_.zero_for_nan) value = loop::apply(Op::select_, {loop::apply(Op::isnan_, {scalar_value(last.sum)}), number(0), value});
+      body.push_back({Let{output, value}});
+      put_stores(body, form_.stores, here);
+      return body;
+    }));
+  }
+
+  Stmt store_rows() {
+    return inside_rows(over_rows([&](const VarRef& row) {
+      Last last = last_of(row);
+      Block body = std::move(last.lets);
+      put_stores(body, form_.row_stores, last.here);
+      return body;
+    }));
   }
 
   // ----------------------------------------------------------------------------------------------------------- copies
