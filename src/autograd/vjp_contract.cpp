@@ -5,9 +5,13 @@
 // A convolution y[i] = sum over k of x[(i * s + k * r - low) / l] * w[k] has as its gradients two more:
 //   dx  g spread by s, correlated with the reversed weight, every l-th position
 //   dw  x with batch and channels exchanged, correlated with g as the kernel, spread by s, at r apart
-// so that each is one conv_general with its own padding.
+// so that each is one conv_general with its own padding. Where s > 1, most products of dx would be with the zeros between what is spread. The positions i * s + p
+// of dx take the terms k = (p + low) mod s, s further, ...: for each p a convolution of g itself with those, whose results are then put between each other.
+
+#include <algorithm>
 
 #include "autograd/vjp.h"
+#include "tcc/support/integer_math.h"
 
 namespace tcc::autograd {
 namespace {
@@ -127,6 +131,82 @@ struct ConvAttrs {
   }
 };
 
+/// Every so manyth position of an axis of dx, from `first` on, and which terms of the kernel it takes.
+struct Phase {
+  int64_t first, count;         ///< positions
+  int64_t kernel_first, terms;  ///< of the kernel, `stride` apart
+  int64_t low, high, after;     ///< padding of g, and positions behind the last
+};
+
+std::vector<Phase> phases_of(const ConvAxis& axis) {
+  std::vector<Phase> phases;
+  for (int64_t first = 0; first < std::min(axis.stride, axis.input); ++first) {
+    Phase phase{};
+    phase.first = first;
+    phase.count = ceil_div(axis.input - first, axis.stride);
+    phase.kernel_first = ((first + axis.low) % axis.stride + axis.stride) % axis.stride;  // the padding may be negative
+    phase.terms = std::max<int64_t>(0, ceil_div(axis.kernel - phase.kernel_first, axis.stride));
+    phase.low = phase.terms - 1 - (first + axis.low - phase.kernel_first) / axis.stride;
+    phase.high = phase.count - axis.output - phase.low + phase.terms - 1;
+    phase.after = axis.input - first - (phase.count - 1) * axis.stride - 1;
+    if (phase.terms > 0) phases.push_back(phase);
+  }
+  return phases;
+}
+
+/// Whether dx is made of phases: few of them, of a convolution whose sums are long.
+bool has_phases(const std::vector<ConvAxis>& axes, int64_t groups) {
+  constexpr int64_t kMostPhases = 9;
+  int64_t phases = 1;
+  for (const ConvAxis& axis : axes) {
+    if (axis.input_step != 1 || axis.kernel_step != 1) return false;
+    phases *= axis.stride;
+  }
+  return groups == 1 && phases > 1 && phases <= kMostPhases;
+}
+
+/// dx of one phase of each axis, between zeros.
+Value* phase_vjp(Vjp& v, const std::vector<ConvAxis>& axes, const std::vector<Phase>& phases) {
+  Builder& b = v.b;
+  const Shape kernel = v.x(1)->type.shape();
+  std::vector<int64_t> starts{0, 0}, limits{kernel[0], kernel[1]}, steps{1, 1}, before{0, 0}, after{0, 0}, between{0, 0};
+  ConvAttrs attrs;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Phase& phase = phases[i];
+    starts.push_back(phase.kernel_first);
+    limits.push_back(phase.kernel_first + (phase.terms - 1) * axes[i].stride + 1);
+    steps.push_back(axes[i].stride);
+    before.push_back(phase.first);
+    after.push_back(phase.after);
+    between.push_back(axes[i].stride - 1);
+    attrs.add(1, phase.low, phase.high, 1, 1);
+  }
+  Value* terms = b.slice(v.x(1), starts, limits, steps);
+  Value* reversed = b.emit(Op::reverse_, {terms}, {{"axes", rules::axes_from(2, terms->type.rank())}});
+  Value* part = attrs.emit(b, v.g, exchange_within_groups(b, reversed, 1), 1);
+  return b.pad(part, b.full(part->type.dtype, {}, 0), before, after, between);
+}
+
+Value* phases_vjp(Vjp& v, const std::vector<ConvAxis>& axes) {
+  std::vector<std::vector<Phase>> all{{}};
+  for (const ConvAxis& axis : axes) {
+    std::vector<std::vector<Phase>> longer;
+    for (const std::vector<Phase>& phases : all) {
+      for (const Phase& phase : phases_of(axis)) {
+        longer.push_back(phases);
+        longer.back().push_back(phase);
+      }
+    }
+    all = std::move(longer);
+  }
+  Value* sum = nullptr;
+  for (const std::vector<Phase>& phases : all) {
+    Value* part = phase_vjp(v, axes, phases);
+    sum = sum == nullptr ? part : v.b.add(sum, part);
+  }
+  return sum == nullptr ? v.zeros(v.x(0)) : sum;
+}
+
 }  // namespace
 
 void vjp_dot_general(Vjp& v) {
@@ -142,7 +222,9 @@ void vjp_conv_general(Vjp& v) {
     for (int i = 0; i < 2; ++i) v.give(i, v.zeros(v.x(i)));
     return;
   }
-  if (v.wants(0)) {
+  if (v.wants(0) && has_phases(axes, groups)) {
+    v.give(0, phases_vjp(v, axes));
+  } else if (v.wants(0)) {
     ConvAttrs attrs;
     for (const ConvAxis& a : axes) {
       const int64_t low = a.reach() - 1 - a.low;

@@ -165,6 +165,27 @@ TEST(VjpRules, Contractions) {
   });
 }
 
+/// All small ones of one axis: steps longer than the image or the kernel, padding of either sign, positions that no result reads.
+TEST(VjpRules, ConvolutionsWithSteps) {
+  for (int input = 1; input <= 6; ++input) {
+    for (int kernel = 1; kernel <= 4; ++kernel) {
+      for (int step = 2; step <= 4; ++step) {
+        for (int low = -1; low <= 2; ++low) {
+          for (int high = -1; high <= 2; ++high) {
+            if (input + low + high < kernel || input + low <= 0 || input + high <= 0) continue;
+            const std::string text = "graph @g(%x: f32[1, 2, " + std::to_string(input) + "], %w: f32[1, 2, " + std::to_string(kernel) +
+                                     "]) -> (%y: f32[*]) { %y: f32[*] = conv_general(%x, %w) {strides=[" + std::to_string(step) +
+                                     "], low=[" + std::to_string(low) + "], high=[" + std::to_string(high) +
+                                     "], lhs_dilation=[1], rhs_dilation=[1], groups=1} }";
+            check_by_differences({text.c_str()});
+            if (HasFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(VjpRules, GathersAndScatters) {
   check_all({
       {"graph @g(%x: f32[4, 3], %i: i64[2, 3]) -> (%y: f32[*]) { %y: f32[*] = gather(%x, %i) {axis=0} }", -2, 2, 4},

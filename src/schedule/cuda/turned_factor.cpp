@@ -11,14 +11,15 @@ using namespace tcc::loop;
 
 namespace {
 
-/// The axis whose index is of the dim alone, perhaps turned round; -1.
+/// The axis whose index is of the dim alone, perhaps turned round or in steps; -1.
 int own_axis(const Factor& factor, const VarRef& dim) {
   int found = -1;
   for (size_t axis = 0; axis < factor.indices.size(); ++axis) {
     const Index& index = factor.indices[axis];
     if (!index.uses(dim.get())) continue;
-    const bool turned = index == Index(dim) * -1 + Index(dim->extent - 1);
-    if (found >= 0 || !(index == Index(dim) || turned)) return -1;
+    bool inside = false;
+    const int64_t step = index.coefficient_of(dim.get(), &inside);
+    if (found >= 0 || inside || step == 0 || !(index - Index(dim) * step).is_constant()) return -1;
     found = static_cast<int>(axis);
   }
   return found;
