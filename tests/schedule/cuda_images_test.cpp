@@ -69,6 +69,23 @@ TEST(CudaImages, GradientsOfWeightsInParts) {
   EXPECT_TRUE(has(schedule, "m64nNk16") && has(schedule, "split_reduce")) << schedule;
 }
 
+/// The instruction for tf32 takes factors with the sum inside, or lanes that gather it: parts of the sum are in the order of the tile, results in another.
+TEST(CudaImages, GradientsOfWeightsByTf32InParts) {
+  Target target = small_chip();
+  target.allow_tf32 = true;
+  int in_parts = 0;
+  for (const int window : {1, 3}) {
+    ImageProduct product{.images = 16, .height = 9, .width = 8, .inputs = 32, .outputs = 32, .window = window, .pad = window / 2};
+    product.dtype = "f32";
+    SCOPED_TRACE(product.gradient_of_weights());
+    const std::string schedule = check(product.gradient_of_weights(), target, nullptr, 0);
+    EXPECT_TRUE(has(schedule, "m16n8k8")) << schedule;
+    in_parts += has(schedule, "split_reduce");
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+  EXPECT_GT(in_parts, 0);
+}
+
 TEST(CudaImages, ConvolutionsByTf32) {
   Target target = small_chip();
   target.allow_tf32 = true;

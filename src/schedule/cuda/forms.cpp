@@ -313,12 +313,12 @@ std::vector<std::string> cut_into_boxes(Chooser& chooser, const std::vector<std:
 
 }  // namespace
 
-Merged merge(Chooser& chooser, const Contraction& c, const Form& form) {
+Merged merge(Chooser& chooser, const Contraction& c, const Form& form, bool in_order) {
   std::vector<std::string> m = names_of(form.m);
   const std::vector<std::string> n = names_of(form.n);
   std::vector<std::string> k = names_of(form.k);
   if (!form.box.empty()) m = cut_into_boxes(chooser, m, form.box);
-  if (m.size() > 1 || n.size() > 1 || !form.sum_box.empty()) {  // parts of such a sum are in memory in the order of the nest
+  if (in_order || m.size() > 1 || n.size() > 1 || !form.sum_box.empty()) {  // parts of such a sum are in memory in the order of the nest
     std::vector<std::string> order = names_of(form.batch);
     order.insert(order.end(), m.begin(), m.end());
     order.insert(order.end(), n.begin(), n.end());

@@ -54,7 +54,8 @@ struct Merged {
   Contraction contraction;
   bool is_filled = false;  ///< the sum, as Form::filled_to says; boxes may be, too
 };
-Merged merge(Chooser& chooser, const Contraction& c, const Form& form);
+/// `in_order`: the dims of the nest are brought into the order of the form, whatever the results have.
+Merged merge(Chooser& chooser, const Contraction& c, const Form& form, bool in_order = false);
 
 /// The dims of the map beside the row and the column.
 std::vector<std::string> batch_dims(const Contraction& c, const Merged& names);

@@ -269,18 +269,24 @@ WhyNot schedule_product(Chooser& chooser, const Contraction& c, const TensorCore
   for (const MmaTile& tile : tiles) shapes.push_back(product.shape_of(choice->form, tile));
   MatmulShape shape = product.shape_of(choice->form);
 
+  Chooser before = chooser;
   Merged merged = merge(chooser, c, choice->form);
   merged.contraction = with_wide_bytes(std::move(merged.contraction), target);
   shape.zeros_past_the_end = zeros_past_the_end(merged);
-  const VarRef& along = merged.contraction.contiguous;
-  const bool cuts = along && along->name == merged.n;  // rows and columns would be others in the parts
-  const SplitK cut = cuts ? choose_split_k(shapes, product.shape_of(choice->form, choice->tile), shape, chooser) : SplitK{};
+  const SplitK cut = choose_split_k(shapes, product.shape_of(choice->form, choice->tile), shape, chooser);
   if (cut.parts == 1) {
     schedule_tiles(chooser, merged.contraction, merged, choice->tile, core);
     return std::nullopt;
   }
+  // Columns of the product that are no neighbours in the results are some in the parts.
+  const VarRef& along = merged.contraction.contiguous;
+  const bool as_merged = !along || along->name != merged.n;
+  if (as_merged) {
+    merged = merge(before, c, choice->form, true);
+    chooser.take_over(std::move(before));
+  }
   const std::string first = merged.contraction.dims[0]->name;
-  merged = cut_sum(chooser, merged, cut.parts, product.step());
+  merged = cut_sum(chooser, merged, cut.parts, product.step(), as_merged);
   merged.contraction = with_wide_bytes(std::move(merged.contraction), target);
   schedule_tiles(chooser, merged.contraction, merged, tiles[cut.tile], core);
   schedule_sum_of_parts(chooser, first);
