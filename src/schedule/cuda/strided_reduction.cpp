@@ -21,7 +21,7 @@ constexpr int64_t kEnough = 1024, kFew = 256;
 /// Rows and columns that are worth this.
 constexpr int64_t kFewestRows = 8, kFewestColumns = 8;
 /// A part of the rows must be worth writing and reading its result.
-constexpr int64_t kRowsPerPart = 16;
+constexpr int64_t kRowsPerPart = 32;
 
 class StridedReduction {
  public:
