@@ -158,7 +158,6 @@ std::string key_of(const Clusters& clusters, UnitKind kind, const std::vector<No
   return key;
 }
 
-/// The cost of what would be computed again, -1 when the places don't allow the merge.
 /// What is read once each, by pads that spread it over a larger domain, directly or through more of this: the gradient of what a window took.
 std::unordered_set<const Value*> spread_by_pads(const Clusters& clusters, const std::vector<Node*>& nodes) {
   std::unordered_set<const Value*> spread;
@@ -174,6 +173,7 @@ std::unordered_set<const Value*> spread_by_pads(const Clusters& clusters, const 
   return spread;
 }
 
+/// The cost of what would be computed again, -1 when the places don't allow the merge.
 int compute_cost(const Clusters& clusters, UnitKind kind, const std::vector<Node*>& nodes, const std::vector<Node*>& core,
                  const Node* anchor, int a, int b) {
   const Placement placement = place(kind, nodes, anchor, main_value(core));
@@ -259,6 +259,7 @@ int recomputed_cost(const Clusters& clusters, UnitKind kind, const std::vector<N
 
 /// Whether a node of one is a copy of a node of the other.
 bool hold_copies(const Clusters& clusters, const Cluster& x, const Cluster& y) {
+  if (!clusters.has_copies()) return false;
   const Cluster &fewer = x.nodes.size() < y.nodes.size() ? x : y, &more = x.nodes.size() < y.nodes.size() ? y : x;
   return std::ranges::any_of(fewer.nodes, [&](const Node* node) {
     return std::ranges::any_of(more.nodes,

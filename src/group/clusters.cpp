@@ -107,7 +107,9 @@ void Clusters::number_results() {
       else if (!operand->producer) key.push_back(-2 - operand->id);
       else key.insert(key.end(), {result_number_[number_of(operand->producer)], operand->id - operand->producer->results.front()->id});
     }
-    result_number_[number_of(node)] = numbers.emplace(std::move(key), static_cast<int>(numbers.size())).first->second;
+    const auto [at, is_new] = numbers.emplace(std::move(key), static_cast<int>(numbers.size()));
+    result_number_[number_of(node)] = at->second;
+    has_copies_ = has_copies_ || !is_new;
   }
 }
 

@@ -69,6 +69,7 @@ class Clusters {
   int computation(const Node* node) const { return computation_[number_of(node)]; }
   /// A number that is the same for nodes that compute the same of the same: a node and its copies, which are there so that what they make need not be kept.
   int result_number(const Node* node) const { return result_number_[number_of(node)]; }
+  bool has_copies() const { return has_copies_; }
   /// What check_merge.cpp found out about nodes of some structure, by that structure: layers are alike.
   std::unordered_map<std::string, int>& known_costs() const { return known_costs_; }
   static size_t number_of(const Node* node) { return static_cast<size_t>(node->results.front()->id); }
@@ -88,7 +89,7 @@ class Clusters {
   std::vector<std::vector<Node*>> consumers_;
   std::vector<char> read_by_output_;
   std::vector<char> reduces_columns_;  ///< by number_of
-  bool has_columns_by_layout_ = false;
+  bool has_columns_by_layout_ = false, has_copies_ = false;
   mutable Seen seen_;
   mutable std::unordered_map<std::string, int> known_costs_;
   std::vector<int> forward_, backward_;  ///< what the last can_merge found between the two, by order
