@@ -123,9 +123,7 @@ std::shared_ptr<const LoweredGraph> Trials::lower(const Graph& prims, const grou
   if (options.is_common()) return common;
   return own_.find_or_make(&prims, [&] {
     group::Groups groups = common->groups;
-    const bool streams = options.can_stream && group::stream_rows(groups, options.can_stream);
-    const bool lays_out = options.channels_last && group::choose_layouts(groups, options.channels_last);
-    return streams || lays_out ? make(options) : common;
+    return group::suit_target(groups, options) ? make(options) : common;
   });
 }
 

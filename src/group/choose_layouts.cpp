@@ -16,6 +16,7 @@
 #include <unordered_set>
 
 #include "group/index_maps.h"
+#include "group/memory.h"
 #include "tcc/group/group.h"
 
 namespace tcc::group {
@@ -151,14 +152,8 @@ bool choose_layouts(Groups& groups, const ChannelsLast& pays) { return LayoutCho
 std::vector<int64_t> order_of_alias(const Alias& alias, const std::vector<int64_t>& order) {
   const Shape shape = alias.value->type.shape(), base = alias.base->type.shape();
   if (alias.byte_offset != 0 || shape.size() < 2 || base.size() < 2 || num_elements(shape) != num_elements(base)) return {};
-  const auto turned = [](size_t rank) {
-    std::vector<int64_t> axes(rank);
-    std::iota(axes.begin(), axes.end(), 0);
-    std::swap(axes[rank - 2], axes[rank - 1]);
-    return axes;
-  };
   const bool same_rows = shape.back() == base.back() && shape[shape.size() - 2] == base[base.size() - 2];
-  return same_rows && order == turned(base.size()) ? turned(shape.size()) : std::vector<int64_t>();
+  return same_rows && order == turned_order(base.size()) ? turned_order(shape.size()) : std::vector<int64_t>();
 }
 
 std::unordered_map<const Value*, std::vector<int64_t>> orders_of(const Groups& groups) {
@@ -169,7 +164,7 @@ std::unordered_map<const Value*, std::vector<int64_t>> orders_of(const Groups& g
     for (const Alias& alias : groups.aliases) {
       const auto base = orders.find(alias.base);
       if (base == orders.end() || orders.contains(alias.value)) continue;
-      orders.emplace(alias.value, order_of_alias(alias, std::vector<int64_t>(base->second)));
+      orders.emplace(alias.value, order_of_alias(alias, base->second));
       more = true;
     }
   }

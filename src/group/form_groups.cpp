@@ -38,15 +38,18 @@ Groups fuse(Clusters& clusters, const GroupOptions& options) {
     }
   }
   Groups groups = materialize(clusters);
-  if (options.can_stream) stream_rows(groups, options.can_stream);
-  if (options.channels_last) {
-    choose_layouts(groups, options.channels_last);
-    turn_results(groups, options.channels_last);
-  }
+  suit_target(groups, options);
   return groups;
 }
 
 }  // namespace
+
+bool suit_target(Groups& groups, const GroupOptions& options) {
+  bool changed = options.can_stream && stream_rows(groups, options.can_stream);
+  if (!options.channels_last) return changed;
+  changed = choose_layouts(groups, options.channels_last) || changed;
+  return turn_results(groups, options.channels_last) || changed;
+}
 
 Groups form_groups(const Graph& graph, const GroupOptions& options) {
   Clusters clusters(graph);

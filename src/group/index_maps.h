@@ -20,7 +20,9 @@ inline bool is_pointwise(const Node& node) { return info(node.op).lowering == Lo
 /// Whether what the node makes is wider than what it is made of, and next to no work: floats of 16 bits converted to f32, shifted and scaled by values of a
 /// channel or a row, or asked whether they are NaN. Whoever reads it may read those 16 bits, as through a view.
 bool can_be_read_narrow(const Node& node);
-/// Such a node that does more than convert.
+/// Whether several units may have the node: views, creates and what may be read narrow.
+inline bool may_repeat(const Node& node) { return is_view(node) || is_create(node) || can_be_read_narrow(node); }
+/// A node that can be read narrow and does more than convert.
 bool is_arithmetic_on_narrow(const Node& node);
 inline bool is_reduce(const Node& node) { return info(node.op).lowering == Lowering::reduce; }
 /// Whether the view only renames elements: every element of the operand is exactly one of the result.

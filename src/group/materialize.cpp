@@ -433,7 +433,7 @@ std::string label_of(const Unit& unit) {
     else more = true;
   };
   for (const Node* node : unit.nodes) {
-    if (!is_view(*node) && !is_create(*node) && !can_be_read_narrow(*node)) add(node);
+    if (!may_repeat(*node)) add(node);
   }
   if (names.empty()) add(unit.nodes.back());
   // Neighbours of one module say its name once: encoder.layer.0/linear + relu.

@@ -9,8 +9,8 @@
 // something else touches a value, it has no padding. A view with the same rows is padded like its base.
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
+#include "group/memory.h"
 #include "tcc/group/group.h"
 #include "tcc/support/integer_math.h"
 
@@ -31,25 +31,23 @@ struct Holder {
 
 class RowPadder {
  public:
-  explicit RowPadder(Groups& groups) : groups_(groups) {
-    for (const Alias& alias : groups.aliases) base_of_[alias.value] = &alias;
-  }
+  explicit RowPadder(Groups& groups) : groups_(groups), storage_(groups) {}
 
   void run() {
     look_at_units();
     for (const Alias& alias : groups_.aliases) {
-      const Value* base = storage(alias.value);
+      const Value* base = storage_.of(alias.value);
       if (alias.byte_offset != 0 || !has_rows_of(*alias.value, *base)) holders_[base].fits = false;
     }
-    for (const Value* result : groups_.graph->body.results) holders_[storage(result)].fits = false;
-    for (const StateUpdate& update : groups_.graph->state_updates) holders_[storage(update.value)].fits = false;
+    for (const Value* result : groups_.graph->body.results) holders_[storage_.of(result)].fits = false;
+    for (const StateUpdate& update : groups_.graph->state_updates) holders_[storage_.of(update.value)].fits = false;
     for (const Layout& layout : groups_.layouts) holders_[layout.value].fits = false;
     groups_.row_paddings.clear();
     for (const Unit& unit : groups_.units) {
       for (Value* output : unit.outputs) {
         const int64_t padding = padding_of(*output);
         const Holder& holder = holders_[output];
-        if (padding > 0 && holder.fits && holder.contracts && !base_of_.contains(output)) groups_.row_paddings.push_back({output, padding});
+        if (padding > 0 && holder.fits && holder.contracts && !storage_.is_alias(output)) groups_.row_paddings.push_back({output, padding});
       }
     }
     tell_units();
@@ -63,7 +61,7 @@ class RowPadder {
       unit.row_padding.clear();
       for (const auto* values : {&unit.inputs, &unit.outputs}) {
         for (const Value* value : *values) {
-          const auto found = paddings.find(storage(value));
+          const auto found = paddings.find(storage_.of(value));
           unit.row_padding.push_back(found == paddings.end() ? 0 : found->second);
         }
       }
@@ -73,11 +71,6 @@ class RowPadder {
   }
 
  private:
-  const Value* storage(const Value* value) const {
-    for (auto at = base_of_.find(value); at != base_of_.end(); at = base_of_.find(value)) value = at->second->base;
-    return value;
-  }
-
   static bool has_rows_of(const Value& view, const Value& base) {
     return view.type.rank() > 0 && base.type.rank() > 0 && view.type.count() == base.type.count() &&
            view.type.shape().back() == base.type.shape().back();
@@ -94,7 +87,7 @@ class RowPadder {
       const bool contracts = unit.kind == UnitKind::contract && unit.anchor->op == Op::dot_general_;
       for (const auto* values : {&unit.inputs, &unit.outputs}) {
         for (const Value* value : *values) {
-          Holder& holder = holders_[storage(value)];
+          Holder& holder = holders_[storage_.of(value)];
           holder.fits = holder.fits && (contracts || unit.kind == UnitKind::rows || unit.kind == UnitKind::map);
         }
       }
@@ -104,20 +97,14 @@ class RowPadder {
 
   /// Its factors, and what it stores of each product; not what its epilogue reads beside.
   void look_at_contraction(const Unit& unit) {
-    const std::unordered_set<const Value*> inputs(unit.inputs.begin(), unit.inputs.end());
-    std::vector<const Value*> factors(unit.anchor->operands.begin(), unit.anchor->operands.end());
-    for (size_t i = 0; i < factors.size(); ++i) {
-      if (inputs.contains(factors[i])) holders_[storage(factors[i])].contracts = true;
-      else if (factors[i]->producer)
-        factors.insert(factors.end(), factors[i]->producer->operands.begin(), factors[i]->producer->operands.end());
-    }
+    for (const Value* factor : factor_inputs(unit)) holders_[storage_.of(factor)].contracts = true;
     for (const Value* output : unit.outputs) {
-      if (output->type.count() == unit.anchor->result()->type.count()) holders_[storage(output)].contracts = true;
+      if (output->type.count() == unit.anchor->result()->type.count()) holders_[storage_.of(output)].contracts = true;
     }
   }
 
   Groups& groups_;
-  std::unordered_map<const Value*, const Alias*> base_of_;
+  const Storage storage_;
   std::unordered_map<const Value*, Holder> holders_;
 };
 

@@ -13,6 +13,7 @@
 #include <unordered_set>
 
 #include "group/materialize.h"
+#include "group/memory.h"
 #include "group/merge.h"
 #include "tcc/group/group.h"
 
@@ -22,15 +23,14 @@ namespace {
 
 class RowStreamer {
  public:
-  RowStreamer(Groups& groups, const StreamTest& can_stream) : groups_(groups), can_stream_(can_stream) {
-    for (const Alias& alias : groups.aliases) base_of_[alias.value] = &alias;
+  RowStreamer(Groups& groups, const StreamTest& can_stream) : groups_(groups), can_stream_(can_stream), storage_(groups) {
     for (const Node* node : groups.graph->body.nodes) position_.emplace(node, position_.size());
     for (size_t i = 0; i < groups.units.size(); ++i) {
       for (const Value* output : groups.units[i].outputs) writer_[output] = i;
-      for (const Value* input : groups.units[i].inputs) readers_[storage(input)].insert(i);
+      for (const Value* input : groups.units[i].inputs) readers_[storage_.of(input)].insert(i);
     }
-    for (const Value* result : groups.graph->body.results) held_.insert(storage(result));
-    for (const StateUpdate& update : groups.graph->state_updates) held_.insert(storage(update.value));
+    for (const Value* result : groups.graph->body.results) held_.insert(storage_.of(result));
+    for (const StateUpdate& update : groups.graph->state_updates) held_.insert(storage_.of(update.value));
   }
 
   bool run() {
@@ -48,16 +48,11 @@ class RowStreamer {
   }
 
  private:
-  const Value* storage(const Value* value) const {
-    for (auto at = base_of_.find(value); at != base_of_.end(); at = base_of_.find(value)) value = at->second->base;
-    return value;
-  }
-
   static bool is_product(const Unit& unit) { return unit.kind == UnitKind::contract && unit.anchor->op == Op::dot_general_; }
 
   /// The unit that stores the value, where unit `reader` alone reads it, and nothing else that is not one for a row.
   std::optional<size_t> sole_writer(const Value* value, size_t reader) const {
-    const Value* stored = storage(value);
+    const Value* stored = storage_.of(value);
     const auto writer = writer_.find(stored);
     if (writer == writer_.end() || gone_.contains(writer->second) || held_.contains(stored)) return std::nullopt;
     if (readers_.at(stored) != std::unordered_set<size_t>{reader}) return std::nullopt;
@@ -68,7 +63,7 @@ class RowStreamer {
   /// Whether the value is one for each row of another, and read by later units than that.
   bool is_of_rows(const Value* value, const Value* rows, size_t unit) const {
     if (rows->type.rank() == 0 || value->type.count() * rows->type.shape().back() != rows->type.count()) return false;
-    const auto readers = readers_.find(storage(value));
+    const auto readers = readers_.find(storage_.of(value));
     return readers == readers_.end() || std::ranges::all_of(readers->second, [&](size_t reader) { return reader > unit; });
   }
 
@@ -77,7 +72,7 @@ class RowStreamer {
     for (const Value* scores : groups_.units[rows].inputs) {
       const std::optional<size_t> first = sole_writer(scores, rows);
       if (!first || !is_product(groups_.units[*first]) || groups_.units[*first].outputs.size() != 1) continue;
-      const std::unordered_set<const Value*> inside{storage(scores), storage(weights)};
+      const std::unordered_set<const Value*> inside{storage_.of(scores), storage_.of(weights)};
       Unit joined = union_of({*first, rows, last}, inside);
       if (joined.inputs.size() + joined.outputs.size() > kMaxUnitBuffers || !can_stream_(lower(*groups_.graph, joined))) continue;
       for (const Value* output : joined.outputs) writer_[output] = last;
@@ -115,7 +110,7 @@ class RowStreamer {
       const Unit& unit = groups_.units[number];
       nodes.insert(unit.nodes.begin(), unit.nodes.end());
       for (Value* input : unit.inputs) {
-        const Value* stored = storage(input);
+        const Value* stored = storage_.of(input);
         const auto writer = writer_.find(stored);
         if (writer != writer_.end() && is_of_positions(writer->second)) {
           const std::vector<Node*>& made = groups_.units[writer->second].nodes;
@@ -151,12 +146,12 @@ class RowStreamer {
       left.push_back(std::move(groups_.units[i]));
     }
     groups_.units = std::move(left);
-    std::erase_if(groups_.aliases, [&](const Alias& alias) { return not_stored_.contains(storage(alias.value)); });
+    std::erase_if(groups_.aliases, [&](const Alias& alias) { return not_stored_.contains(storage_.of(alias.value)); });
   }
 
   Groups& groups_;
   const StreamTest& can_stream_;
-  std::unordered_map<const Value*, const Alias*> base_of_;
+  const Storage storage_;
   std::unordered_map<const Node*, size_t> position_;
   std::unordered_map<const Value*, size_t> writer_;                       ///< units, by what they store
   std::unordered_map<const Value*, std::unordered_set<size_t>> readers_;  ///< by what they read, other names resolved

@@ -7,10 +7,9 @@
 // them, who would then read one element of each row. So where all readers have the neighbours of the last but one axis as neighbours, that one is the last in memory.
 // The readers are maps and rows: a product takes its factors as they are. What the epilogue reads beside is in the order of the result, so such products keep it.
 #include <algorithm>
-#include <numeric>
-#include <unordered_map>
 #include <unordered_set>
 
+#include "group/memory.h"
 #include "tcc/group/group.h"
 #include "tcc/loop/edit.h"
 #include "tcc/loop/fields.h"
@@ -25,9 +24,7 @@ constexpr int64_t kFewestNeighbours = 16;
 
 class ResultTurner {
  public:
-  ResultTurner(Groups& groups, const ChannelsLast& pays) : groups_(groups), pays_(pays) {
-    for (const Alias& alias : groups.aliases) base_of_[alias.value] = &alias;
-  }
+  ResultTurner(Groups& groups, const ChannelsLast& pays) : groups_(groups), pays_(pays), storage_(groups) {}
 
   bool run() {
     for (const Unit& unit : groups_.units) {
@@ -35,33 +32,23 @@ class ResultTurner {
     }
     for (const Layout& layout : groups_.layouts) results_.erase(layout.value);
     for (const Alias& alias : groups_.aliases) {
-      if (order_of_alias(alias, turned(alias.base->type.rank())).empty()) results_.erase(storage(alias.base));
+      if (order_of_alias(alias, turned_order(alias.base->type.dims.size())).empty()) results_.erase(storage_.of(alias.base));
     }
-    for (const Value* result : groups_.graph->body.results) results_.erase(storage(result));
-    for (const StateUpdate& update : groups_.graph->state_updates) results_.erase(storage(update.value));
+    for (const Value* result : groups_.graph->body.results) results_.erase(storage_.of(result));
+    for (const StateUpdate& update : groups_.graph->state_updates) results_.erase(storage_.of(update.value));
     for (const Unit& unit : groups_.units) look_at_reads(unit);
+    const size_t before = groups_.layouts.size();
     for (const Unit& unit : groups_.units) {
       for (Value* output : unit.outputs) {
-        if (results_.contains(output) && wanted_.contains(output)) groups_.layouts.push_back({output, turned(output->type.rank())});
+        if (results_.contains(output) && wanted_.contains(output))
+          groups_.layouts.push_back({output, turned_order(output->type.dims.size())});
       }
     }
     spread_layouts(groups_);
-    return !wanted_.empty();
+    return groups_.layouts.size() > before;
   }
 
  private:
-  static std::vector<int64_t> turned(int rank) {
-    std::vector<int64_t> order(static_cast<size_t>(rank));
-    std::iota(order.begin(), order.end(), 0);
-    if (rank >= 2) std::swap(order[order.size() - 2], order.back());
-    return order;
-  }
-
-  const Value* storage(const Value* value) const {
-    for (auto at = base_of_.find(value); at != base_of_.end(); at = base_of_.find(value)) value = at->second->base;
-    return value;
-  }
-
   /// The one result of a product that is computed in any order; null.
   const Value* turnable(const Unit& unit) const {
     if (unit.kind != UnitKind::contract || unit.anchor->op != Op::dot_general_ || unit.outputs.size() != 1) return nullptr;
@@ -69,35 +56,24 @@ class ResultTurner {
     const Shape shape = result->type.shape();
     if (result->type.rank() < 2 || result->type.count() != unit.anchor->result()->type.count()) return nullptr;
     if (!pays_(result->type.dtype) || std::min(shape[shape.size() - 2], shape.back()) < kFewestNeighbours) return nullptr;
-    const std::unordered_set<const Value*> factors = factors_of(unit);
+    const std::unordered_set<const Value*> factors = factor_inputs(unit);
     const auto is_beside = [&](const Value* input) { return !factors.contains(input) && input->type.count() == result->type.count(); };
     return std::ranges::any_of(unit.inputs, is_beside) ? nullptr : result;
   }
 
-  /// What the anchor multiplies, down to the inputs.
-  static std::unordered_set<const Value*> factors_of(const Unit& unit) {
-    const std::unordered_set<const Value*> inputs(unit.inputs.begin(), unit.inputs.end());
-    std::vector<const Value*> factors(unit.anchor->operands.begin(), unit.anchor->operands.end());
-    for (size_t i = 0; i < factors.size(); ++i) {
-      if (!inputs.contains(factors[i]) && factors[i]->producer)
-        factors.insert(factors.end(), factors[i]->producer->operands.begin(), factors[i]->producer->operands.end());
-    }
-    return {factors.begin(), factors.end()};
-  }
-
   void look_at_reads(const Unit& unit) {
-    const auto is_ours = [&](const Value* input) { return results_.contains(storage(input)); };
+    const auto is_ours = [&](const Value* input) { return results_.contains(storage_.of(input)); };
     if (std::ranges::none_of(unit.inputs, is_ours)) return;
     const bool has_transpose = std::ranges::any_of(unit.nodes, [](const Node* node) { return node->op == Op::transpose_; });
     if ((unit.kind != UnitKind::map && unit.kind != UnitKind::rows) || !has_transpose) {
-      for (const Value* input : unit.inputs) results_.erase(storage(input));
+      for (const Value* input : unit.inputs) results_.erase(storage_.of(input));
       return;
     }
     const loop::Unit lowered = lower(*groups_.graph, unit);
     for (size_t i = 0; i < unit.inputs.size(); ++i) {
       if (!is_ours(unit.inputs[i])) continue;
-      if (reads_turned(lowered, *lowered.params[i].buffer)) wanted_.insert(storage(unit.inputs[i]));
-      else results_.erase(storage(unit.inputs[i]));
+      if (reads_turned(lowered, *lowered.params[i].buffer)) wanted_.insert(storage_.of(unit.inputs[i]));
+      else results_.erase(storage_.of(unit.inputs[i]));
     }
   }
 
@@ -150,7 +126,7 @@ class ResultTurner {
 
   Groups& groups_;
   const ChannelsLast& pays_;
-  std::unordered_map<const Value*, const Alias*> base_of_;
+  const Storage storage_;
   std::unordered_set<const Value*> results_, wanted_;  ///< that can be turned, and that a reader wants so
 };
 

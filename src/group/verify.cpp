@@ -164,8 +164,8 @@ class Verifier {
       const bool reads = std::any_of(node->operands.begin(), node->operands.end(),
                                      [&](const Value* operand) { return inputs.count(operand) || of_memory.count(operand); });
       if (reads) of_memory.insert(node->results.begin(), node->results.end());
-      const bool may_repeat = is_view(*node) || is_create(*node) || can_be_read_narrow(*node) || (unit.kind == UnitKind::stream && !reads);
-      if (!may_repeat && !owners_.emplace(node, &unit).second) fault("two units compute", node->result());
+      const bool is_made_again = may_repeat(*node) || (unit.kind == UnitKind::stream && !reads);
+      if (!is_made_again && !owners_.emplace(node, &unit).second) fault("two units compute", node->result());
       const Lowering lowering = info(node->op).lowering;
       anchors += lowering == Lowering::scan || lowering == Lowering::window || lowering == Lowering::contract ||
                  lowering == Lowering::scatter || lowering == Lowering::sort;

@@ -113,6 +113,8 @@ ExprPtr constant_int(DType dtype, int64_t value) {
   return make(std::move(expr));
 }
 
+ExprPtr zero_of(DType dtype) { return is_float(dtype) ? constant_float(dtype, 0) : constant_int(dtype, 0); }
+
 ExprPtr index_value(const Index& index) {
   if (index.is_constant()) return constant_int(DType::i64, index.constant());
   Expr expr;

@@ -10,8 +10,6 @@ namespace tcc::loop {
 namespace {
 
 constexpr size_t kMostAxes = 5;
-constexpr int64_t kWidestBox = 256;
-constexpr int64_t kLongestStep = 8;
 constexpr int64_t kStrideBytes = 16;  // what strides and rows of boxes are multiples of
 
 int swizzle_bytes(const Swizzle& swizzle) { return swizzle.bits == 0 ? 0 : 16 << swizzle.bits; }

@@ -22,7 +22,7 @@ loop::Kernel padding_kernel(const std::vector<group::Padding>& paddings, const s
   check(type.rank() == 1, "paddings are in a vector");
   const int64_t element_bytes = size_bytes(type.dtype);
   const BufferRef buffer = make_buffer("r0", type.dtype, type.shape(), Space::global);
-  const ExprPtr zero = is_float(type.dtype) ? constant_float(type.dtype, 0) : constant_int(type.dtype, 0);
+  const ExprPtr zero = zero_of(type.dtype);
   Kernel kernel;
   kernel.target = target.name;
   kernel.params = {{buffer, true}};

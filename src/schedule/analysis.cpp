@@ -65,17 +65,13 @@ std::optional<int64_t> stride_of(const Access& access, const Var* var) {
   return stride;
 }
 
-namespace {
-
-/// Whether the index is the same for all values of a group: a division takes the place within the group away.
-bool is_of_groups(const Index& index, const Var* var, int64_t width) {
+InGroups in_groups(const Index& index, const Var* var, int64_t width) {
   const VarRef group = loop::make_var("group", ceil_div(var->extent, width)), place = loop::make_var("place", width);
-  return !loop::substitute(index, [&](const VarRef& other) {
-            return other.get() == var ? std::optional(Index(group) * width + Index(place)) : std::nullopt;
-          }).uses(place.get());
+  return {loop::substitute(
+              index,
+              [&](const VarRef& other) { return other.get() == var ? std::optional(Index(group) * width + Index(place)) : std::nullopt; }),
+          place};
 }
-
-}  // namespace
 
 bool guard_varies(const Access& access, const Var* var, int64_t width) {
   for (size_t axis = 0; axis < access.indices.size(); ++axis) {
@@ -83,7 +79,9 @@ bool guard_varies(const Access& access, const Var* var, int64_t width) {
     const std::optional<int64_t> low = index.min(), high = index.max();
     const int64_t extent = access.buffer->extents[axis];
     const bool inside = low && high && *low >= 0 && *high < extent;
-    if (!inside && index.uses(var) && !is_inside_by_groups(index, extent, var, width) && !is_of_groups(index, var, width)) return true;
+    if (inside || !index.uses(var) || is_inside_by_groups(index, extent, var, width)) continue;
+    const InGroups groups = in_groups(index, var, width);
+    if (groups.index.uses(groups.place.get())) return true;
   }
   return false;
 }

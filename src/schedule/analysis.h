@@ -22,6 +22,13 @@ std::vector<Access> accesses_of(const loop::ExprPtr& expr);
 /// Elements between neighbours along the variable; nothing when that is not constant (within a div or mod, or through a scalar's let).
 std::optional<int64_t> stride_of(const Access& access, const loop::Var* var);
 
+/// The index with the variable as a number of a group of so many values and a place in it: a division may take the place away.
+struct InGroups {
+  loop::Index index;
+  loop::VarRef place;
+};
+InGroups in_groups(const loop::Index& index, const loop::Var* var, int64_t width);
+
 /// Whether the variable decides, among others, whether a guarded load is inside the buffer, within groups of so many values.
 bool guard_varies(const Access& access, const loop::Var* var, int64_t width);
 

@@ -112,6 +112,8 @@ Groups parse_groups(std::string_view text, const std::string& file, const Graph&
 bool equal(const Groups& a, const Groups& b, std::string* why = nullptr);
 std::vector<std::string> verify(const Groups& groups);  ///< every needed value materialised once, acyclic, kinds hold
 
+/// What the options say beside fusion, in this order. Returns whether any of it did something.
+bool suit_target(Groups& groups, const GroupOptions& options);
 /// Makes units of kind stream where the target has a kernel for them. Returns whether it made any.
 bool stream_rows(Groups& groups, const StreamTest& can_stream);
 /// Lets the images that convolutions pass to each other have their channels last. Returns whether it did so for any.

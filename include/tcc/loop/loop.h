@@ -110,6 +110,7 @@ struct Expr {
 };
 ExprPtr constant_float(DType dtype, double value);
 ExprPtr constant_int(DType dtype, int64_t value);
+ExprPtr zero_of(DType dtype);
 ExprPtr index_value(const Index& index);  ///< i64
 ExprPtr scalar_value(const ScalarRef& scalar);
 ExprPtr load(const BufferRef& buffer, std::vector<Index> indices, ExprPtr otherwise = nullptr);

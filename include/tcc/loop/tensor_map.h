@@ -25,6 +25,9 @@ struct TensorMap {
   bool operator==(const TensorMap&) const = default;
 };
 
+/// Elements that a box spans along an axis, and from one that is moved to the next, at most. Source: CUDA driver API, cuTensorMapEncodeTiled.
+inline constexpr int64_t kWidestBox = 256, kLongestStep = 8;
+
 /// What one `copy.tma` does: its boxes, one for each panel of the destination.
 struct TensorCopy {
   TensorMap map;                   ///< without `param`

@@ -174,8 +174,6 @@ ExprPtr combine_values(Combiner combiner, const ExprPtr& a, const ExprPtr& b) { 
 
 namespace {
 
-ExprPtr zero(DType dtype) { return is_float(dtype) ? constant_float(dtype, 0) : constant_int(dtype, 0); }
-
 ExprPtr guard_load(const ExprPtr& expr, const std::vector<VarRef>& unmasked) {
   if (expr->kind != Expr::Kind::load || expr->otherwise) return expr;
   for (size_t i = 0; i < expr->indices.size(); i++) {
@@ -184,7 +182,7 @@ ExprPtr guard_load(const ExprPtr& expr, const std::vector<VarRef>& unmasked) {
         index.uses_scalars() || std::any_of(unmasked.begin(), unmasked.end(), [&](const VarRef& var) { return index.uses(var.get()); });
     if (!concerned) continue;
     const std::optional<int64_t> low = index.min(), high = index.max();
-    if (!low || !high || *low < 0 || *high >= expr->buffer->extents[i]) return load(expr->buffer, expr->indices, zero(expr->dtype));
+    if (!low || !high || *low < 0 || *high >= expr->buffer->extents[i]) return load(expr->buffer, expr->indices, zero_of(expr->dtype));
   }
   return expr;
 }

@@ -97,7 +97,7 @@ class Stager {
   static void guard_loads(Block& body) {
     rewrite_exprs(body, [](const ExprPtr& expr) -> ExprPtr {
       if (expr->kind != Expr::Kind::load || expr->otherwise || expr->buffer->space != Space::global) return expr;
-      return load(expr->buffer, expr->indices, is_float(expr->dtype) ? constant_float(expr->dtype, 0) : constant_int(expr->dtype, 0));
+      return load(expr->buffer, expr->indices, zero_of(expr->dtype));
     });
   }
 
@@ -214,8 +214,7 @@ class Stager {
   /// `masked`: the tile reaches beyond what is in memory; there are zeros.
   Stmt copy_in(const Staged& staged, bool masked) {
     Pieces pieces = pieces_of(staged);
-    const ExprPtr zero = is_float(staged.block->dtype) ? constant_float(staged.block->dtype, 0) : constant_int(staged.block->dtype, 0);
-    const ExprPtr element = load(staged.memory, in_memory(staged, pieces), masked ? zero : nullptr);
+    const ExprPtr element = load(staged.memory, in_memory(staged, pieces), masked ? zero_of(staged.block->dtype) : nullptr);
     pieces.loops.body.push_back({Store{staged.block, {pieces.r, pieces.c}, element}});
     return {std::move(pieces.loops)};
   }

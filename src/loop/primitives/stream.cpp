@@ -306,7 +306,7 @@ class Streamer {
         inside = inside && high && *high < part->buffer->extents[axis];
       }
       if (inside) return part;
-      return load(part->buffer, part->indices, is_float(part->dtype) ? constant_float(part->dtype, 0) : constant_int(part->dtype, 0));
+      return load(part->buffer, part->indices, zero_of(part->dtype));
     });
   }
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
 
 #include "schedule/cuda/nest.h"
 #include "schedule/cuda/split_k.h"
+#include "tcc/loop/tensor_map.h"
 #include "tcc/support/diagnostics.h"
 #include "tcc/support/integer_math.h"
 
@@ -154,9 +154,6 @@ int64_t Form::rows() const {
 
 namespace {
 
-/// What the copy engine takes along an axis.
-constexpr int64_t kWidestBox = 256, kLongestStep = 8;
-
 /// The axis that the dim moves along, alone among `dims`, and its step; nothing where that is not a sum of it and others.
 std::optional<std::pair<size_t, int64_t>> axis_and_step(const Factor& factor, const VarRef& dim) {
   std::optional<std::pair<size_t, int64_t>> found;
@@ -169,6 +166,9 @@ std::optional<std::pair<size_t, int64_t>> axis_and_step(const Factor& factor, co
   }
   return found;
 }
+
+/// Elements of a box along an axis, so many apart.
+int64_t most_in_box(int64_t step) { return step > kLongestStep ? 1 : kWidestBox / step; }
 
 /// The sizes of a box with so many rows, of those that take the fewest boxes the one that is longest along the last dims. `longest`: of each dim.
 class Boxes {
@@ -222,7 +222,7 @@ Form in_boxes(const Contraction& c, Form form, int64_t rows, int64_t step) {
   std::vector<int64_t> longest;
   for (const VarRef& var : form.m) {
     const int64_t along = axis_and_step(c.a, var)->second;
-    longest.push_back(along > kLongestStep ? 1 : kWidestBox / along);
+    longest.push_back(most_in_box(along));
   }
   form.box = Boxes(form.m, longest).best(rows);
   const auto summed = std::find_if(form.k.begin(), form.k.end(), [&](const VarRef& var) { return c.a.indices.back() == Index(var); });
@@ -244,7 +244,7 @@ std::vector<Form> forms_of_image_sums(const Contraction& c, int64_t step) {
     const auto in_a = axis_and_step(c.a, var), in_b = axis_and_step(c.b, var);
     if (!in_a || !in_b) return {};
     const int64_t along = std::max(in_a->second, in_b->second);
-    longest.push_back(along > kLongestStep ? 1 : kWidestBox / along);
+    longest.push_back(most_in_box(along));
   }
   Form form;
   form.m = {m};

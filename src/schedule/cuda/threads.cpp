@@ -51,10 +51,7 @@ namespace {
 /// How an access moves from one of `width` neighbours along the dim to the next: 1 or 0 elements; nothing where it does something else, or where such a group
 /// does not begin at a multiple of its width. Within a division, as when the dim is a row of several heads, it may do so in groups.
 std::optional<int64_t> step_in_groups(const Access& access, const loop::Dim& dim, int64_t width) {
-  const loop::VarRef group = loop::make_var("group", ceil_div(dim.var->extent, width)), place = loop::make_var("place", width);
-  const Index flat = loop::substitute(access.flat, [&](const loop::VarRef& var) {
-    return var == dim.var ? std::optional(Index(group) * width + Index(place)) : std::nullopt;
-  });
+  const auto [flat, place] = in_groups(access.flat, dim.var.get(), width);
   bool inside = false;
   const int64_t step = flat.coefficient_of(place.get(), &inside);
   if (inside || (step != 0 && step != 1)) return std::nullopt;
