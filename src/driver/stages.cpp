@@ -7,6 +7,7 @@
 //              build-joint                              with gradients: --mode=grad, train
 //   prims      decompose, multiply-quantized, and simple again
 //              join-products                            projections of one input as one product
+//              reassociate-products                     scales and sums where there is less of them
 //              recognize-sequences                      positions are computed, not loaded
 //              split-wide-nodes                         in sizes that kernels are made for
 //              choose-residuals                         for each target: what the backward half computes again (plan_functions.cpp)
@@ -70,6 +71,8 @@ void to_prims(Session& session, PassState& state) {
   simplify(session, state);
   // Once weights are constants that products read as they are.
   run_pass(session, state, "join-products");
+  // Behind join-products, which scales columns of constants for nothing.
+  run_pass(session, state, "reassociate-products");
 }
 
 void to_groupable(Session& session, PassState& state, bool has_flat_gradients) {

@@ -51,6 +51,9 @@ void decompose(Graph& graph, Diagnostics& diagnostics);
 void multiply_quantized(Graph& graph, bool keep_parameters = false);
 /// join-products: products of one factor by constants of their own become one product, of which each is a slice. Takes a canonical graph of prims.
 void join_products(Graph& graph, bool keep_parameters = false);
+/// reassociate-products: scales of a product's factors are applied behind it, and sums of its results times weights are taken of what those weights make of the
+/// other factor. Takes a canonical graph of prims.
+void reassociate_products(Graph& graph, bool keep_parameters = false);
 /// recognize-sequences. `keep_parameters`: the model's own may be given other values.
 void recognize_sequences(Graph& graph, bool keep_parameters = false);
 
