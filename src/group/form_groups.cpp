@@ -46,6 +46,7 @@ Groups fuse(Clusters& clusters, const GroupOptions& options) {
 
 bool suit_target(Groups& groups, const GroupOptions& options) {
   bool changed = options.can_stream && stream_rows(groups, options.can_stream);
+  changed = (options.can_stream && chain_products(groups, options.can_stream)) || changed;
   if (!options.channels_last) return changed;
   changed = choose_layouts(groups, options.channels_last) || changed;
   return turn_results(groups, options.channels_last) || changed;

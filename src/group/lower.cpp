@@ -17,6 +17,7 @@
 #include <algorithm>
 
 #include "group/placement.h"
+#include "tcc/loop/product_chain.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::group {
@@ -130,6 +131,17 @@ void lower_nests(const Unit& unit, Inliner& inliner) {
   for (const Value* value : apart) store_whole(value, inliner);
 }
 
+/// Says of exponentials what their maxima tell.
+void hide_masked(loop::Unit& lowered, const Unit& unit) {
+  std::vector<loop::BufferRef> maxima;
+  for (size_t i = 0; i < unit.inputs.size(); ++i) {
+    if (std::find(unit.maxima.begin(), unit.maxima.end(), unit.inputs[i]) != unit.maxima.end()) maxima.push_back(lowered.params[i].buffer);
+  }
+  if (maxima.empty()) return;
+  loop::hide_masked(lowered.body, maxima);
+  tidy(lowered.body);
+}
+
 loop::Unit lower(const Graph&, const Unit& unit, std::vector<IndexCheck>* checks) {
   Inliner inliner(unit);
   switch (unit.kind) {
@@ -137,6 +149,7 @@ loop::Unit lower(const Graph&, const Unit& unit, std::vector<IndexCheck>* checks
     case UnitKind::rows:
     case UnitKind::contract:
     case UnitKind::stream:
+    case UnitKind::chain:
     case UnitKind::window: lower_nests(unit, inliner); break;
     case UnitKind::scan: lower_scan(unit, inliner); break;
     case UnitKind::scatter: lower_scatter(unit, inliner); break;
@@ -146,6 +159,7 @@ loop::Unit lower(const Graph&, const Unit& unit, std::vector<IndexCheck>* checks
   result.params = inliner.params();
   result.body = inliner.take_block();
   tidy(result.body);
+  hide_masked(result, unit);
   if (checks) *checks = inliner.checks();
   return result;
 }

@@ -200,6 +200,7 @@ Placement place(UnitKind kind, const std::vector<Node*>& nodes, const Node* anch
       put(reduce.result(), fresh_domain(placement, reduce.result()->type.shape()));
       break;
     }
+    case UnitKind::chain:
     case UnitKind::contract: {
       // Grouped convolution: output channel = group * (channels of a group) + channel, so that the group is a loop of its own.
       const int64_t groups = anchor->op == Op::conv_general_ ? anchor->attrs.get_int("groups") : 1;

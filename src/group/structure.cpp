@@ -1,5 +1,6 @@
 #include "group/structure.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <unordered_map>
@@ -85,6 +86,7 @@ std::optional<std::string> structure_of(const Unit& unit) {
     value(unit.inputs[i]);
     writer.type(unit.inputs[i]->type);
     writer.number(!unit.constant.empty() && unit.constant[i]);
+    writer.number(std::find(unit.maxima.begin(), unit.maxima.end(), unit.inputs[i]) != unit.maxima.end());
   }
   writer(unit.row_padding);
   writer.size(unit.order.size());

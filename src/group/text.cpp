@@ -19,7 +19,7 @@
 namespace tcc::group {
 namespace {
 
-constexpr std::string_view kKindNames[] = {"map", "rows", "contract", "window", "scan", "scatter", "sort", "stream"};
+constexpr std::string_view kKindNames[] = {"map", "rows", "contract", "window", "scan", "scatter", "sort", "stream", "chain"};
 constexpr int kNumKinds = static_cast<int>(std::size(kKindNames));
 
 std::string_view name_of(UnitKind kind) { return kKindNames[static_cast<int>(kind)]; }
@@ -84,7 +84,8 @@ std::string print(const Groups& groups) {
     if (unit.anchor) text += " anchor " + name_of(unit.anchor->result());
     text += " {";
     for (size_t i = 0; i < unit.nodes.size(); ++i) text += (i ? ", " : "") + name_of(unit.nodes[i]->result());
-    text += "} (" + list_of(unit.inputs) + ") -> (" + list_of(unit.outputs) + ")\n";
+    text += "} (" + list_of(unit.inputs) + ") -> (" + list_of(unit.outputs) + ")" +
+            (unit.maxima.empty() ? "" : " maxima (" + list_of(unit.maxima) + ")") + "\n";
   }
   for (const Alias& alias : groups.aliases) {
     text += "  alias " + name_of(alias.value) + " = " + name_of(alias.base) + " + " + std::to_string(alias.byte_offset) + "\n";
@@ -163,6 +164,7 @@ Groups parse_groups(std::string_view text, const std::string& file, const Graph&
     unit.inputs = names.list();
     lexer.expect("->");
     unit.outputs = names.list();
+    if (lexer.accept("maxima")) unit.maxima = names.list();
     groups.units.push_back(std::move(unit));
   }
   spread_row_paddings(groups);
@@ -190,6 +192,7 @@ bool equal(const Groups& a, const Groups& b, std::string* why) {
     if (!same_nodes) return differ(where + "the nodes differ");
     if (!same_names(x.inputs, y.inputs)) return differ(where + "the inputs differ");
     if (!same_names(x.outputs, y.outputs)) return differ(where + "the outputs differ");
+    if (!same_names(x.maxima, y.maxima)) return differ(where + "the maxima differ");
   }
   if (a.aliases.size() != b.aliases.size())
     return differ(std::to_string(a.aliases.size()) + " aliases and " + std::to_string(b.aliases.size()));

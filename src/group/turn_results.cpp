@@ -51,7 +51,9 @@ class ResultTurner {
  private:
   /// The one result of a product that is computed in any order; null.
   const Value* turnable(const Unit& unit) const {
-    if (unit.kind != UnitKind::contract || unit.anchor->op != Op::dot_general_ || unit.outputs.size() != 1) return nullptr;
+    if ((unit.kind != UnitKind::contract && unit.kind != UnitKind::chain) || unit.anchor->op != Op::dot_general_ ||
+        unit.outputs.size() != 1)
+      return nullptr;
     const Value* result = unit.outputs[0];
     const Shape shape = result->type.shape();
     if (result->type.rank() < 2 || result->type.count() != unit.anchor->result()->type.count()) return nullptr;

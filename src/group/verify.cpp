@@ -145,6 +145,13 @@ class Verifier {
     if (!present(value)) fault(who + " a value that is not in memory there:", value);
   }
 
+  /// Chains compute again what others do, too.
+  static bool is_of_chain(const Unit& unit, const Node& node) {
+    return unit.kind == UnitKind::chain && std::ranges::none_of(node.results, [&](const Value* result) {
+             return std::ranges::find(unit.outputs, result) != unit.outputs.end();
+           });
+  }
+
   void check_unit(const Unit& unit) {
     const std::string where = "unit " + std::to_string(unit.id) + " \"" + unit.label + "\"";
     if (unit.outputs.empty()) fault(where + " writes nothing");
@@ -164,7 +171,7 @@ class Verifier {
       const bool reads = std::any_of(node->operands.begin(), node->operands.end(),
                                      [&](const Value* operand) { return inputs.count(operand) || of_memory.count(operand); });
       if (reads) of_memory.insert(node->results.begin(), node->results.end());
-      const bool is_made_again = may_repeat(*node) || (unit.kind == UnitKind::stream && !reads);
+      const bool is_made_again = may_repeat(*node) || (unit.kind == UnitKind::stream && !reads) || is_of_chain(unit, *node);
       if (!is_made_again && !owners_.emplace(node, &unit).second) fault("two units compute", node->result());
       const Lowering lowering = info(node->op).lowering;
       anchors += lowering == Lowering::scan || lowering == Lowering::window || lowering == Lowering::contract ||
@@ -180,7 +187,9 @@ class Verifier {
     if (unit.anchor && std::find(unit.nodes.begin(), unit.nodes.end(), unit.anchor) == unit.nodes.end())
       fault(where + " does not have its anchor among its nodes");
     const bool streams = unit.kind == UnitKind::stream;
-    if (anchors != (streams ? 2 : anchored ? 1 : 0)) fault(where + " has " + std::to_string(anchors) + " nodes of anchored kinds");
+    const bool chains = unit.kind == UnitKind::chain;
+    if (chains ? anchors < 2 : anchors != (streams ? 2 : anchored ? 1 : 0))
+      fault(where + " has " + std::to_string(anchors) + " nodes of anchored kinds");
     if ((reductions > 0) != (streams || unit.kind == UnitKind::rows)) fault(where + " has " + std::to_string(reductions) + " reductions");
   }
 

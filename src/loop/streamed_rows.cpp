@@ -1,39 +1,12 @@
 #include "tcc/loop/streamed_rows.h"
 
-#include <map>
 #include <utility>
 
+#include "loop/row_products.h"
 #include "tcc/loop/edit.h"
 
 namespace tcc::loop {
 namespace {
-
-struct Refused {
-  std::string why;
-};
-
-[[noreturn]] void refuse(std::string why) { throw Refused{std::move(why)}; }
-
-/// Scalars with the expressions that they stand for, down to loads and results of reduces.
-class Meanings {
- public:
-  void add(const Let& let) { meanings_[let.scalar.get()] = of(let.value); }
-  ExprPtr of(const ExprPtr& expr) const {
-    visit(expr, [](const Expr& part) {
-      for (const Index& index : part.indices) {
-        if (index.uses_scalars()) refuse("an index is read from memory");
-      }
-      if (part.kind == Expr::Kind::index && part.index.uses_scalars()) refuse("an index is read from memory");
-    });
-    return rewrite_expr(expr, [&](const ExprPtr& part) {
-      const auto found = part->kind == Expr::Kind::scalar ? meanings_.find(part->scalar.get()) : meanings_.end();
-      return found == meanings_.end() ? part : found->second;
-    });
-  }
-
- private:
-  std::map<const Scalar*, ExprPtr> meanings_;
-};
 
 /// A reduce of one state along a row, whose body has one product.
 struct AlongRow {
@@ -43,32 +16,6 @@ struct AlongRow {
   ExprPtr x, y;   ///< factors of the product, loads
   ExprPtr value;  ///< what it yields
 };
-
-ExprPtr without_casts(ExprPtr expr) {
-  while (expr->kind == Expr::Kind::op && expr->op == Op::cast_ && is_float(expr->dtype) && is_float(expr->args[0]->dtype))
-    expr = expr->args[0];
-  return expr;
-}
-
-bool is_op(const ExprPtr& expr, Op op) { return expr->kind == Expr::Kind::op && expr->op == op; }
-
-/// The loads that a sum multiplies.
-std::pair<ExprPtr, ExprPtr> factors_of(const Reduce& sum, const Meanings& around) {
-  const bool plain = sum.dims.size() == 1 && !sum.where && !sum.combine && sum.states.size() == 1 && !sum.states[0].init &&
-                     sum.states[0].combiner == Combiner::sum && sum.states[0].result->dtype == DType::f32;
-  if (!plain) refuse("the first product is no sum over one dim");
-  Meanings meanings = around;
-  for (const Stmt& stmt : sum.body) {
-    const auto* let = as<Let>(stmt);
-    if (!let) refuse("the first product has more than factors");
-    meanings.add(*let);
-  }
-  const ExprPtr product = meanings.of(sum.states[0].value);
-  if (!is_op(product, Op::mul_)) refuse("the first sum is not of products");
-  ExprPtr x = without_casts(product->args[0]), y = without_casts(product->args[1]);
-  if (x->kind != Expr::Kind::load || y->kind != Expr::Kind::load || x->otherwise || y->otherwise) refuse("a factor is not just read");
-  return {x, y};
-}
 
 AlongRow along_row(const Reduce& reduce, const Meanings& around) {
   if (reduce.dims.size() != 1 || reduce.where || reduce.combine || reduce.states.size() != 1 || reduce.states[0].init)
@@ -82,9 +29,11 @@ AlongRow along_row(const Reduce& reduce, const Meanings& around) {
     }
     const auto* sum = as<Reduce>(stmt);
     if (!sum || result.score) refuse("an element of a row takes more than one product");
-    std::tie(result.x, result.y) = factors_of(*sum, meanings);
-    result.k = sum->dims[0].var;
-    result.score = sum->states[0].result;
+    RowProduct product = product_of(*sum, meanings);
+    result.x = std::move(product.x);
+    result.y = std::move(product.y);
+    result.k = product.k;
+    result.score = product.result;
   }
   if (!result.score) refuse("the elements of a row are no results of a product");
   result.value = meanings.of(reduce.states[0].value);
@@ -109,60 +58,6 @@ void require_same_product(const AlongRow& a, const AlongRow& b) {
   const ExprPtr x = in_terms_of(a, b, b.x), y = in_terms_of(a, b, b.y);
   const bool same = (equal(x, a.x) && equal(y, a.y)) || (equal(x, a.y) && equal(y, a.x));
   if (!same) refuse("loops along the row take different products");
-}
-
-/// What a causal mask leaves of an element, where it holds: `visible` where row + diagonal - column is not negative, else a number that no exponential survives.
-struct Masked {
-  ExprPtr visible;
-  Index distance;
-};
-
-bool is_lowest(const ExprPtr& expr) {
-  constexpr double kLowest = -1e30;
-  const ExprPtr value = without_casts(expr);
-  return value->kind == Expr::Kind::constant && is_float(value->dtype) && value->float_value <= kLowest;
-}
-
-/// What is not negative where the condition holds; nothing for conditions on more than places.
-std::optional<Index> distance_of(const ExprPtr& condition) {
-  if (condition->kind != Expr::Kind::op || condition->args.size() != 2) return std::nullopt;
-  const ExprPtr &a = condition->args[0], &b = condition->args[1];
-  if (a->kind != Expr::Kind::index || b->kind != Expr::Kind::index) return std::nullopt;
-  switch (condition->op) {
-    case Op::le_: return b->index - a->index;
-    case Op::lt_: return b->index - a->index - Index(1);
-    case Op::ge_: return a->index - b->index;
-    case Op::gt_: return a->index - b->index - Index(1);
-    default: return std::nullopt;
-  }
-}
-
-std::optional<Masked> masked_part(const ExprPtr& expr) {
-  if (expr->kind != Expr::Kind::op) return std::nullopt;
-  switch (expr->op) {
-    case Op::cast_: {
-      if (!is_float(expr->dtype) || !is_float(expr->args[0]->dtype)) return std::nullopt;
-      std::optional<Masked> inner = masked_part(expr->args[0]);
-      if (inner) inner->visible = cast_to(inner->visible, expr->dtype);
-      return inner;
-    }
-    case Op::select_: {
-      std::optional<Index> distance = distance_of(expr->args[0]);
-      if (distance && is_lowest(expr->args[2])) return Masked{expr->args[1], *distance};
-      if (distance && is_lowest(expr->args[1])) return Masked{expr->args[2], Index(-1) - *distance};
-      return std::nullopt;
-    }
-    case Op::add_:
-      for (const size_t side : {0, 1}) {
-        std::optional<Masked> inner = masked_part(expr->args[side]);
-        if (!inner) continue;
-        const ExprPtr left = without_casts(inner->visible), other = expr->args[1 - side];
-        const bool is_zero = left->kind == Expr::Kind::constant && left->float_value == 0;
-        return Masked{is_zero ? other : apply(Op::add_, {other, inner->visible}), inner->distance};
-      }
-      return std::nullopt;
-    default: return std::nullopt;
-  }
 }
 
 class Recogniser {
@@ -273,9 +168,7 @@ class Recogniser {
         return true;
       }
       case Op::select_: {
-        const ExprPtr zero = without_casts(expr->args[1]);
-        const bool is_zero = zero->kind == Expr::Kind::constant && is_float(zero->dtype) && zero->float_value == 0;
-        if (!is_op(expr->args[0], Op::isnan_) || !is_zero) return false;
+        if (!is_op(expr->args[0], Op::isnan_) || !is_zero(expr->args[1])) return false;
         if (!equal(without_casts(expr->args[0]->args[0]), without_casts(expr->args[2]))) return false;
         rows_.zero_for_nan = true;
         return look_at_weight(expr->args[2]);

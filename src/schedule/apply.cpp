@@ -129,6 +129,15 @@ struct Row {
   Unit (*run)(const Unit&, Arguments&);
 };
 
+/// Tiles of products that stay in registers.
+loop::Unit apply_streamed(decltype(loop::stream)& primitive, const loop::Unit& unit, Arguments& a) {
+  const std::string reduce = a.name("a reduce");
+  const int64_t rows = a.number("the rows of a tile"), columns = a.number("the columns of a tile");
+  const int stages = static_cast<int>(a.number("the number of stages"));
+  const int math = static_cast<int>(a.number("the registers of who multiplies"));
+  return primitive(unit, reduce, rows, columns, stages, math, static_cast<int>(a.number("the registers of who copies")));
+}
+
 constexpr std::array kPrimitives = {
     Row{"split", "split(LOOP, FACTOR, tail=mask|peel|pad)",
         [](const Unit& unit, Arguments& a) {
@@ -180,6 +189,8 @@ constexpr std::array kPrimitives = {
     Row{"skip_rounding", "skip_rounding(REDUCE)",
         [](const Unit& unit, Arguments& a) { return loop::skip_rounding(unit, a.name("a reduce")); }},
     Row{"sink_lets", "sink_lets(REDUCE)", [](const Unit& unit, Arguments& a) { return loop::sink_lets(unit, a.name("a reduce")); }},
+    Row{"chain", "chain(REDUCE, ROWS, COLUMNS, STAGES, REGISTERS, REGISTERS)",
+        [](const Unit& unit, Arguments& a) { return apply_streamed(loop::chain, unit, a); }},
     Row{"compute_at", "compute_at(VALUE, top, first=sum, as=DTYPE)",
         [](const Unit& unit, Arguments& a) {
           const std::string scalar = a.name("a let"), where = a.name("a place"), first = a.word("first", "");
@@ -260,13 +271,7 @@ constexpr std::array kPrimitives = {
           return loop::split_factors(unit, accumulator, a.number("the number of terms that are summed apart"));
         }},
     Row{"stream", "stream(MAXIMUM, ROWS, COLUMNS, STAGES, REGISTERS, REGISTERS)",
-        [](const Unit& unit, Arguments& a) {
-          const std::string maximum = a.name("a reduce");
-          const int64_t rows = a.number("the rows of a tile"), columns = a.number("the columns of a tile");
-          const int stages = static_cast<int>(a.number("the number of stages"));
-          const int math = static_cast<int>(a.number("the registers of who multiplies"));
-          return loop::stream(unit, maximum, rows, columns, stages, math, static_cast<int>(a.number("the registers of who copies")));
-        }},
+        [](const Unit& unit, Arguments& a) { return apply_streamed(loop::stream, unit, a); }},
     Row{"two_level_sum", "two_level_sum(LOOP)", [](const Unit& unit, Arguments& a) { return loop::two_level_sum(unit, a.name("a loop")); }},
 };
 

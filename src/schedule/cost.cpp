@@ -82,8 +82,8 @@ class CostModel {
     touch(copy.source, elements);
     if (copy.value) count(copy.value, elements, true);
   }
-  void run(const Mma& mma, double times, bool) {  // tensor cores: well above the rate of ordinary arithmetic
-    add(2.0 * static_cast<double>(mma.m * mma.n * mma.k) * times / 8, true);
+  void run(const Mma& mma, double times, bool) {
+    work.matrix_ops[mma.shape] += 2.0 * static_cast<double>(mma.m * mma.n * mma.k) * times / threads_;  // all warps together
   }
   // What these cost is not counted.
   void run(const Alloc&, double, bool) {}
@@ -95,17 +95,53 @@ class CostModel {
     for (const Role& role : roles.roles) run(role.body, times, vector);
   }
 
-  /// The share of iterations for which `x mod d < n` holds, where unrolled loops decide it when the kernel is made; else 1.
+  /// The share of iterations for which a condition on places holds: `x mod d < n` where unrolled loops decide it when the kernel is made, so that it costs nothing
+  /// then, and comparisons of few places, of blocks and steps; else 1.
   double share_known(const ExprPtr& condition) const {
-    const std::optional<UpperBound> bound = as_upper_bound(condition);
-    if (!bound || bound->index.terms().size() != 1 || bound->index.constant() != 0) return 1;
-    const Term& term = bound->index.terms()[0];
-    if (term.atom.kind != Atom::Kind::mod || term.coefficient != 1 || bound->high >= term.atom.divisor) return 1;
-    for (const Term& inner : term.atom.operand->terms()) {
-      if (inner.atom.kind != Atom::Kind::var || std::find(unrolled_.begin(), unrolled_.end(), inner.atom.var.get()) == unrolled_.end())
-        return 1;
+    if (const std::optional<UpperBound> bound = as_upper_bound(condition);
+        bound && bound->index.terms().size() == 1 && bound->index.constant() == 0) {
+      const Term& term = bound->index.terms()[0];
+      if (term.atom.kind == Atom::Kind::mod && term.coefficient == 1 && bound->high < term.atom.divisor) {
+        const bool known = std::ranges::all_of(term.atom.operand->terms(), [&](const Term& inner) {
+          return inner.atom.kind == Atom::Kind::var &&
+                 std::find(unrolled_.begin(), unrolled_.end(), inner.atom.var.get()) != unrolled_.end();
+        });
+        if (known) return static_cast<double>(bound->high) / static_cast<double>(term.atom.divisor);
+      }
     }
-    return static_cast<double>(bound->high) / static_cast<double>(term.atom.divisor);
+    return share_counted(condition);
+  }
+
+  static double share_counted(const ExprPtr& condition) {
+    constexpr int64_t kMostPlaces = 4096;
+    if (condition->kind != Expr::Kind::op || condition->args.size() != 2) return 1;
+    const ExprPtr &a = condition->args[0], &b = condition->args[1];
+    const auto place = [](const ExprPtr& e) -> std::optional<Index> {
+      if (e->kind == Expr::Kind::index) return e->index;
+      return e->kind == Expr::Kind::constant && !is_float(e->dtype) ? std::optional<Index>(e->int_value) : std::nullopt;
+    };
+    const std::optional<Index> x = place(a), y = place(b);
+    const bool at_least = condition->op == Op::ge_ || condition->op == Op::gt_,
+               at_most = condition->op == Op::le_ || condition->op == Op::lt_;
+    if (!x || !y || (!at_least && !at_most)) return 1;
+    // Holds where the distance is not negative.
+    const Index distance = (at_least ? *x - *y : *y - *x) - Index(condition->op == Op::gt_ || condition->op == Op::lt_ ? 1 : 0);
+    std::vector<VarRef> vars;
+    collect_vars(distance, vars);
+    int64_t places = 1;
+    for (const VarRef& var : vars) places *= std::min(var->extent, kMostPlaces + 1);
+    if (distance.uses_scalars() || places > kMostPlaces) return 1;
+    int64_t holds = 0;
+    for (int64_t number = 0; number < places; ++number) {
+      int64_t rest = number;
+      std::map<const Var*, int64_t> at;
+      for (const VarRef& var : vars) {
+        at[var.get()] = rest % var->extent;
+        rest /= var->extent;
+      }
+      holds += substitute(distance, [&](const VarRef& var) { return std::optional<Index>(at.at(var.get())); }).constant() >= 0;
+    }
+    return static_cast<double>(holds) / static_cast<double>(places);
   }
 
   void count_states(const std::vector<State>& states, const Combine* combine, double times, bool vector) {
@@ -164,7 +200,13 @@ Work measure_work(const Block& block) {
 double time_ns(const Work& work, const Target& target, double parallel) {
   const double share = std::clamp(parallel / target.cores, 1.0 / target.cores, 1.0);
   if (target.is_cuda()) {
-    const double arithmetic = work.ops / (target.flops_per_ns / 2), memory = work.unique_bytes / target.bytes_per_ns;
+    double matrix = 0;
+    for (const auto& [instruction, ops] : work.matrix_ops) {
+      const TensorCore* core = target.tensor_core(instruction);
+      matrix += ops / (core ? core->flops_per_ns : target.flops_per_ns);
+    }
+    const double other = work.ops / (target.flops_per_ns / 2), memory = work.unique_bytes / target.bytes_per_ns;
+    const double arithmetic = std::max(matrix, other) + kApart * std::min(matrix, other);
     const double cache = work.global_bytes / target.cache_bytes_per_ns, shared = work.shared_bytes / target.shared_bytes_per_ns;
     return std::max({arithmetic, memory, cache, shared}) / share;  // registers are free
   }

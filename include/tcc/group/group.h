@@ -19,18 +19,19 @@ namespace tcc::group {
 
 /// What shapes a unit's loops. map: pointwise over its results. rows: pointwise and reductions over the same rows. contract: dot or conv with its
 /// epilogue. window, scan, scatter, sort: that op with what fused into it. stream: a product of matrices whose rows are normalised and multiplied with another
-/// matrix, the anchor.
-enum class UnitKind : uint8_t { map, rows, contract, window, scan, scatter, sort, stream };
+/// matrix, the anchor. chain: a dot, the anchor, with others of whose results one of its factors is made.
+enum class UnitKind : uint8_t { map, rows, contract, window, scan, scatter, sort, stream, chain };
 
 /// An input that both factors of a product of matrices read is there twice, the second time for the second factor.
 struct Unit {
   int id = 0;
   UnitKind kind = UnitKind::map;
   std::string label;                 ///< the model's own node names, "fc1/Gemm + relu/Relu"
-  std::vector<Node*> nodes;          ///< in graph order; views and creates may be in several units, all others in one
+  std::vector<Node*> nodes;          ///< in graph order; views, creates and what chains have may be in several units, all others in one
   std::vector<Value*> inputs;        ///< values it reads that are materialised elsewhere (inputs, weights, results of other units)
   std::vector<Value*> outputs;       ///< values it materialises
-  Node* anchor = nullptr;            ///< contract, window, scan, scatter, sort, stream
+  Node* anchor = nullptr;            ///< contract, window, scan, scatter, sort, stream, chain
+  std::vector<Value*> maxima;        ///< inputs of a chain that are not less than the rows that they are subtracted from
   std::vector<bool> constant;        ///< of each input, see mark_constants; empty: none is
   std::vector<bool> owned;           ///< ... of each constant: nothing else reads it
   std::vector<int64_t> row_padding;  ///< of each input, then of each output, see pad_rows; empty: none has any
@@ -91,7 +92,7 @@ void copy_concat_pieces(Graph& graph);
 /// twice, it changes nothing more.
 void split_wide_nodes(Graph& graph);
 
-/// Whether the target has a kernel for the first form of a unit of kind stream.
+/// Whether the target has a kernel for the first form of a unit of kind stream or chain.
 using StreamTest = std::function<bool(const loop::Unit&)>;
 
 /// Whether products of this dtype are made by matrix cores that gain by a layout: convolutions by images with their channels last.
@@ -116,6 +117,8 @@ std::vector<std::string> verify(const Groups& groups);  ///< every needed value 
 bool suit_target(Groups& groups, const GroupOptions& options);
 /// Makes units of kind stream where the target has a kernel for them. Returns whether it made any.
 bool stream_rows(Groups& groups, const StreamTest& can_stream);
+/// Makes units of kind chain where the target has a kernel for them. Returns whether it made any.
+bool chain_products(Groups& groups, const StreamTest& can_stream);
 /// Lets the images that convolutions pass to each other have their channels last. Returns whether it did so for any.
 bool choose_layouts(Groups& groups, const ChannelsLast& pays);
 /// Lets products of matrices lie the other way round in memory where that is how they are read. Returns whether it did so for any.

@@ -54,6 +54,9 @@ void append(Block& block, Block more);
 Block substitute_var(const Block& block, const VarRef& var, const Index& by);
 ExprPtr substitute_var(const ExprPtr& expr, const VarRef& var, const Index& by);
 
+/// Without roundings of f32 to 16 bits and back; values of 8 bits become f32 at once.
+ExprPtr without_rounding(const ExprPtr& expr);
+
 /// The pointwise op of the combiner applied.
 ExprPtr combine_values(Combiner combiner, const ExprPtr& a, const ExprPtr& b);
 

@@ -77,6 +77,9 @@ Unit split_factors(const Unit& unit, const std::string& accumulator, int64_t apa
 /// What the dims of a reduce inside `dim` compute, those over lanes and threads excepted, is reduced by itself and then joins the rest.
 Unit two_level_sum(const Unit& unit, const std::string& dim);
 
+/// Products within the sum `sum` (product_chain.h): tiles of `rows` x `columns` of them, with `stages` copies of what lies along the columns under way. The
+/// warps that multiply get `math_registers` a thread, those that copy `load_registers`.
+Unit chain(const Unit& unit, const std::string& sum, int64_t rows, int64_t columns, int stages, int math_registers, int load_registers);
 /// Rows of a product of matrices that are normalised and used up by a second product (streamed_rows.h), `maximum` the name of theirs: tiles of `rows` x `columns`
 /// of them in registers, by tensor cores of warpgroups. `stages` of the ring of each factor that is read along the rows; registers as in pipeline_tiles.
 Unit stream(const Unit& unit, const std::string& maximum, int64_t rows, int64_t columns, int stages, int math_registers,

@@ -118,6 +118,8 @@ ExprPtr identity_value(Combiner combiner, DType dtype);
 /// Layouts of the m16n8 accumulators of mma.sync for an [m, n] tile held by warps_m x warps_n warps, each with a contiguous [m / warps_m, n / warps_n] part.
 /// Warp number w is row w / warps_n, column w % warps_n of the warps.
 TileLayout mma_accumulator_layout(int64_t m, int64_t n, int64_t warps_m, int64_t warps_n);
+/// Rows of the results of an instruction of a warpgroup.
+inline constexpr int64_t kWarpgroupRows = 64;
 /// The same of m64nN accumulators of groups_m x groups_n warpgroups, four warps with 16 rows each. Source: PTX ISA, wgmma, layout of D.
 TileLayout warpgroup_accumulator_layout(int64_t m, int64_t n, int64_t groups_m, int64_t groups_n);
 /// Registers of one thread, and the coordinates that register `reg` of `lane` of `warp` holds.

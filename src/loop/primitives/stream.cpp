@@ -34,6 +34,7 @@
 #include <numbers>
 #include <utility>
 
+#include "loop/primitives/tile_stream.h"
 #include "tcc/loop/edit.h"
 #include "tcc/loop/fit.h"
 #include "tcc/loop/primitives.h"
@@ -44,74 +45,27 @@
 namespace tcc::loop {
 namespace {
 
-constexpr int64_t kGroupRows = 64;  // of a warpgroup
-constexpr int kLoadWarps = 4;
-
-struct Sizes {
-  int64_t rows, columns;
-  int stages, math_registers, load_registers;
-};
-
-class Streamer {
+class Streamer : TileStream {
  public:
-  Streamer(const Unit& unit, const StreamedRows& form, const Sizes& sizes) : form_(form), sizes_(sizes), names_(unit) {}
+  Streamer(const Unit& unit, const StreamedRows& form, const StreamSizes& sizes)
+      : TileStream(unit, form.row, form.column, sizes), form_(form) {
+    last_first_ = form.diagonal.has_value();
+  }
 
   Block build() {
     make_buffers();
     take_out_factors();
-    Loop blocks;
-    for (const Dim& dim : form_.dims) {
-      if (dim.var != form_.row) blocks.dims.push_back({dim.var, Bind::block});
-    }
-    row_block_ = make_var(names_.fresh(form_.row->name + "_0"), ceil_div(form_.row->extent, sizes_.rows));
-    column_block_ = make_var(names_.fresh(form_.column->name + "_0"), ceil_div(form_.column->extent, sizes_.columns));
-    blocks.dims.push_back({row_block_, Bind::block});
-    for (const PipeRef& pipe : {query_.pipe, key_.pipe, value_.pipe}) blocks.body.push_back({PipeDecl{pipe}});
-    Role math{"math", static_cast<int>(sizes_.rows / kGroupRows) * 4, sizes_.math_registers, compute()};
-    Role load{"load", kLoadWarps, sizes_.load_registers, copies()};
-    blocks.body.push_back({Roles{{std::move(math), std::move(load)}}});
-    return {Stmt{std::move(blocks)}};
+    Block math = compute(), load = copies();
+    return {blocks(form_.dims, nullptr, {query_, key_, value_}, std::move(math), std::move(load))};
   }
 
  private:
-  /// A factor in shared memory.
-  struct Staged {
-    BufferRef buffer;
-    PipeRef pipe;
-  };
-  /// Coordinates in a tile.
-  struct At {
-    VarRef row, column;
-  };
-
-  Staged stage(const ExprPtr& factor, int64_t rows, int64_t columns, int stages) {
-    Buffer prototype;
-    prototype.name = names_.fresh(factor->buffer->name + ".staged");
-    prototype.dtype = factor->dtype;
-    prototype.extents = {rows, columns};
-    prototype.space = Space::shared;
-    prototype.swizzle = {3, 4, 3};
-    prototype.panel = kPanelBytes / size_bytes(factor->dtype);
-    const BufferRef buffer = make_buffer(std::move(prototype));
-    return {buffer, make_pipe(names_.fresh(factor->buffer->name + ".pipe"), Pipe::Kind::mbarrier, stages, {buffer})};
-  }
-  BufferRef tile(const std::string& name, DType dtype, std::vector<int64_t> extents, const TileLayout& layout) {
-    Buffer prototype;
-    prototype.name = names_.fresh(name);
-    prototype.dtype = dtype;
-    prototype.extents = std::move(extents);
-    prototype.space = Space::registers;
-    prototype.tile = std::make_shared<TileLayout>(layout);
-    return make_buffer(std::move(prototype));
-  }
-
   void make_buffers() {
-    const int64_t groups = sizes_.rows / kGroupRows;
     query_ = stage(form_.query, sizes_.rows, form_.first_k->extent, 1);
     key_ = stage(form_.key, sizes_.columns, form_.first_k->extent, sizes_.stages);
     value_ = stage(form_.value, sizes_.columns, form_.result->extent, sizes_.stages);
-    const TileLayout scores = warpgroup_accumulator_layout(sizes_.rows, sizes_.columns, groups, 1);
-    const TileLayout results = warpgroup_accumulator_layout(sizes_.rows, form_.result->extent, groups, 1);
+    const TileLayout scores = accumulator_layout(sizes_.columns);
+    const TileLayout results = accumulator_layout(form_.result->extent);
     const auto of_rows = [&](const std::string& name) { return tile(name, DType::f32, {sizes_.rows}, row_layout(scores)); };
     scores_ = tile(form_.score->name + ".tile", DType::f32, {sizes_.rows, sizes_.columns}, scores);
     weights_ = tile(form_.score->name + ".weights", form_.value->dtype, {sizes_.rows, sizes_.columns}, scores);
@@ -123,7 +77,7 @@ class Streamer {
   }
 
   void take_out_factors() {
-    scaled_ = form_.element;
+    scaled_ = without_rounding(form_.element);
     const auto is_positive = [](const ExprPtr& expr) {
       return expr->kind == Expr::Kind::constant && std::isfinite(expr->float_value) && expr->float_value > 0;
     };
@@ -137,41 +91,7 @@ class Streamer {
 
   // ------------------------------------------------------------------------------------------------------- statements
 
-  static Stmt op(PipeOp::Kind kind, const Staged& staged) { return {PipeOp{kind, staged.pipe}}; }
-  VarRef row_var() { return make_var(names_.fresh(form_.row->name + "_1"), sizes_.rows); }
-
-  /// body(row) for each row of the tile.
-  template <class Body> Stmt over_rows(Body body) {
-    Loop map;
-    const VarRef row = row_var();
-    map.dims = {{row, Bind::tile}};
-    map.tile = maximum_;
-    map.body = body(row);
-    return {std::move(map)};
-  }
-  template <class Body> Stmt over(const BufferRef& tile, const VarRef& column, Body body) {
-    Loop map;
-    const At at{row_var(), make_var(names_.fresh(column->name + "_1"), tile->extents[1])};
-    map.dims = {{at.row, Bind::tile}, {at.column, Bind::tile}};
-    map.tile = tile;
-    map.body = body(at);
-    return {std::move(map)};
-  }
-  static ExprPtr get(const BufferRef& tile, const At& at) { return loop::load(tile, {Index(at.row), Index(at.column)}); }
-  static ExprPtr get(const BufferRef& rows, const VarRef& row) { return loop::load(rows, {Index(row)}); }
-  static Stmt put(const ExprPtr& value, const BufferRef& tile, const At& at) {
-    return {Store{tile, {Index(at.row), Index(at.column)}, value}};
-  }
-  static Stmt put(const ExprPtr& value, const BufferRef& rows, const VarRef& row) { return {Store{rows, {Index(row)}, value}}; }
-  static ExprPtr number(double value) { return constant_float(DType::f32, value); }
   static ExprPtr low() { return number(-std::numeric_limits<double>::infinity()); }
-  ScalarRef scalar(const std::string& name) { return make_scalar(names_.fresh(name), DType::f32); }
-
-  /// The last rows first, where those have most to do.
-  Index row_at(const Index& within) const {
-    const Index block = form_.diagonal ? Index(row_block_->extent - 1) - Index(row_block_) : Index(row_block_);
-    return block * sizes_.rows + within;
-  }
   /// How many columns a place lies behind the last one that its row has, or less than 1.
   Index behind_diagonal(const Index& column, const Index& row) const { return column - row - Index(*form_.diagonal); }
   /// Whether some row of the block has a column of the tile.
@@ -180,8 +100,6 @@ class Streamer {
     const Index first = behind_diagonal(Index(column_block) * sizes_.columns, row_at(Index(sizes_.rows - 1)));
     return in_range(first, first.min().value_or(0), 1);
   }
-  Index column_at(const Index& within) const { return Index(column_block_) * sizes_.columns + within; }
-
   Stmt reduce_row(const ScalarRef& result, Combiner combiner, const VarRef& row) {
     Reduce reduce;
     const VarRef column = make_var(names_.fresh(form_.column->name + "_1"), sizes_.columns);
@@ -191,28 +109,12 @@ class Streamer {
     return {std::move(reduce)};
   }
 
-  Stmt multiply(const BufferRef& to, const BufferRef& a, const BufferRef& b, int64_t n, int64_t k, bool turned) const {
-    Mma mma;
-    mma.accumulator = to;
-    mma.a = a;
-    mma.b = b;
-    mma.a_from.assign(2, Index(0));
-    mma.b_from.assign(2, Index(0));
-    mma.m = sizes_.rows;
-    mma.n = n;
-    mma.k = k;
-    mma.transpose_b = turned;
-    mma.async = true;
-    mma.shape = "m64nNk16";
-    return {std::move(mma)};
-  }
-
   // ------------------------------------------------------------------------------------------------------------ roles
 
   Block compute() {
     Block body;
     for (const BufferRef& buffer : {maximum_, base_, worth_, sum_, scores_, weights_, results_}) body.push_back({Alloc{buffer}});
-    body.push_back(over_rows([&](const VarRef& row) { return Block{put(low(), maximum_, row), put(number(0), sum_, row)}; }));
+    body.push_back(over_rows(maximum_, [&](const VarRef& row) { return Block{put(low(), maximum_, row), put(number(0), sum_, row)}; }));
     body.push_back(over(results_, form_.result, [&](const At& at) { return Block{put(number(0), results_, at)}; }));
     body.push_back(op(PipeOp::Kind::wait, query_));
     Loop steps;
@@ -249,10 +151,10 @@ class Streamer {
     } else {
       append(body, std::move(all_visible));
     }
-    body.push_back(over_rows([&](const VarRef& row) { return move_maximum(row); }));
+    body.push_back(over_rows(maximum_, [&](const VarRef& row) { return move_maximum(row); }));
     body.push_back(over(scores_, form_.column,
                         [&](const At& at) { return Block{put(exponential(get(scores_, at), get(base_, at.row)), scores_, at)}; }));
-    body.push_back(over_rows([&](const VarRef& row) {
+    body.push_back(over_rows(maximum_, [&](const VarRef& row) {
       const ScalarRef more = scalar(form_.sum->name + ".more");
       const ExprPtr before = loop::apply(Op::mul_, {get(sum_, row), get(worth_, row)});
       return Block{reduce_row(more, Combiner::sum, row), put(loop::apply(Op::add_, {before, scalar_value(more)}), sum_, row)};
@@ -296,20 +198,6 @@ class Streamer {
     return result;
   }
 
-  /// What is read beside the products is 0 where a tile reaches over the end.
-  static ExprPtr guarded(const ExprPtr& expr) {
-    return rewrite_expr(expr, [](const ExprPtr& part) -> ExprPtr {
-      if (part->kind != Expr::Kind::load || part->otherwise || part->buffer->space != Space::global) return part;
-      bool inside = true;
-      for (size_t axis = 0; axis < part->indices.size(); ++axis) {
-        const auto high = part->indices[axis].max();
-        inside = inside && high && *high < part->buffer->extents[axis];
-      }
-      if (inside) return part;
-      return load(part->buffer, part->indices, zero_of(part->dtype));
-    });
-  }
-
   Block move_maximum(const VarRef& row) {
     const ScalarRef high = scalar(form_.maximum->name + ".high"), now = scalar(form_.maximum->name + ".now"),
                     base = scalar(form_.maximum->name + ".base");
@@ -340,18 +228,8 @@ class Streamer {
     };
     return last;
   }
-  void put_stores(Block& body, const Block& stores, const Substitution& here) {
-    const Block fresh = clone_fresh(stores, [&](const std::string& name) { return names_.fresh(name); });
-    for (Stmt& store : substitute(fresh, here)) body.push_back(std::move(store));
-  }
-  Stmt inside_rows(Stmt stmt) const {
-    auto& map = std::get<Loop>(stmt.node);
-    map.where = in_range(row_at(map.dims[0].var), 0, form_.row->extent);
-    return stmt;
-  }
-
   Stmt store_results() {
-    return inside_rows(over(results_, form_.result, [&](const At& at) {
+    Stmt map = over(results_, form_.result, [&](const At& at) {
       Last last = last_of(at.row);
       const ScalarRef output = scalar(form_.output->name + ".last");
       Substitution here = last.here;
@@ -364,43 +242,23 @@ class Streamer {
       for (const StreamedRows::Scale& scale : form_.scales) value = loop::apply(scale.op, {value, substitute(scale.factor, here)});
       if (form_.zero_for_nan) value = loop::apply(Op::select_, {loop::apply(Op::isnan_, {scalar_value(last.sum)}), number(0), value});
       body.push_back({Let{output, value}});
-      put_stores(body, form_.stores, here);
+      append_fresh(body, form_.stores, here);
       return body;
-    }));
+    });
+    return only_inside(std::move(map));
   }
 
   Stmt store_rows() {
-    return inside_rows(over_rows([&](const VarRef& row) {
+    Stmt map = over_rows(maximum_, [&](const VarRef& row) {
       Last last = last_of(row);
       Block body = std::move(last.lets);
-      put_stores(body, form_.row_stores, last.here);
+      append_fresh(body, form_.row_stores, last.here);
       return body;
-    }));
+    });
+    return only_inside(std::move(map));
   }
 
   // ----------------------------------------------------------------------------------------------------------- copies
-
-  void fill(Block& block, const Staged& staged, const ExprPtr& factor, const VarRef& rows, const Index& from, const VarRef& columns) {
-    Copy copy;
-    copy.kind = Copy::Kind::tma;
-    copy.vector_bytes = 16;
-    const VarRef r = make_var(names_.fresh(rows->name + ".copied"), staged.buffer->extents[0]),
-                 c = make_var(names_.fresh(columns->name + ".copied"), staged.buffer->extents[1]);
-    copy.box = {r, c};
-    copy.source = factor->buffer;
-    copy.destination = staged.buffer;
-    copy.to = {Index(r), Index(c)};
-    for (const Index& index : factor->indices) {
-      copy.from.push_back(substitute(index, [&](const VarRef& var) -> std::optional<Index> {
-        if (var == rows) return from + Index(r);
-        if (var == columns) return Index(c);
-        return std::nullopt;
-      }));
-    }
-    block.push_back(op(PipeOp::Kind::acquire, staged));
-    block.push_back({std::move(copy)});
-    block.push_back(op(PipeOp::Kind::commit, staged));
-  }
 
   Block copies() {
     Block body;
@@ -418,9 +276,6 @@ class Streamer {
   }
 
   const StreamedRows& form_;
-  const Sizes sizes_;
-  NameTable names_;
-  VarRef row_block_, column_block_;
   Staged query_, key_, value_;
   BufferRef scores_, weights_, results_, maximum_, base_, worth_, sum_;
   ExprPtr scaled_;  ///< elements are `scale_` times this
@@ -445,14 +300,9 @@ Unit stream(const Unit& unit, const std::string& maximum, int64_t rows, int64_t 
     std::string why_not;
     const std::optional<StreamedRows> form = as_streamed_rows(stmt, &why_not);
     if (!form) unfit("the rows of `" + maximum + "` can't be streamed: " + why_not);
-    const int64_t panel = kPanelBytes / size_bytes(form->query->dtype);
-    if (size_bytes(form->query->dtype) != 2) unfit("factors of " + std::string(name_of(form->query->dtype)));
-    if (form->first_k->extent % panel != 0 || form->result->extent % panel != 0)
-      unfit("rows of factors are no multiples of " + std::to_string(panel) + " elements");
-    if (rows % kGroupRows != 0 || columns % 16 != 0 || columns > 256)
-      unfit("a tile of " + std::to_string(rows) + " x " + std::to_string(columns));
-    if (stages < 1) unfit("a pipe of " + std::to_string(stages) + " stages");
-    return Streamer(unit, *form, {rows, columns, stages, math_registers, load_registers}).build();
+    const StreamSizes sizes{rows, columns, stages, math_registers, load_registers};
+    require_streamable(form->query->dtype, {form->first_k, form->result}, sizes);
+    return Streamer(unit, *form, sizes).build();
   });
   if (!found) no_such_reduce(unit, maximum);
   return result;

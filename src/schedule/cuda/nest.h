@@ -38,6 +38,7 @@ struct CudaNest {
 WhyNot transpose(CudaNest& nest);
 WhyNot scatter_in_order(CudaNest& nest);  // scatter.cpp
 WhyNot streamed_rows(CudaNest& nest);
+WhyNot chained_products(CudaNest& nest);
 WhyNot vectors_per_thread(CudaNest& nest);  // pointwise.cpp
 WhyNot element_per_thread(CudaNest& nest);
 WhyNot row_per_thread(CudaNest& nest);  // rows.cpp

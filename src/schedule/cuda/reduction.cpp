@@ -21,8 +21,6 @@ constexpr int64_t kLongAlong = 16384, kLongAcross = 256;
 constexpr int64_t kShortestPiece = 512;
 /// Blocks of partial results for each multiprocessor, each with a row.
 constexpr int64_t kPartsPerMultiprocessor = 4;
-/// Results for each multiprocessor from which on a thread a result keeps it busy, however its rows lie.
-constexpr int64_t kThreadsForRows = 512;
 /// Elements of a reduce that are unrolled altogether.
 constexpr int64_t kMostUnrolled = 32;
 
@@ -90,8 +88,6 @@ WhyNot contiguous_reduction(CudaNest& nest) {
   const Rows& rows = nest.rows;
   if (!is_along_memory(rows)) return "the reduced elements are not neighbours in memory, or fewer than " + std::to_string(kShortestRow);
   if (rows.scatters) return "it scatters";
-  if (rows.count >= nest.target().cores * kThreadsForRows)
-    return "a thread for each of " + std::to_string(rows.count) + " results is enough";
   spread_rows(nest.chooser, nest.chooser.fuse_all(nest.first()), rows.loops, rows.longest);
   return std::nullopt;
 }

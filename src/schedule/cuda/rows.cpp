@@ -79,6 +79,13 @@ int64_t threads_of_row(const Chooser& c, int64_t longest) {
   return options[c.decide("threads of a row", options.size(), 0)];
 }
 
+/// Lanes of a warp that a row takes: as many as it has pieces, where several rows then fill a warp; else all.
+int64_t lanes_of_row(const Chooser& c, const std::vector<std::string>& steps) {
+  const int64_t warp = c.target().warp_threads, pieces = c.extent(steps.front());
+  const bool alike = std::all_of(steps.begin(), steps.end(), [&](const std::string& step) { return c.extent(step) == pieces; });
+  return alike && pieces > 1 && pieces < warp && warp % pieces == 0 ? pieces : warp;
+}
+
 }  // namespace
 
 WhyNot row_per_thread(CudaNest& nest) {
@@ -128,15 +135,26 @@ void spread_rows(Chooser& c, const std::vector<std::string>& outer, const std::v
   const int64_t count = c.extent(row), cores = c.target().cores;
   const int64_t threads = threads_of_row(c, longest);
   const bool warps = threads == c.target().warp_threads;
+  int64_t lanes = threads;
   if (warps) {
     std::vector<int64_t> options{count >= cores * 8 ? 8 : count >= cores * 4 ? 4 : 1};
     for (const int64_t other : {4, 8, 1}) {
       if (other != options[0] && other <= count) options.push_back(other);
     }
     const int64_t per_block = options[c.decide("rows of a block", options.size(), 0)];
-    c.split(row, per_block);
+    // Rows behind the last one would leave lanes of a warp idle that the others exchange values with.
+    lanes = lanes_of_row(c, steps);
+    if (count % (per_block * threads / lanes) != 0) lanes = threads;
+    const int64_t of_a_warp = threads / lanes;
+    c.split(row, per_block * of_a_warp);
     c.bind(row + "_0", "block");
-    c.bind(row + "_1", "warp");
+    if (of_a_warp > 1) {
+      c.split(row + "_1", of_a_warp);
+      c.bind(row + "_1_0", "warp");
+      c.bind(row + "_1_1", "lane");
+    } else {
+      c.bind(row + "_1", "warp");
+    }
   } else {
     c.bind(row, "block");
   }
@@ -144,11 +162,11 @@ void spread_rows(Chooser& c, const std::vector<std::string>& outer, const std::v
   for (const std::string& dim : steps) {
     const int64_t extent = c.extent(dim);
     const bool reduces = std::holds_alternative<Reduce>(c.find(dim).node);
-    c.split(dim, threads);
+    c.split(dim, lanes);
     const std::string across = dim + "_1";
     if (reduces) c.add("reduce_across", {Chooser::arg(across), Chooser::arg(std::string(warps ? "lane" : "thread"))});
     else c.bind(across, warps ? "lane" : "thread");
-    const int64_t per_thread = ceil_div(extent, threads);
+    const int64_t per_thread = ceil_div(extent, lanes);
     if (per_thread * v <= kept) {
       c.unroll(dim + "_0");
     } else if (extent % (threads * 4) == 0) {  // too long to keep: loads in flight all the same

@@ -16,6 +16,7 @@ using K = NestKind;
 constexpr Strategy<CudaNest> kBeforeFusion[] = {
     {"transpose", {K::pointwise}, transpose},
     {"streamed_rows", {K::rows}, streamed_rows},
+    {"chained_products", {K::reduction}, chained_products},
 };
 
 /// Before those, where each run has to compute the same bits.

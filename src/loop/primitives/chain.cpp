@@ -1,0 +1,362 @@
+// chain(o, 128, 64, 2, 240, 24): products whose results make a factor of a further product (product_chain.h) never leave the registers. A block computes 128 rows
+// of results: it goes along the columns, 64 at a time.
+//
+//   map %b in 48, %i in 1024, %d in 64 { %o = reduce sum %j in 1024 { %s = reduce sum ...;  %t = reduce sum ...;  yield w(%s, %t, m[i]) * x[j, d] };  store ... }
+// becomes
+//   map %b in 48 bind(block), %i_0 in 8 bind(block) {
+//     pipe %q.pipe stages 1 mbarrier (...);  pipe %g.pipe ...;  pipe %k.pipe stages 2 mbarrier (...);  pipe %v.pipe ...
+//     roles {
+//       role math warps 8 registers 240 {
+//         ...                                                            // %o = 0; what is of rows alone is read
+//         wait %q.pipe;  wait %g.pipe
+//         for %j_0 in 16 {
+//           wait %k.pipe;  mma.async zero %s, %q, %k;  wait %v.pipe;  mma.async zero %t, %g, %v;  mma.wait 0 (%s, %t);  release %v.pipe
+//           map %w: ... { store cast<bf16>(w(load %s[%i_1, %j_1], load %t[%i_1, %j_1], load %m[%i_1])), %w[%i_1, %j_1] }
+//           mma.async %o, %w, transpose %k;  mma.wait 0 (%o);  release %k.pipe                 // the columns' factor of a product may be %x, too
+//         }
+//         ...
+//       }
+//       role load warps 4 registers 24 { ... } } }
+//
+// The weights are computed in f32 and rounded once, as a factor. Exponentials in them are approximated (docs/math.md).
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numbers>
+#include <optional>
+#include <utility>
+
+#include "loop/primitives/tile_stream.h"
+#include "tcc/loop/edit.h"
+#include "tcc/loop/fit.h"
+#include "tcc/loop/primitives.h"
+#include "tcc/loop/product_chain.h"
+#include "tcc/loop/tensor_map.h"
+
+namespace tcc::loop {
+namespace {
+
+class Chainer : TileStream {
+ public:
+  Chainer(const Unit& unit, const ProductChain& form, const StreamSizes& sizes)
+      : TileStream(unit, form.row, form.column, sizes), form_(form) {
+    last_first_ = form.distance && form.distance->coefficient_of(form.row.get()) > 0;
+  }
+
+  Block build() {
+    make_buffers();
+    make_weight();
+    std::vector<Staged> copies;
+    for (const std::vector<Operand>* operands : {&rows_, &columns_}) {
+      for (const Operand& operand : *operands) copies.push_back(operand.staged);
+    }
+    Block math = compute(), load = make_copies();
+    return {blocks(form_.dims, form_.result, copies, std::move(math), std::move(load))};
+  }
+
+ private:
+  /// A factor, once however many products take it.
+  struct Operand {
+    ExprPtr factor;
+    VarRef along;  ///< a row of it
+    Staged staged;
+  };
+  struct Tiled {
+    BufferRef scores;
+    size_t row, column;  ///< operands
+  };
+  /// What depends on the row alone, computed before the loop.
+  struct OfRow {
+    ExprPtr value;
+    ScalarRef scalar;  ///< stands for it in `weight_`
+    BufferRef rows;
+  };
+
+  size_t operand(std::vector<Operand>& operands, const ExprPtr& factor, const VarRef& along, int64_t rows, int stages) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].along->extent == along->extent && equal(substitute_var(factor, along, Index(operands[i].along)), operands[i].factor))
+        return i;
+    }
+    operands.push_back({factor, along, stage(factor, rows, along->extent, stages)});
+    return operands.size() - 1;
+  }
+
+  void make_buffers() {
+    const TileLayout scores = accumulator_layout(sizes_.columns);
+    for (const ProductChain::Product& product : form_.products) {
+      const size_t row = operand(rows_, product.of_row, product.k, sizes_.rows, 1);
+      const size_t column = operand(columns_, product.of_column, product.k, sizes_.columns, sizes_.stages);
+      products_.push_back({tile(product.score->name + ".tile", DType::f32, {sizes_.rows, sizes_.columns}, scores), row, column});
+    }
+    value_ = operand(columns_, form_.value, form_.result, sizes_.columns, sizes_.stages);
+    weights_ = tile(form_.output->name + ".weights", form_.value->dtype, {sizes_.rows, sizes_.columns}, scores);
+    results_ =
+        tile(form_.output->name + ".tile", DType::f32, {sizes_.rows, form_.result->extent}, accumulator_layout(form_.result->extent));
+  }
+
+  /// The weight in f32, exponentials as powers of two, and what is of rows alone apart.
+  void make_weight() {
+    weight_ = rewrite_expr(without_rounding(form_.weight), [](const ExprPtr& expr) -> ExprPtr {
+      if (expr->kind != Expr::Kind::op || expr->op != Op::exp_ || expr->dtype != DType::f32) return expr;
+      return approximated(loop::apply(Op::exp2_, {in_powers_of_two(expr->args[0], std::numbers::log2e)}));
+    });
+    weight_ = take_out_rows(weight_);
+  }
+
+  /// x times a factor, which goes to what it is the difference of and into numbers.
+  static ExprPtr in_powers_of_two(const ExprPtr& x, double factor) {
+    if (x->kind == Expr::Kind::op && (x->op == Op::sub_ || x->op == Op::add_))
+      return loop::apply(x->op, {in_powers_of_two(x->args[0], factor), in_powers_of_two(x->args[1], factor)});
+    if (x->kind == Expr::Kind::op && x->op == Op::mul_) {
+      for (const size_t side : {0, 1}) {
+        const ExprPtr& number = x->args[side];
+        if (number->kind == Expr::Kind::constant && std::isfinite(number->float_value))
+          return loop::apply(Op::mul_, {x->args[1 - side], TileStream::number(number->float_value * factor)});
+      }
+    }
+    return loop::apply(Op::mul_, {x, number(factor)});
+  }
+
+  bool is_of_row(const ExprPtr& expr) const {
+    bool reads = false, other = false;
+    visit(expr, [&](const Expr& part) {
+      reads = reads || part.kind == Expr::Kind::load;
+      other = other || part.kind == Expr::Kind::scalar;
+    });
+    return reads && !other && !uses(expr, form_.column.get()) && expr->dtype == DType::f32;
+  }
+
+  ExprPtr take_out_rows(const ExprPtr& expr) {
+    if (is_of_row(expr)) {
+      const auto same = std::find_if(of_rows_.begin(), of_rows_.end(), [&](const OfRow& known) { return equal(known.value, expr); });
+      if (same != of_rows_.end()) return scalar_value(same->scalar);
+      const std::string name = form_.output->name + ".row";
+      of_rows_.push_back({expr, scalar(name), tile(name, DType::f32, {sizes_.rows}, row_layout(accumulator_layout(sizes_.columns)))});
+      return scalar_value(of_rows_.back().scalar);
+    }
+    if (expr->kind != Expr::Kind::op || expr->args.empty()) return expr;
+    std::vector<ExprPtr> args;
+    for (const ExprPtr& arg : expr->args) args.push_back(take_out_rows(arg));
+    return std::equal(args.begin(), args.end(), expr->args.begin()) ? expr : with_args(*expr, std::move(args));
+  }
+
+  // ------------------------------------------------------------------------------------------------------------- masks
+
+  /// The largest and the least distance within the tile.
+  Index distance_at(const Index& row, const Index& column) const {
+    return substitute(*form_.distance, [&](const VarRef& var) -> std::optional<Index> {
+      if (var == form_.row) return row_at(row);
+      if (var == form_.column) return column;
+      return std::nullopt;
+    });
+  }
+  Index extreme_distance(const VarRef& column_block, bool largest) const {
+    const bool late_rows = (form_.distance->coefficient_of(form_.row.get()) > 0) == largest;
+    const Index first = Index(column_block) * sizes_.columns;
+    return distance_at(Index(late_rows ? sizes_.rows - 1 : 0), late_rows ? first : first + Index(sizes_.columns - 1));
+  }
+  ExprPtr is_reached(const VarRef& column_block) const {
+    if (!form_.distance) return nullptr;
+    return loop::apply(Op::ge_, {index_value(extreme_distance(column_block, true)), constant_int(DType::i64, 0)});
+  }
+
+  /// The weight of an element: zero where it is hidden, and behind the end of the columns.
+  ExprPtr weight_at(const At& at, bool all_visible) const {
+    Substitution here;
+    here.var = [&](const VarRef& var) -> std::optional<Index> {
+      if (var == form_.row) return row_at(at.row);
+      if (var == form_.column) return column_at(at.column);
+      return std::nullopt;
+    };
+    here.scalar = [&](const ScalarRef& s) {
+      for (size_t i = 0; i < products_.size(); ++i) {
+        if (s == form_.products[i].score) return get(products_[i].scores, at);
+      }
+      for (const OfRow& of_row : of_rows_) {
+        if (s == of_row.scalar) return get(of_row.rows, at.row);
+      }
+      return ExprPtr();
+    };
+    here.buffer = [](const BufferRef&) { return BufferRef(); };
+    const ExprPtr value = guarded(substitute(weight_, here));
+    if (all_visible) return value;
+    ExprPtr visible = in_range(column_at(at.column), 0, form_.column->extent);
+    if (form_.distance)
+      visible =
+          logical_and(visible, loop::apply(Op::ge_, {index_value(distance_at(at.row, column_at(at.column))), constant_int(DType::i64, 0)}));
+    return visible ? loop::apply(Op::select_, {visible, value, number(0)}) : value;
+  }
+
+  // ------------------------------------------------------------------------------------------------------------- roles
+
+  Block compute() {
+    Block body;
+    for (const Tiled& product : products_) body.push_back({Alloc{product.scores}});
+    for (const OfRow& of_row : of_rows_) body.push_back({Alloc{of_row.rows}});
+    body.push_back({Alloc{weights_}});
+    body.push_back({Alloc{results_}});
+    body.push_back(over(results_, form_.result, [&](const At& at) { return Block{put(number(0), results_, at)}; }));
+    for (const OfRow& of_row : of_rows_) {
+      body.push_back(over_rows(of_row.rows, [&](const VarRef& row) {
+        return Block{put(guarded(substitute_var(of_row.value, form_.row, row_at(Index(row)))), of_row.rows, row)};
+      }));
+    }
+    for (const Operand& row : rows_) body.push_back(op(PipeOp::Kind::wait, row.staged));
+    Loop steps;
+    steps.kind = Loop::Kind::for_;
+    steps.dims = {{column_block_, Bind::serial}};
+    steps.where = is_reached(column_block_);
+    steps.body = step();
+    body.push_back({std::move(steps)});
+    for (const Operand& row : rows_) body.push_back(op(PipeOp::Kind::release, row.staged));
+    body.push_back(store_results());
+    return body;
+  }
+
+  Block step() {
+    Block body;
+    std::vector<BufferRef> scores;
+    std::vector<bool> here(columns_.size());
+    for (size_t i = 0; i < products_.size(); ++i) {
+      const Tiled& product = products_[i];
+      const Operand &row = rows_[product.row], &column = columns_[product.column];
+      if (!here[product.column]) body.push_back(op(PipeOp::Kind::wait, column.staged));
+      here[product.column] = true;
+      body.push_back(multiply(product.scores, row.staged.buffer, column.staged.buffer, sizes_.columns, row.along->extent, false));
+      std::get<Mma>(body.back().node).zero_first = true;
+      scores.push_back(product.scores);
+    }
+    body.push_back({MmaWait{0, scores}});
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (i != value_) body.push_back(op(PipeOp::Kind::release, columns_[i].staged));
+    }
+    body.push_back(weigh());
+    const Operand& value = columns_[value_];
+    if (!here[value_]) body.push_back(op(PipeOp::Kind::wait, value.staged));
+    body.push_back(multiply(results_, weights_, value.staged.buffer, form_.result->extent, sizes_.columns, true));
+    body.push_back({MmaWait{0, {results_}}});
+    body.push_back(op(PipeOp::Kind::release, value.staged));
+    return body;
+  }
+
+  /// Gives results of operations that an expression has more than once a name.
+  ExprPtr named(const ExprPtr& expr, Block& lets) {
+    std::vector<std::pair<ExprPtr, int>> parts;  // what is in others behind them
+    const std::function<void(const ExprPtr&)> count = [&](const ExprPtr& part) {
+      if (part->kind != Expr::Kind::op) return;
+      const auto known = std::find_if(parts.begin(), parts.end(), [&](const auto& other) { return equal(other.first, part); });
+      if (known != parts.end()) {
+        ++known->second;
+        return;
+      }
+      parts.emplace_back(part, 1);
+      for (const ExprPtr& arg : part->args) count(arg);
+    };
+    count(expr);
+    std::reverse(parts.begin(), parts.end());
+    std::vector<std::pair<ExprPtr, ScalarRef>> names;
+    const std::function<ExprPtr(const ExprPtr&)> with_names = [&](const ExprPtr& whole) -> ExprPtr {
+      const auto name = std::find_if(names.begin(), names.end(), [&](const auto& known) { return equal(known.first, whole); });
+      if (name != names.end()) return scalar_value(name->second);
+      if (whole->kind != Expr::Kind::op) return whole;
+      std::vector<ExprPtr> args;
+      for (const ExprPtr& arg : whole->args) args.push_back(with_names(arg));
+      return args == whole->args ? whole : with_args(*whole, std::move(args));
+    };
+    for (const auto& [part, times] : parts) {
+      if (times == 1) continue;
+      const ScalarRef name = make_scalar(names_.fresh(form_.output->name + ".part"), part->dtype);
+      lets.push_back({Let{name, with_names(part)}});
+      names.emplace_back(part, name);
+    }
+    return with_names(expr);
+  }
+
+  Stmt weigh() {
+    const auto map = [&](bool all_visible) {
+      return over(weights_, form_.column, [&](const At& at) {
+        Block body;
+        const ExprPtr value = named(cast_to(weight_at(at, all_visible), weights_->dtype), body);
+        body.push_back(put(value, weights_, at));
+        return body;
+      });
+    };
+    // Whether the tile has elements that are hidden, or behind the end.
+    ExprPtr some_hidden;
+    if (form_.distance)
+      some_hidden = loop::apply(Op::lt_, {index_value(extreme_distance(column_block_, false)), constant_int(DType::i64, 0)});
+    if (const ExprPtr whole = in_range(column_at(Index(sizes_.columns - 1)), 0, form_.column->extent)) {
+      const ExprPtr ends = loop::apply(Op::not_, {whole});
+      some_hidden = some_hidden ? loop::apply(Op::or_, {some_hidden, ends}) : ends;
+    }
+    if (!some_hidden) return map(true);
+    return {If{some_hidden, {map(false)}, {map(true)}}};
+  }
+
+  Stmt store_results() {
+    return only_inside(over(results_, form_.result, [&](const At& at) {
+      const ScalarRef output = scalar(form_.output->name + ".last");
+      Substitution here;
+      here.var = [&](const VarRef& var) -> std::optional<Index> {
+        if (var == form_.row) return row_at(at.row);
+        if (var == form_.result) return Index(at.column);
+        return std::nullopt;
+      };
+      here.scalar = [&](const ScalarRef& s) { return s == form_.output ? scalar_value(output) : ExprPtr(); };
+      here.buffer = [](const BufferRef&) { return BufferRef(); };
+      Block body{{Let{output, get(results_, at)}}};
+      append_fresh(body, form_.stores, here);
+      return body;
+    }));
+  }
+
+  Block make_copies() {
+    Block body;
+    for (const Operand& row : rows_) fill(body, row.staged, row.factor, form_.row, row_at(Index(0)), row.along);
+    Loop steps;
+    steps.kind = Loop::Kind::for_;
+    const VarRef block = make_var(names_.fresh(form_.column->name + "_0"), column_block_->extent);
+    steps.dims = {{block, Bind::serial}};
+    steps.where = is_reached(block);
+    for (const Operand& column : columns_)
+      fill(steps.body, column.staged, column.factor, form_.column, Index(block) * sizes_.columns, column.along);
+    body.push_back({std::move(steps)});
+    return body;
+  }
+
+  const ProductChain& form_;
+  std::vector<Operand> rows_, columns_;
+  std::vector<Tiled> products_;
+  std::vector<OfRow> of_rows_;
+  size_t value_ = 0;  ///< of columns_
+  BufferRef weights_, results_;
+  ExprPtr weight_;
+};
+
+}  // namespace
+
+Unit chain(const Unit& unit, const std::string& sum, int64_t rows, int64_t columns, int stages, int math_registers, int load_registers) {
+  Unit result = unit;
+  bool found = false;
+  rewrite(result.body, [&](Stmt& stmt) -> std::optional<Block> {
+    const auto* nest = as<Loop>(stmt);
+    if (!nest || found) return std::nullopt;
+    const bool is_it = std::any_of(nest->body.begin(), nest->body.end(), [&](const Stmt& part) {
+      const auto* reduce = as<Reduce>(part);
+      return reduce && reduce->states[0].result->name == sum;
+    });
+    if (!is_it) return std::nullopt;
+    found = true;
+    std::string why_not;
+    const std::optional<ProductChain> form = as_product_chain(stmt, &why_not);
+    if (!form) unfit("`" + sum + "` is no chain of products: " + why_not);
+    const StreamSizes sizes{rows, columns, stages, math_registers, load_registers};
+    require_streamable(form->value->dtype, {form->result}, sizes);
+    for (const ProductChain::Product& product : form->products) require_streamable(form->value->dtype, {product.k}, sizes);
+    return Chainer(unit, *form, sizes).build();
+  });
+  if (!found) no_such_reduce(unit, sum);
+  return result;
+}
+
+}  // namespace tcc::loop
