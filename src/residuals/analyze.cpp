@@ -25,6 +25,9 @@ namespace {
 
 /// Of the bytes that are stored when they are computed again: with so many made behind it, a value counts in full.
 constexpr double kFullPrice = 1.0 / 8;
+/// What attention does not store: how many of the kernels of its gradients compute it again, each for itself; how often such bytes are written and read where one
+/// of them is saved after all: scores and weights by the kernels that the forward half then has, weights by those of the gradients, which can do less at once.
+constexpr double kChains = 3, kUnstreamed = 10;
 
 bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
@@ -66,6 +69,7 @@ class Analyzer {
     costs_.save.resize(num_values);
     costs_.bytes.resize(num_values);
     stored_.resize(num_values);
+    streamed_.resize(num_values);
     source_bytes_.resize(num_values);
     output_.resize(num_values);
   }
@@ -146,15 +150,26 @@ class Analyzer {
     if (copy.graph().body.nodes.empty()) return;
     const std::unique_ptr<Graph> forward = copy.take();
     const group::Groups groups = group_(*forward);
-    std::vector<char> stored(static_cast<size_t>(forward->num_values()));
+    std::vector<char> stored(static_cast<size_t>(forward->num_values())), streamed(stored.size());
     for (const group::Unit& unit : groups.units) {
+      if (unit.kind == group::UnitKind::stream) mark_scores(unit, streamed);
       for (const Value* output : unit.outputs) stored[at(output)] = 1;
     }
     for (const group::Alias& alias : groups.aliases) {
       stored[at(alias.value)] = 1;
       stored[at(alias.base)] = 1;
     }
-    for (size_t i = 0; i < copies.size(); ++i) stored_[i] = copies[i] && stored[at(copies[i])];
+    for (size_t i = 0; i < copies.size(); ++i) {
+      stored_[i] = copies[i] && stored[at(copies[i])];
+      streamed_[i] = copies[i] && streamed[at(copies[i])] && !stored_[i];
+    }
+  }
+
+  /// What is as large as the scores of a stream; what is one for a row is stored.
+  static void mark_scores(const group::Unit& unit, std::vector<char>& streamed) {
+    const auto count = [](const Node* node) { return node->result()->type.count(); };
+    const int64_t scores = count(*std::ranges::max_element(unit.nodes, {}, count));
+    for (const Node* node : unit.nodes) streamed[at(node->result())] |= count(node) == scores;
   }
 
   /// Values that must be in memory for the backward half: what a contraction or the like reads, through views, and what a view spreads over more elements
@@ -165,7 +180,7 @@ class Analyzer {
       for (const Value* operand : node.operands) {
         const bool spreads = node.op == Op::broadcast_in_dim_ && node.result()->type.count() > operand->type.count();
         const bool reads = is_anchor(node) && costs_.partition.of_node[i] == Half::backward;
-        if (spreads || reads) costs_.stored_again[at(base_of(operand))] = 1;
+        if ((spreads || reads) && !streamed_[at(base_of(operand))]) costs_.stored_again[at(base_of(operand))] = 1;
       }
     }
   }
@@ -211,6 +226,7 @@ class Analyzer {
 
   double recompute_ns(const Node& node) const {
     if (is_free(node)) return 0;
+    if (streamed_[at(node.result())]) return kChains * work_ns(node);
     double operands = 0, always_there = 0;
     for (const Value* operand : node.operands) {
       const Value* base = base_of(operand);
@@ -249,7 +265,10 @@ class Analyzer {
       const bool output = output_[at(below_reshapes(value))] != 0;
       const bool stored = stored_[at(value)] || output;
       costs_.savable[at(value)] = (node.op == Op::slice_ || !is_free(node)) && (halves_of(i) == Half::forward || is_smaller_form(value));
-      costs_.save[at(value)] = static_cast<Picoseconds>(std::llround(1000 * bytes_ns(value) * (stored ? 1 : 2)));
+      costs_.save[at(value)] = static_cast<Picoseconds>(std::llround(1000 * bytes_ns(value) *
+                                                                     (stored                 ? 1
+                                                                      : streamed_[at(value)] ? kUnstreamed
+                                                                                             : 2)));
       costs_.bytes[at(value)] = output ? 0 : value->type.size_bytes();
     }
   }
@@ -283,6 +302,8 @@ class Analyzer {
   const std::function<group::Groups(const Graph&)>& group_;
   RecomputeCosts costs_;
   std::vector<char> stored_, output_;
+  std::vector<char>
+      streamed_;  ///< is part of a row that is never in memory, neither in the forward half nor, computed again, in the backward half
   std::vector<int64_t> source_bytes_;  ///< of early values: the largest forward value that they are computed from
 };
 

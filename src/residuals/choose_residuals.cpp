@@ -191,7 +191,7 @@ class Chooser {
     std::vector<size_t> order(tries.size());
     std::iota(order.begin(), order.end(), 0);
     if (!plans_all())
-      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return again_ns(divisions[a]) < again_ns(divisions[b]); });
+      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return more_ns(divisions[a]) < more_ns(divisions[b]); });
     size_t next = graphs_.size();
     for (const size_t i : order) {
       add_plan(std::move(tries[i].plan), std::move(saved[i]), std::move(divisions[i]));
@@ -212,13 +212,22 @@ class Chooser {
 
   /// Even if what it computes again saved all the memory that any plan can save.
   bool is_hopeless(const Division& division) const {
-    const double ns = again_ns(division);
+    const double ns = more_ns(division);
     if (ns > kTooSlow * result_.tried[0].cost_ns) return true;
     const double least_bytes = static_cast<double>(options_.fixed_bytes + floor_bytes_);
     return std::ranges::any_of(result_.tried, [&](const TriedPlan& plan) {
       return plan.peak_bytes > 0 && plan.cost_ns <= fastest_planned_ns_ * kWorthwhile &&
              worth(plan) <= (fastest_planned_ns_ + ns) * std::sqrt(least_bytes);
     });
+  }
+
+  /// How much longer it takes than if all were saved, by the costs of the cut.
+  double more_ns(const Division& division) const { return again_ns(division) + saving_ns(division) - saving_ns(divisions_.front()); }
+
+  double saving_ns(const Division& division) const {
+    Picoseconds sum = 0;
+    for (size_t id = 0; id < division.saved.size(); ++id) sum += division.saved[id] ? costs_.save[id] : 0;
+    return static_cast<double>(sum) / 1000;
   }
 
   /// What computing again takes by the costs of the cut.

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "residuals/copy_graph.h"
+#include "residuals/log_sums.h"
 #include "tcc/support/diagnostics.h"
 
 namespace tcc::residuals {
@@ -210,7 +211,11 @@ Division divide(const RecomputeCosts& costs, const Saved& saved) {
   return division;
 }
 
-std::unique_ptr<Graph> recompute(const RecomputeCosts& costs, const Division& division) { return Rebuilder(costs, division).run(); }
+std::unique_ptr<Graph> recompute(const RecomputeCosts& costs, const Division& division) {
+  std::unique_ptr<Graph> graph = Rebuilder(costs, division).run();
+  fold_log_sums(*graph);
+  return graph;
+}
 
 Saved save_all(const RecomputeCosts& costs) {
   Saved saved(costs.save.size());
