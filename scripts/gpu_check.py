@@ -10,7 +10,7 @@ Everything happens in one process, beside PyTorch, on the same stream and the sa
   contractions  products of matrices in 16 bits, all transposes, the sizes of models: against f64, then timed beside cuBLAS; of weights in 4 and 8 bits (gpu/narrow_weights.py;
              --only=" by " for these alone)
   convolutions  the layers of ResNet-50 and odd ones, channels last: against PyTorch in f64, then timed beside cuDNN
-  attention  attention of many sizes, masks and layouts: against PyTorch in f64, then timed beside scaled_dot_product_attention
+  attention  attention of many sizes, masks and layouts, and its gradients: against PyTorch in f64, then timed beside scaled_dot_product_attention
   workloads  models of full size, forward and training steps in bf16 and tf32: against the model in f32, then timed beside PyTorch's modes; --only: a pattern
   gradients  every parameter's gradient of the exported models against the framework's in f64
   steps      20 steps of three optimizers on six models against the framework's, through `tcc run --steps` and the C interface

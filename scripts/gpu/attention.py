@@ -1,4 +1,5 @@
-"""Attention in bf16: against PyTorch in f64 (f32 where that is large), then timed beside the best backend of scaled_dot_product_attention in one process.
+"""Attention in bf16 and its gradients: against PyTorch in f64 (f32 where that is large), then timed beside the best backend of scaled_dot_product_attention in one
+process. A row of gradients is the forward pass and the gradients of queries, keys and values together.
 
 Sizes are batch, heads, heads of keys and values, rows, columns and depth. `bias` adds a tensor to the scores. Inputs are [batch, heads, rows, depth], or
 [batch, rows, heads, depth] as models have them (`inside`).
@@ -30,7 +31,19 @@ def cases():
     yield 4, 16, 16, 2048, 2048, 64, "bias", False
 
 
-def graph_text(batch, heads, shared, rows, columns, depth, mask, inside):
+def gradient_cases():
+    yield 4, 12, 12, 1024, 1024, 64, "causal", True
+    yield 8, 12, 12, 512, 512, 64, "", True
+    yield 32, 12, 12, 197, 197, 64, "", True
+    yield 2, 5, 5, 333, 477, 64, "bias", False
+    yield 3, 4, 4, 1003, 1003, 128, "causal", False
+    for rows in (512, 4096):
+        for depth in (64, 128):
+            for mask in ("", "causal"):
+                yield max(1, 16384 // rows), 16, 16, rows, rows, depth, mask, False
+
+
+def graph_text(batch, heads, shared, rows, columns, depth, mask, inside, with_loss=False):
     def shape(count, length):
         return f"bf16[{batch}, {length}, {count}, {depth}]" if inside else f"bf16[{batch}, {count}, {length}, {depth}]"
 
@@ -80,7 +93,18 @@ def graph_text(batch, heads, shared, rows, columns, depth, mask, inside):
     if inside:
         result, last = shape(heads, rows), "%r"
         lines.append(f"%r: {result} = transpose(%o) {{permutation=[0, 2, 1, 3]}}")
-    return f"graph @attention({arguments}) -> ({last}: {result}) {{\n" + "".join(f"  {line}\n" for line in lines) + f"  return {last}\n}}\n"
+    if with_loss:
+        arguments += f", %g: {result}"
+        wide = result.replace("bf16", "f32")
+        lines += [
+            f"%wide: {wide} = cast({last}) {{dtype=f32}}",
+            f"%wideg: {wide} = cast(%g) {{dtype=f32}}",
+            f"%products: {wide} = mul(%wide, %wideg)",
+            "%loss: f32[] = reduce_sum(%products) {axes=[0, 1, 2, 3]}",
+        ]
+        result, last = "f32[]", "%loss"
+    # Each node is one of the model's own, as in an export: what belongs to it in the backward pass is known by that.
+    return f"graph @attention({arguments}) -> ({last}: {result}) {{\n" + "".join(f'  {line}    loc("{line[1:line.index(":")]}")\n' for line in lines) + f"  return {last}\n}}\n"
 
 
 def measure(options, folder, number, case):
@@ -124,19 +148,70 @@ def measure(options, folder, number, case):
     return error, error_of_best, min(times), theirs, operations / min(times) / 1e9
 
 
+def measure_gradients(options, folder, number, case):
+    batch, heads, shared, rows, columns, depth, mask, inside = case
+    path = os.path.join(folder, f"gradients{number}")
+    with open(path + ".graph", "w", encoding="utf-8") as file:
+        file.write(graph_text(*case, with_loss=True))
+    flags = ["--from=graph", "--target=cuda", "--mode=grad", "--loss=output:loss", "--wrt=q,k,v", "-q", *options.flags.split()]
+    compile_library(options.tcc, [path + ".graph", *flags], path + ".so")
+    library = Library(path + ".so")
+    shape = lambda count, length: (batch, length, count, depth) if inside else (batch, count, length, depth)
+    inputs = [torch.randn(shape(*size), device="cuda", dtype=torch.bfloat16) for size in ((heads, rows), (shared, columns), (shared, columns))]
+    bias = torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16) if mask == "bias" else None
+    cotangent = torch.randn(shape(heads, rows), device="cuda", dtype=torch.bfloat16)
+    results, run = library.bind(inputs + ([bias] if mask == "bias" else []) + [cotangent])
+    poison(results)
+    run()
+    torch.cuda.synchronize()
+    found = results[-3:]
+    first = (lambda x: x.transpose(1, 2)) if inside else (lambda x: x)
+
+    def gradients(dtype, backend, of):
+        leaves = [x[:of].to(dtype).detach().requires_grad_() for x in inputs]
+        mask_of = None if bias is None else bias.to(dtype)
+        with sdpa_kernel(backend):
+            out = F.scaled_dot_product_attention(*map(first, leaves), attn_mask=mask_of, is_causal=mask == "causal", enable_gqa=heads != shared)
+        return torch.autograd.grad(out, leaves, first(cotangent[:of]).to(dtype))
+
+    wide = torch.float64 if batch * heads * rows * columns < 1 << 27 else torch.float32
+    of = min(batch, 2)
+    exact = gradients(wide, SDPBackend.MATH, of)
+    worst = lambda of_all: max(((a[:of].to(wide) - b).norm() / b.norm()).item() for a, b in zip(of_all, exact))
+    error, times, theirs = worst(found), [], float("inf")
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    for backend in BACKENDS:
+        def call():
+            with sdpa_kernel(backend):
+                out = F.scaled_dot_product_attention(*map(first, leaves), attn_mask=bias, is_causal=mask == "causal", enable_gqa=heads != shared)
+                return torch.autograd.grad(out, leaves, first(cotangent))
+        try:
+            their_error = worst(call())
+            ours, time = time_together([run, call], 5)
+        except RuntimeError:
+            continue
+        times.append(ours)
+        if time < theirs:
+            theirs, error_of_best = time, their_error
+    library.close()
+    operations = 14 * batch * heads * rows * columns * depth / (2 if mask == "causal" else 1)
+    return error, error_of_best, min(times), theirs, operations / min(times) / 1e9
+
+
 def check_attention(options, folder):
     rows = []
-    for number, case in enumerate(cases()):
+    kinds = [("attention", measure, case) for case in cases()] + [("gradients of attention", measure_gradients, case) for case in gradient_cases()]
+    for number, (kind, measure_case, case) in enumerate(kinds):
         batch, heads, shared, length, columns, depth, mask, inside = case
-        label = f"attention {batch} x {heads}{'/' + str(shared) if shared != heads else ''} x {length} x {columns}, d {depth} {mask}{' inside' if inside else ''}"
+        label = f"{kind} {batch} x {heads}{'/' + str(shared) if shared != heads else ''} x {length} x {columns}, d {depth} {mask}{' inside' if inside else ''}"
         if options.only not in label:
             continue
         try:
-            error, their_error, ours, theirs, rate = measure(options, folder, number, case)
+            error, their_error, ours, theirs, rate = measure_case(options, folder, number, case)
             right = error <= 2 * their_error + 1e-3
-            rows.append((right, f"{label:56s} {'ok' if right else 'WRONG':6s} error {error:8.2e} ({their_error:8.2e})  tcc {ours:8.4f}  PyTorch {theirs:8.4f} ms  ratio {theirs / ours:5.2f}  {rate:6.0f} TFLOP/s"))
+            rows.append((right, f"{label:68s} {'ok' if right else 'WRONG':6s} error {error:8.2e} ({their_error:8.2e})  tcc {ours:8.4f}  PyTorch {theirs:8.4f} ms  ratio {theirs / ours:5.2f}  {rate:6.0f} TFLOP/s"))
         except Exception as fault:
-            rows.append(failure(options, f"{label:56s}", fault))
+            rows.append(failure(options, f"{label:68s}", fault))
         print(rows[-1][1], flush=True)
         torch.cuda.empty_cache()
     return rows

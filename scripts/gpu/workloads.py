@@ -234,6 +234,7 @@ def measure(options, folder, name, train):
 
 def write_profile(options, library, name, train):
     """The launches of the library, each timed by itself, as a file of the folder that was asked for."""
+    os.makedirs(options.profiles, exist_ok=True)
     file = os.path.join(options.profiles, re.sub("[^a-z0-9]+", "_", f"{name} {'step' if train else ''}".lower()).strip("_") + ".txt")
     with open(file, "w") as profile:
         subprocess.run([options.tcc, "bench", library, "--profile", *(["--function", "step"] if train else [])], stdout=profile, check=True)
