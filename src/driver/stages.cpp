@@ -84,7 +84,7 @@ void to_groupable(Session& session, PassState& state, bool has_flat_gradients) {
 
 group::GroupOptions group_options(const schedule::Target& target) {
   group::GroupOptions options;
-  if (schedule::has_streams(target)) options.can_stream = [target](const loop::Unit& unit) { return schedule::can_stream(unit, target); };
+  if (schedule::has_streams(target)) options.stream_ns = [target](const loop::Unit& unit) { return schedule::stream_ns(unit, target); };
   if (schedule::prefers_channels_last(DType::bf16, target))
     options.channels_last = [target](DType dtype) { return schedule::prefers_channels_last(dtype, target); };
   return options;

@@ -6,6 +6,8 @@
 //   unit 8 contract {%y = dot_general(%d, %k)} -> (%y)
 //   unit 9 contract {%z = dot_general(%q, %d)} -> (%z)
 //
+// Two chains that sum along the same columns, as gradients of keys and of values do, are one with two results (unit 7 and the one of %z), where that takes less time.
+//
 // Such results are larger than what they are made of and what they are used for, by the ratio of a row's length to a head's: writing and reading them takes longer
 // than computing them again where they are needed. That pays where none of them is stored, so that all readers become chains, or none. Whether a kernel can do it
 // the target says, of the loops that come out.
@@ -24,13 +26,14 @@ namespace {
 
 class ProductChainer : UnitJoiner {
  public:
-  ProductChainer(Groups& groups, const StreamTest& can_stream) : UnitJoiner(groups, can_stream) {}
+  ProductChainer(Groups& groups, const StreamTime& stream_ns) : UnitJoiner(groups, stream_ns) {}
 
   bool run() {
     for (size_t last = 0; last < groups_.units.size(); ++last) {
       if (is_product(groups_.units[last])) try_chain(last);
     }
     while (drop_one()) {}
+    join_chains();
     for (auto& [last, chain] : chains_) replace(last, std::move(chain.joined), chain.inner, chain.inside);
     return finish();
   }
@@ -40,6 +43,7 @@ class ProductChainer : UnitJoiner {
     Union joined;
     std::vector<size_t> inner;  ///< units that it has in it
     std::unordered_set<const Value*> inside;
+    double ns = 0;
   };
 
   void try_chain(size_t last) {
@@ -62,7 +66,10 @@ class ProductChainer : UnitJoiner {
     std::sort(open.begin(), open.end());
     chain.joined = union_of(UnitKind::chain, open, chain.inside);
     find_maxima(chain.joined.unit);
-    if (fits(chain.joined.unit)) chains_.emplace(last, std::move(chain));
+    const std::optional<double> ns = ns_of(chain.joined.unit);
+    if (!ns) return;
+    chain.ns = *ns;
+    chains_.emplace(last, std::move(chain));
   }
 
   /// Inputs that bound the rows that they are subtracted from.
@@ -92,6 +99,41 @@ class ProductChainer : UnitJoiner {
     return true;
   }
 
+  /// Makes one chain of two that sum along the same columns: what they have in common is then made once.
+  void join_chains() {
+    for (auto second = chains_.begin(); second != chains_.end(); ++second) {
+      for (auto first = chains_.begin(); first != second; ++first) {
+        if (!shares_inner(first->second, second->second) || !may_wait(first->first, second->first)) continue;
+        std::vector<size_t> numbers = second->second.inner;
+        numbers.insert(numbers.end(), first->second.inner.begin(), first->second.inner.end());
+        numbers.push_back(first->first);
+        std::sort(numbers.begin(), numbers.end());
+        numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+        numbers.push_back(second->first);
+        Chain joined;
+        joined.inside = second->second.inside;
+        joined.inside.insert(first->second.inside.begin(), first->second.inside.end());
+        joined.joined = union_of(UnitKind::chain, numbers, joined.inside);
+        std::vector<Value*>& outputs = joined.joined.unit.outputs;
+        outputs.clear();
+        for (const Chain* chain : {&second->second, &first->second})
+          outputs.insert(outputs.end(), chain->joined.unit.outputs.begin(), chain->joined.unit.outputs.end());
+        find_maxima(joined.joined.unit);
+        const std::optional<double> ns = ns_of(joined.joined.unit);
+        if (!ns || *ns >= first->second.ns + second->second.ns) continue;
+        joined.ns = *ns;
+        joined.inner.assign(numbers.begin(), numbers.end() - 1);
+        second->second = std::move(joined);
+        chains_.erase(first);
+        break;
+      }
+    }
+  }
+
+  static bool shares_inner(const Chain& a, const Chain& b) {
+    return std::ranges::any_of(a.inner, [&](size_t number) { return std::ranges::find(b.inner, number) != b.inner.end(); });
+  }
+
   /// Gives up one chain of which something would be stored all the same.
   bool drop_one() {
     const auto dropped = std::ranges::find_if(chains_, [&](const auto& chain) {
@@ -111,6 +153,6 @@ class ProductChainer : UnitJoiner {
 
 }  // namespace
 
-bool chain_products(Groups& groups, const StreamTest& can_stream) { return ProductChainer(groups, can_stream).run(); }
+bool chain_products(Groups& groups, const StreamTime& stream_ns) { return ProductChainer(groups, stream_ns).run(); }
 
 }  // namespace tcc::group

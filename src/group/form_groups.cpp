@@ -45,8 +45,8 @@ Groups fuse(Clusters& clusters, const GroupOptions& options) {
 }  // namespace
 
 bool suit_target(Groups& groups, const GroupOptions& options) {
-  bool changed = options.can_stream && stream_rows(groups, options.can_stream);
-  changed = (options.can_stream && chain_products(groups, options.can_stream)) || changed;
+  bool changed = options.stream_ns && stream_rows(groups, options.stream_ns);
+  changed = (options.stream_ns && chain_products(groups, options.stream_ns)) || changed;
   if (!options.channels_last) return changed;
   changed = choose_layouts(groups, options.channels_last) || changed;
   return turn_results(groups, options.channels_last) || changed;

@@ -10,7 +10,7 @@
 
 namespace tcc::group {
 
-UnitJoiner::UnitJoiner(Groups& groups, const StreamTest& can_stream) : groups_(groups), storage_(groups), can_stream_(can_stream) {
+UnitJoiner::UnitJoiner(Groups& groups, const StreamTime& stream_ns) : groups_(groups), storage_(groups), stream_ns_(stream_ns) {
   for (const Node* node : groups.graph->body.nodes) position_.emplace(node, position_.size());
   for (size_t i = 0; i < groups.units.size(); ++i) {
     for (const Value* output : groups.units[i].outputs) writer_[output] = i;
@@ -82,12 +82,18 @@ UnitJoiner::Union UnitJoiner::union_of(UnitKind kind, const std::vector<size_t>&
   return result;
 }
 
-bool UnitJoiner::fits(const Unit& unit) {
-  if (unit.inputs.size() + unit.outputs.size() > kMaxUnitBuffers) return false;
+bool UnitJoiner::may_wait(size_t unit, size_t number) const {
+  return std::ranges::all_of(groups_.units[unit].outputs, [&](const Value* output) {
+    return std::ranges::all_of(readers_of(storage_.of(output)), [&](size_t reader) { return reader > number; });
+  });
+}
+
+std::optional<double> UnitJoiner::ns_of(const Unit& unit) {
+  if (unit.inputs.size() + unit.outputs.size() > kMaxUnitBuffers) return std::nullopt;
   const std::optional<std::string> structure = structure_of(unit);
-  if (!structure) return can_stream_(lower(*groups_.graph, unit));
-  const auto [known, is_new] = fits_.emplace(*structure, false);
-  if (is_new) known->second = can_stream_(lower(*groups_.graph, unit));
+  if (!structure) return stream_ns_(lower(*groups_.graph, unit));
+  const auto [known, is_new] = ns_.try_emplace(*structure);
+  if (is_new) known->second = stream_ns_(lower(*groups_.graph, unit));
   return known->second;
 }
 

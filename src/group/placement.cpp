@@ -175,6 +175,41 @@ class Spreader {
   const Node* product_;
 };
 
+/// Which axis of an operand each axis of a product's result is; -1: one of the other operand.
+std::vector<int64_t> axes_in_result(const Node& product, bool left) {
+  std::vector<int64_t> axes = product.attrs.get_ints(left ? "lhs_batch" : "rhs_batch");
+  const auto add_free = [&](bool of_left) {
+    const auto& batch = product.attrs.get_ints(of_left ? "lhs_batch" : "rhs_batch");
+    const auto& sum = product.attrs.get_ints(of_left ? "lhs_contract" : "rhs_contract");
+    for (int64_t axis = 0; axis < product.operand(of_left ? 0 : 1)->type.rank(); ++axis) {
+      const auto has = [&](const std::vector<int64_t>& list) { return std::find(list.begin(), list.end(), axis) != list.end(); };
+      if (!has(batch) && !has(sum)) axes.push_back(of_left == left ? axis : -1);
+    }
+  };
+  add_free(true);
+  add_free(false);
+  return axes;
+}
+
+/// A second sum of a chain: the results have the rows of those of the anchor, where the larger factor has the same axes in both, and the columns, if as many.
+void place_beside(Placement& placement, const Node& anchor, const Node& node) {
+  if (&node == &anchor || node.op != Op::dot_general_ || placement.find(node.result()) != nullptr) return;
+  const auto is_left = [](const Node& product) { return product.operand(0)->type.count() > product.operand(1)->type.count(); };
+  const bool left = is_left(node), anchor_left = is_left(anchor);
+  if (!(node.operand(left ? 0 : 1)->type.dims == anchor.operand(anchor_left ? 0 : 1)->type.dims)) return;
+  const std::vector<int64_t> axes = axes_in_result(node, left), of_anchor = axes_in_result(anchor, anchor_left);
+  const Indices& from = *placement.find(anchor.result());
+  Indices at;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto same = std::find(of_anchor.begin(), of_anchor.end(), axes[i]) - of_anchor.begin();
+    if (same == std::ssize(of_anchor)) return;  // summed over in the anchor
+    const auto place = static_cast<size_t>(same);
+    if (!(node.result()->type.dims[i] == anchor.result()->type.dims[place])) return;
+    at.push_back(from[place]);
+  }
+  if (at.size() == from.size()) placement.at[node.result()] = std::make_shared<const Indices>(std::move(at));
+}
+
 /// Fresh variables for a shape; those above extent 1 join the domain.
 Indices fresh_domain(Placement& placement, const Shape& shape) {
   Indices at;
@@ -233,6 +268,9 @@ Placement place(UnitKind kind, const std::vector<Node*>& nodes, const Node* anch
     }
     case UnitKind::scatter:
     case UnitKind::sort: return placement;
+  }
+  if (kind == UnitKind::chain) {
+    for (const Node* node : nodes) place_beside(placement, *anchor, *node);
   }
   Spreader(placement, nodes, kind == UnitKind::stream ? anchor : nullptr).run();
   return placement;

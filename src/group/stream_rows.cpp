@@ -20,7 +20,7 @@ namespace {
 
 class RowStreamer : UnitJoiner {
  public:
-  RowStreamer(Groups& groups, const StreamTest& can_stream) : UnitJoiner(groups, can_stream) {}
+  RowStreamer(Groups& groups, const StreamTime& stream_ns) : UnitJoiner(groups, stream_ns) {}
 
   bool run() {
     for (size_t last = 0; last < groups_.units.size(); ++last) {
@@ -60,7 +60,7 @@ class RowStreamer : UnitJoiner {
       Union joined = union_of(UnitKind::stream, {*first, rows, last}, inside);
       std::ranges::copy_if(groups_.units[rows].outputs, std::back_inserter(joined.unit.outputs),
                            [&](const Value* value) { return !inside.contains(value); });
-      if (!fits(joined.unit)) continue;
+      if (!ns_of(joined.unit)) continue;
       replace(last, std::move(joined), {*first, rows}, inside);
       return true;
     }
@@ -70,6 +70,6 @@ class RowStreamer : UnitJoiner {
 
 }  // namespace
 
-bool stream_rows(Groups& groups, const StreamTest& can_stream) { return RowStreamer(groups, can_stream).run(); }
+bool stream_rows(Groups& groups, const StreamTime& stream_ns) { return RowStreamer(groups, stream_ns).run(); }
 
 }  // namespace tcc::group

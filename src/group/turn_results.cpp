@@ -28,7 +28,9 @@ class ResultTurner {
 
   bool run() {
     for (const Unit& unit : groups_.units) {
-      if (const Value* result = turnable(unit)) results_.insert(result);
+      for (const Value* result : unit.outputs) {
+        if (is_turnable(unit, result)) results_.insert(result);
+      }
     }
     for (const Layout& layout : groups_.layouts) results_.erase(layout.value);
     for (const Alias& alias : groups_.aliases) {
@@ -49,18 +51,17 @@ class ResultTurner {
   }
 
  private:
-  /// The one result of a product that is computed in any order; null.
-  const Value* turnable(const Unit& unit) const {
-    if ((unit.kind != UnitKind::contract && unit.kind != UnitKind::chain) || unit.anchor->op != Op::dot_general_ ||
-        unit.outputs.size() != 1)
-      return nullptr;
-    const Value* result = unit.outputs[0];
+  /// Whether it is the one result of a product, or one of a chain's, that is computed in any order.
+  bool is_turnable(const Unit& unit, const Value* result) const {
+    const bool chains = unit.kind == UnitKind::chain;
+    if ((!chains && unit.kind != UnitKind::contract) || unit.anchor->op != Op::dot_general_ || (!chains && unit.outputs.size() != 1))
+      return false;
     const Shape shape = result->type.shape();
-    if (result->type.rank() < 2 || result->type.count() != unit.anchor->result()->type.count()) return nullptr;
-    if (!pays_(result->type.dtype) || std::min(shape[shape.size() - 2], shape.back()) < kFewestNeighbours) return nullptr;
+    if (result->type.rank() < 2 || result->type.count() != unit.anchor->result()->type.count()) return false;
+    if (!pays_(result->type.dtype) || std::min(shape[shape.size() - 2], shape.back()) < kFewestNeighbours) return false;
     const std::unordered_set<const Value*> factors = factor_inputs(unit);
     const auto is_beside = [&](const Value* input) { return !factors.contains(input) && input->type.count() == result->type.count(); };
-    return std::ranges::any_of(unit.inputs, is_beside) ? nullptr : result;
+    return std::ranges::none_of(unit.inputs, is_beside);
   }
 
   void look_at_reads(const Unit& unit) {

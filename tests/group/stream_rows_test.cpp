@@ -50,10 +50,10 @@ const char* const kCausal =
 
 /// The streamed rows among the units; the test is asked about each candidate and says what `fits` does.
 size_t count_streams(const Graph& graph, bool fits = true) {
-  const Groups groups = form_groups(graph, {.can_stream = [&](const loop::Unit& unit) {
+  const Groups groups = form_groups(graph, {.stream_ns = [&](const loop::Unit& unit) {
                                       std::string why;
                                       EXPECT_TRUE(loop::as_streamed_rows(unit.body.at(0), &why)) << why << "\n" << loop::print(unit);
-                                      return fits;
+                                      return fits ? std::optional(1.0) : std::nullopt;
                                     }});
   std::mt19937 random(3);
   std::normal_distribution<double> normal;
@@ -80,7 +80,7 @@ TEST(StreamRows, Joins) {
 
 TEST(StreamRows, TheMaskIsMadeWhereItIsRead) {
   const std::unique_ptr<Graph> graph = attention(kCausal);
-  const Groups groups = form_groups(*graph, {.can_stream = [](const loop::Unit&) { return true; }});
+  const Groups groups = form_groups(*graph, {.stream_ns = [](const loop::Unit&) { return std::optional(1.0); }});
   ASSERT_EQ(groups.units.size(), 1U);
   const std::optional<loop::StreamedRows> rows = loop::as_streamed_rows(lower(*graph, groups.units[0]).body.at(0));
   ASSERT_TRUE(rows);

@@ -74,7 +74,7 @@ void check_attention(const Attention& a, const Mask& mask, const std::string& sc
   const loop::Unit unit = loop::parse_unit(text, "test");
   for (const std::string& fault : loop::verify_first_form(unit)) FAIL() << fault << "\n" << text;
   const Target target = Target::cuda_sm90a();
-  EXPECT_TRUE(can_stream(unit, target)) << text;
+  EXPECT_TRUE(stream_ns(unit, target)) << text;
   const Schedule chosen = schedule.empty() ? choose(unit, target) : parse_schedule(schedule, "test");
   std::vector<loop::BufferRef> temporaries;
   const std::vector<loop::Kernel> kernels = split_kernels(apply(unit, chosen, target), target, &temporaries);
@@ -162,7 +162,7 @@ TEST(CudaStreamedRows, WhatIsNone) {
     std::string why;
     const loop::Unit unit = loop::parse_unit(text, "test");
     EXPECT_FALSE(loop::as_streamed_rows(unit.body[0], &why)) << text;
-    EXPECT_FALSE(can_stream(unit, Target::cuda_sm90a()));
+    EXPECT_FALSE(stream_ns(unit, Target::cuda_sm90a()));
     return why;
   };
   const std::string text = examples::attention({});
@@ -171,9 +171,9 @@ TEST(CudaStreamedRows, WhatIsNone) {
   EXPECT_EQ(why_not(text, "exp(sub(%x2, %m))", "exp(mul(%x2, %m))"), "the weights are not exponentials times what is one for the row");
   EXPECT_EQ(why_not(text, "mul(%s1, 0.125)", "mul(%s1, 0.25)"), "the sum is not of exponentials less the maximum");
   EXPECT_EQ(why_not(text, "load %a1[%i, %kb, %l1]", "load %a2[%i, %kb, %l1]"), "loops along the row take different products");
-  EXPECT_FALSE(can_stream(loop::parse_unit(text, "test"), Target::cuda_sm80()));
-  EXPECT_FALSE(can_stream(loop::parse_unit(examples::attention({.depth = 80}), "test"), Target::cuda_sm90a()));
-  EXPECT_FALSE(can_stream(loop::parse_unit(examples::attention({.rows = 1}), "test"), Target::cuda_sm90a()));
+  EXPECT_FALSE(stream_ns(loop::parse_unit(text, "test"), Target::cuda_sm80()));
+  EXPECT_FALSE(stream_ns(loop::parse_unit(examples::attention({.depth = 80}), "test"), Target::cuda_sm90a()));
+  EXPECT_FALSE(stream_ns(loop::parse_unit(examples::attention({.rows = 1}), "test"), Target::cuda_sm90a()));
 }
 
 }  // namespace

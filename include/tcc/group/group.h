@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,7 +20,8 @@ namespace tcc::group {
 
 /// What shapes a unit's loops. map: pointwise over its results. rows: pointwise and reductions over the same rows. contract: dot or conv with its
 /// epilogue. window, scan, scatter, sort: that op with what fused into it. stream: a product of matrices whose rows are normalised and multiplied with another
-/// matrix, the anchor. chain: a dot, the anchor, with others of whose results one of its factors is made.
+/// matrix, the anchor. chain: a dot, the anchor, with others of whose results one of its factors is made, and
+/// maybe a second one of the same rows and columns.
 enum class UnitKind : uint8_t { map, rows, contract, window, scan, scatter, sort, stream, chain };
 
 /// An input that both factors of a product of matrices read is there twice, the second time for the second factor.
@@ -92,18 +94,18 @@ void copy_concat_pieces(Graph& graph);
 /// twice, it changes nothing more.
 void split_wide_nodes(Graph& graph);
 
-/// Whether the target has a kernel for the first form of a unit of kind stream or chain.
-using StreamTest = std::function<bool(const loop::Unit&)>;
+/// How long the target's kernel for the first form of a unit of kind stream or chain takes; nothing where it has none.
+using StreamTime = std::function<std::optional<double>(const loop::Unit&)>;
 
 /// Whether products of this dtype are made by matrix cores that gain by a layout: convolutions by images with their channels last.
 using ChannelsLast = std::function<bool(DType)>;
 
 struct GroupOptions {
   bool fuse = true;              ///< false: one unit per prim that is not free (for measurements and tests)
-  StreamTest can_stream{};       ///< empty: never
+  StreamTime stream_ns{};        ///< empty: never
   ChannelsLast channels_last{};  ///< empty: none does
   /// Whether groups are those of every target.
-  bool is_common() const { return !can_stream && !channels_last; }
+  bool is_common() const { return !stream_ns && !channels_last; }
 };
 
 /// Groups the prims of a verified prims graph.
@@ -116,9 +118,9 @@ std::vector<std::string> verify(const Groups& groups);  ///< every needed value 
 /// What the options say beside fusion, in this order. Returns whether any of it did something.
 bool suit_target(Groups& groups, const GroupOptions& options);
 /// Makes units of kind stream where the target has a kernel for them. Returns whether it made any.
-bool stream_rows(Groups& groups, const StreamTest& can_stream);
+bool stream_rows(Groups& groups, const StreamTime& stream_ns);
 /// Makes units of kind chain where the target has a kernel for them. Returns whether it made any.
-bool chain_products(Groups& groups, const StreamTest& can_stream);
+bool chain_products(Groups& groups, const StreamTime& stream_ns);
 /// Lets the images that convolutions pass to each other have their channels last. Returns whether it did so for any.
 bool choose_layouts(Groups& groups, const ChannelsLast& pays);
 /// Lets products of matrices lie the other way round in memory where that is how they are read. Returns whether it did so for any.

@@ -20,18 +20,22 @@ namespace tcc::loop {
 
 struct ProductChain {
   struct Product {
-    ScalarRef score;            ///< its result, in `weight`
+    ScalarRef score;            ///< its result, in weights
     VarRef k;                   ///< what it sums over
     ExprPtr of_row, of_column;  ///< loads: at row and k, at column and k
+  };
+  /// A sum along the column; there may be several, of the same products.
+  struct Result {
+    ExprPtr weight;    ///< f32, of the scores, the row and the column; what a mask of places makes zero is left out
+    ExprPtr value;     ///< load: at column and result
+    ScalarRef output;  ///< the sum
   };
   std::vector<Dim> dims;  ///< of the nest; those that are not `row` or `result` are a batch
   VarRef row, column, result;
   std::vector<Product> products;
-  ExprPtr weight;                 ///< f32, of the scores, the row and the column; what a mask of places makes zero is left out
-  ExprPtr value;                  ///< load: at column and result
-  std::optional<Index> distance;  ///< row - column or column - row, with a constant: where it is negative the weight is zero
-  ScalarRef output;               ///< the sum
-  Block stores;                   ///< what is done with it
+  std::vector<Result> results;
+  std::optional<Index> distance;  ///< row - column or column - row, with a constant: where it is negative all weights are zero
+  Block stores;                   ///< what is done with the sums
 };
 
 /// The nest as such a chain; nothing, with a reason, where it is none.

@@ -45,7 +45,7 @@ Schedule choose(const loop::Unit& unit, const Target& target);
 /// Whether the target has kernels for some units of rows between two products (group.h: kind stream).
 bool has_streams(const Target& target);
 /// Whether it has one for this unit, in its first form.
-bool can_stream(const loop::Unit& unit, const Target& target);
+std::optional<double> stream_ns(const loop::Unit& unit, const Target& target);
 /// Whether convolutions of this dtype are faster where the channels of images are last.
 bool prefers_channels_last(DType dtype, const Target& target);
 /// Applies them in order; the result is in scheduled form. Error (usage, "invalid-schedule") naming the primitive when one doesn't fit.

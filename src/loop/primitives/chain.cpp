@@ -18,6 +18,8 @@
 //       }
 //       role load warps 4 registers 24 { ... } } }
 //
+// Several sums of the same rows and columns share products, and are stored together.
+//
 // The weights are computed in f32 and rounded once, as a factor. Exponentials in them are approximated (docs/math.md).
 #include <algorithm>
 #include <cmath>
@@ -45,7 +47,6 @@ class Chainer : TileStream {
 
   Block build() {
     make_buffers();
-    make_weight();
     std::vector<Staged> copies;
     for (const std::vector<Operand>* operands : {&rows_, &columns_}) {
       for (const Operand& operand : *operands) copies.push_back(operand.staged);
@@ -65,10 +66,16 @@ class Chainer : TileStream {
     BufferRef scores;
     size_t row, column;  ///< operands
   };
+  struct Result {
+    ScalarRef output;
+    size_t value;  ///< operand
+    BufferRef weights, sums;
+    ExprPtr weight;
+  };
   /// What depends on the row alone, computed before the loop.
   struct OfRow {
     ExprPtr value;
-    ScalarRef scalar;  ///< stands for it in `weight_`
+    ScalarRef scalar;  ///< stands for it in weights
     BufferRef rows;
   };
 
@@ -88,19 +95,21 @@ class Chainer : TileStream {
       const size_t column = operand(columns_, product.of_column, product.k, sizes_.columns, sizes_.stages);
       products_.push_back({tile(product.score->name + ".tile", DType::f32, {sizes_.rows, sizes_.columns}, scores), row, column});
     }
-    value_ = operand(columns_, form_.value, form_.result, sizes_.columns, sizes_.stages);
-    weights_ = tile(form_.output->name + ".weights", form_.value->dtype, {sizes_.rows, sizes_.columns}, scores);
-    results_ =
-        tile(form_.output->name + ".tile", DType::f32, {sizes_.rows, form_.result->extent}, accumulator_layout(form_.result->extent));
+    for (const ProductChain::Result& result : form_.results) {
+      const std::string& name = result.output->name;
+      results_.push_back({result.output, operand(columns_, result.value, form_.result, sizes_.columns, sizes_.stages),
+                          tile(name + ".weights", result.value->dtype, {sizes_.rows, sizes_.columns}, scores),
+                          tile(name + ".tile", DType::f32, {sizes_.rows, form_.result->extent}, accumulator_layout(form_.result->extent)),
+                          weight_of(result)});
+    }
   }
 
   /// The weight in f32, exponentials as powers of two, and what is of rows alone apart.
-  void make_weight() {
-    weight_ = rewrite_expr(without_rounding(form_.weight), [](const ExprPtr& expr) -> ExprPtr {
+  ExprPtr weight_of(const ProductChain::Result& result) {
+    return take_out_rows(rewrite_expr(without_rounding(result.weight), [](const ExprPtr& expr) -> ExprPtr {
       if (expr->kind != Expr::Kind::op || expr->op != Op::exp_ || expr->dtype != DType::f32) return expr;
       return approximated(loop::apply(Op::exp2_, {in_powers_of_two(expr->args[0], std::numbers::log2e)}));
-    });
-    weight_ = take_out_rows(weight_);
+    }));
   }
 
   /// x times a factor, which goes to what it is the difference of and into numbers.
@@ -130,7 +139,7 @@ class Chainer : TileStream {
     if (is_of_row(expr)) {
       const auto same = std::find_if(of_rows_.begin(), of_rows_.end(), [&](const OfRow& known) { return equal(known.value, expr); });
       if (same != of_rows_.end()) return scalar_value(same->scalar);
-      const std::string name = form_.output->name + ".row";
+      const std::string name = form_.row->name + ".value";
       of_rows_.push_back({expr, scalar(name), tile(name, DType::f32, {sizes_.rows}, row_layout(accumulator_layout(sizes_.columns)))});
       return scalar_value(of_rows_.back().scalar);
     }
@@ -161,7 +170,7 @@ class Chainer : TileStream {
   }
 
   /// The weight of an element: zero where it is hidden, and behind the end of the columns.
-  ExprPtr weight_at(const At& at, bool all_visible) const {
+  ExprPtr weight_at(const Result& result, const At& at, bool all_visible) const {
     Substitution here;
     here.var = [&](const VarRef& var) -> std::optional<Index> {
       if (var == form_.row) return row_at(at.row);
@@ -178,7 +187,7 @@ class Chainer : TileStream {
       return ExprPtr();
     };
     here.buffer = [](const BufferRef&) { return BufferRef(); };
-    const ExprPtr value = guarded(substitute(weight_, here));
+    const ExprPtr value = guarded(substitute(result.weight, here));
     if (all_visible) return value;
     ExprPtr visible = in_range(column_at(at.column), 0, form_.column->extent);
     if (form_.distance)
@@ -193,9 +202,11 @@ class Chainer : TileStream {
     Block body;
     for (const Tiled& product : products_) body.push_back({Alloc{product.scores}});
     for (const OfRow& of_row : of_rows_) body.push_back({Alloc{of_row.rows}});
-    body.push_back({Alloc{weights_}});
-    body.push_back({Alloc{results_}});
-    body.push_back(over(results_, form_.result, [&](const At& at) { return Block{put(number(0), results_, at)}; }));
+    for (const Result& result : results_) {
+      body.push_back({Alloc{result.weights}});
+      body.push_back({Alloc{result.sums}});
+      body.push_back(over(result.sums, form_.result, [&](const At& at) { return Block{put(number(0), result.sums, at)}; }));
+    }
     for (const OfRow& of_row : of_rows_) {
       body.push_back(over_rows(of_row.rows, [&](const VarRef& row) {
         return Block{put(guarded(substitute_var(of_row.value, form_.row, row_at(Index(row)))), of_row.rows, row)};
@@ -227,15 +238,25 @@ class Chainer : TileStream {
       scores.push_back(product.scores);
     }
     body.push_back({MmaWait{0, scores}});
+    const auto is_value = [&](size_t column) {
+      return std::any_of(results_.begin(), results_.end(), [&](const Result& result) { return result.value == column; });
+    };
     for (size_t i = 0; i < columns_.size(); ++i) {
-      if (i != value_) body.push_back(op(PipeOp::Kind::release, columns_[i].staged));
+      if (!is_value(i)) body.push_back(op(PipeOp::Kind::release, columns_[i].staged));
     }
-    body.push_back(weigh());
-    const Operand& value = columns_[value_];
-    if (!here[value_]) body.push_back(op(PipeOp::Kind::wait, value.staged));
-    body.push_back(multiply(results_, weights_, value.staged.buffer, form_.result->extent, sizes_.columns, true));
-    body.push_back({MmaWait{0, {results_}}});
-    body.push_back(op(PipeOp::Kind::release, value.staged));
+    std::vector<BufferRef> sums;
+    for (const Result& result : results_) {
+      body.push_back(weigh(result));
+      const Operand& value = columns_[result.value];
+      if (!here[result.value]) body.push_back(op(PipeOp::Kind::wait, value.staged));
+      here[result.value] = true;
+      body.push_back(multiply(result.sums, result.weights, value.staged.buffer, form_.result->extent, sizes_.columns, true));
+      sums.push_back(result.sums);
+    }
+    body.push_back({MmaWait{0, sums}});
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (is_value(i)) body.push_back(op(PipeOp::Kind::release, columns_[i].staged));
+    }
     return body;
   }
 
@@ -265,19 +286,19 @@ class Chainer : TileStream {
     };
     for (const auto& [part, times] : parts) {
       if (times == 1) continue;
-      const ScalarRef name = make_scalar(names_.fresh(form_.output->name + ".part"), part->dtype);
+      const ScalarRef name = make_scalar(names_.fresh(form_.row->name + ".part"), part->dtype);
       lets.push_back({Let{name, with_names(part)}});
       names.emplace_back(part, name);
     }
     return with_names(expr);
   }
 
-  Stmt weigh() {
+  Stmt weigh(const Result& result) {
     const auto map = [&](bool all_visible) {
-      return over(weights_, form_.column, [&](const At& at) {
+      return over(result.weights, form_.column, [&](const At& at) {
         Block body;
-        const ExprPtr value = named(cast_to(weight_at(at, all_visible), weights_->dtype), body);
-        body.push_back(put(value, weights_, at));
+        const ExprPtr value = named(cast_to(weight_at(result, at, all_visible), result.weights->dtype), body);
+        body.push_back(put(value, result.weights, at));
         return body;
       });
     };
@@ -294,17 +315,26 @@ class Chainer : TileStream {
   }
 
   Stmt store_results() {
-    return only_inside(over(results_, form_.result, [&](const At& at) {
-      const ScalarRef output = scalar(form_.output->name + ".last");
+    return only_inside(over(results_[0].sums, form_.result, [&](const At& at) {
+      Block body;
+      std::vector<ScalarRef> outputs;
+      for (const Result& result : results_) {
+        outputs.push_back(scalar(result.output->name + ".last"));
+        body.push_back({Let{outputs.back(), get(result.sums, at)}});
+      }
       Substitution here;
       here.var = [&](const VarRef& var) -> std::optional<Index> {
         if (var == form_.row) return row_at(at.row);
         if (var == form_.result) return Index(at.column);
         return std::nullopt;
       };
-      here.scalar = [&](const ScalarRef& s) { return s == form_.output ? scalar_value(output) : ExprPtr(); };
+      here.scalar = [&](const ScalarRef& s) {
+        for (size_t i = 0; i < results_.size(); ++i) {
+          if (s == results_[i].output) return scalar_value(outputs[i]);
+        }
+        return ExprPtr();
+      };
       here.buffer = [](const BufferRef&) { return BufferRef(); };
-      Block body{{Let{output, get(results_, at)}}};
       append_fresh(body, form_.stores, here);
       return body;
     }));
@@ -328,9 +358,7 @@ class Chainer : TileStream {
   std::vector<Operand> rows_, columns_;
   std::vector<Tiled> products_;
   std::vector<OfRow> of_rows_;
-  size_t value_ = 0;  ///< of columns_
-  BufferRef weights_, results_;
-  ExprPtr weight_;
+  std::vector<Result> results_;
 };
 
 }  // namespace
@@ -351,8 +379,9 @@ Unit chain(const Unit& unit, const std::string& sum, int64_t rows, int64_t colum
     const std::optional<ProductChain> form = as_product_chain(stmt, &why_not);
     if (!form) unfit("`" + sum + "` is no chain of products: " + why_not);
     const StreamSizes sizes{rows, columns, stages, math_registers, load_registers};
-    require_streamable(form->value->dtype, {form->result}, sizes);
-    for (const ProductChain::Product& product : form->products) require_streamable(form->value->dtype, {product.k}, sizes);
+    std::vector<VarRef> rows_of_factors{form->result};
+    for (const ProductChain::Product& product : form->products) rows_of_factors.push_back(product.k);
+    require_streamable(form->results[0].value->dtype, rows_of_factors, sizes);
     return Chainer(unit, *form, sizes).build();
   });
   if (!found) no_such_reduce(unit, sum);

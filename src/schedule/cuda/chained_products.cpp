@@ -25,8 +25,9 @@ constexpr double kOtherOperations = 1, kReadOperations = 1, kTailOperations = 2;
 StreamWork work_of(const ProductChain& form) {
   StreamWork work{form.row, form.column};
   for (const loop::Dim& dim : form.dims) work.batch *= dim.var == form.row || dim.var == form.result ? 1 : dim.var->extent;
-  work.dtype = form.value->dtype;
-  work.result_columns = form.result->extent;
+  work.dtype = form.results[0].value->dtype;
+  work.weights = static_cast<int64_t>(form.results.size());
+  work.result_columns = form.result->extent * work.weights;
   work.scores = static_cast<int64_t>(form.products.size());
   // One that is summed over k is the same as one with columns of results there, if they are as many.
   std::vector<std::pair<ExprPtr, int64_t>> of_rows, of_columns;
@@ -43,23 +44,28 @@ StreamWork work_of(const ProductChain& form) {
     work.column_elements += add(of_columns, product.of_column, product.k);
   }
   work.multiply_adds += work.result_columns;
-  work.column_elements += add(of_columns, form.value, form.result);
-  int64_t values = 0;
-  double operations = kOtherOperations;
+  for (const ProductChain::Result& result : form.results) work.column_elements += add(of_columns, result.value, form.result);
+  std::vector<ExprPtr> values;
+  double operations = 0;
   bool reads_own = false;
-  visit(form.weight, [&](const Expr& part) {
-    const auto follows = [&](const VarRef& var) {
-      return std::any_of(part.indices.begin(), part.indices.end(), [&](const Index& index) { return index.uses(var.get()); });
-    };
-    reads_own = reads_own || (part.kind == Expr::Kind::load && follows(form.row) && follows(form.column));
-    values += part.kind == Expr::Kind::load;
-    if (part.kind == Expr::Kind::op && part.op != Op::cast_) operations += 1;
-    if (part.kind == Expr::Kind::load) operations += kReadOperations;
-  });
+  for (const ProductChain::Result& result : form.results) {
+    operations += kOtherOperations;
+    visit(result.weight, [&](const Expr& part) {
+      const auto follows = [&](const VarRef& var) {
+        return std::any_of(part.indices.begin(), part.indices.end(), [&](const Index& index) { return index.uses(var.get()); });
+      };
+      if (part.kind == Expr::Kind::op && part.op != Op::cast_) operations += 1;
+      if (part.kind != Expr::Kind::load) return;
+      operations += kReadOperations;
+      reads_own = reads_own || (follows(form.row) && follows(form.column));
+      const ExprPtr value = loop::load(part.buffer, part.indices);
+      if (std::none_of(values.begin(), values.end(), [&](const ExprPtr& other) { return equal(other, value); })) values.push_back(value);
+    });
+  }
   work.operations = operations;
   work.tail_operations = kTailOperations;
   work.is_triangular = form.distance.has_value();
-  work.registers = kOtherRegisters + kValueRegisters * values + (reads_own ? kOwnRegisters : 0);
+  work.registers = kOtherRegisters + kValueRegisters * static_cast<int64_t>(values.size()) + (reads_own ? kOwnRegisters : 0);
   work.tail_registers = kTailRegisters * (reads_own ? 2 : 1);
   return work;
 }
@@ -72,13 +78,14 @@ WhyNot chained_products(CudaNest& nest) {
   if (!form) return why_not;
   const StreamWork work = work_of(*form);
   std::vector<int64_t> lengths{form->result->extent};
-  std::set<std::string> factors{form->value->buffer->name};
+  std::set<std::string> factors;
+  for (const ProductChain::Result& result : form->results) factors.insert(result.value->buffer->name);
   for (const ProductChain::Product& product : form->products) {
     lengths.push_back(product.k->extent);
     factors.insert({product.of_row->buffer->name, product.of_column->buffer->name});
   }
   if (WhyNot misfit = misfit_of_stream(work, lengths, nest.target())) return misfit;
-  return stream_best(nest, work, "chain", form->output->name, factors);
+  return stream_best(nest, work, "chain", form->results[0].output->name, factors);
 }
 
 }  // namespace tcc::schedule::cuda

@@ -27,7 +27,8 @@ struct Rows {
 struct CudaNest {
   Chooser& chooser;
   const Nest nest;
-  Rows rows = {};  ///< of nests of rows and of reductions
+  Rows rows = {};                        ///< of nests of rows and of reductions
+  std::optional<double> stream_ns = {};  ///< time of the kernel, once one of the strategies for tiles in registers has scheduled it
 
   const std::string& first() const { return nest.first; }
   const Target& target() const { return chooser.target(); }

@@ -29,7 +29,7 @@ bool measure(StreamTile& tile, const StreamWork& work, const Target& target) {
   const auto real = [](int64_t value) { return static_cast<double>(value); };
   const int64_t groups = tile.rows / kWarpgroupRows, size = size_bytes(work.dtype);
   const bool row_tail = work.row->extent % tile.rows != 0, column_tail = work.column->extent % tile.columns != 0;
-  const int64_t needed = work.scores * tile.columns / 2 + tile.columns / 4 + work.result_columns / 2 + work.registers +
+  const int64_t needed = work.scores * tile.columns / 2 + work.weights * tile.columns / 4 + work.result_columns / 2 + work.registers +
                          (row_tail || column_tail ? work.tail_registers : 0);
   const int64_t room = target.multiprocessor_registers - kGroupThreads * kLoadRegisters;
   tile.registers = std::min<int64_t>(room / (groups * kGroupThreads) / 8 * 8, (target.thread_registers - 1) / 8 * 8);
@@ -95,6 +95,7 @@ WhyNot stream_best(CudaNest& nest, const StreamWork& work, const char* primitive
                         Chooser::arg(tile.registers), Chooser::arg(kLoadRegisters)});
   if (WhyNot misfit = misfit_of_copies(trial.unit(), factors)) return misfit;
   nest.chooser.take_over(std::move(trial));
+  nest.stream_ns = tile.ns;
   return std::nullopt;
 }
 

@@ -25,6 +25,7 @@ struct StreamWork {
   int64_t row_elements = 0;     ///< of factors in shared memory: for each row of the tile
   int64_t column_elements = 0;  ///< ... for each column, and each stage
   int64_t scores = 1;           ///< tiles of scores that are there at a time
+  int64_t weights = 1;          ///< tiles of what is made of them
   int64_t result_columns = 0;   ///< of what is summed up
   int64_t registers = 0;        ///< of a thread, beside those of tiles
   int64_t tail_registers = 0;   ///< more, where rows end within a tile

@@ -59,14 +59,15 @@ namespace tcc::schedule {
 
 bool has_streams(const Target& target) { return target.is_cuda() && target.warpgroup_core(DType::bf16) != nullptr; }
 
-bool can_stream(const loop::Unit& unit, const Target& target) {
-  if (!has_streams(target) || unit.body.size() != 1) return false;
+std::optional<double> stream_ns(const loop::Unit& unit, const Target& target) {
+  if (!has_streams(target) || unit.body.size() != 1) return std::nullopt;
   const auto* loop = std::get_if<loop::Loop>(&unit.body[0].node);
-  if (!loop || loop->dims.empty()) return false;
+  if (!loop || loop->dims.empty()) return std::nullopt;
   Chooser chooser(unit, target);
   cuda::CudaNest nest{chooser, recognise(unit.body[0])};
-  if (nest.nest.kind == NestKind::rows) return !cuda::streamed_rows(nest);
-  return nest.nest.kind == NestKind::reduction && !cuda::chained_products(nest);
+  if (nest.nest.kind == NestKind::rows) cuda::streamed_rows(nest);
+  else if (nest.nest.kind == NestKind::reduction) cuda::chained_products(nest);
+  return nest.stream_ns;
 }
 
 }  // namespace tcc::schedule
