@@ -35,6 +35,8 @@ def gradient_cases():
     yield 4, 12, 12, 1024, 1024, 64, "causal", True
     yield 8, 12, 12, 512, 512, 64, "", True
     yield 32, 12, 12, 197, 197, 64, "", True
+    yield 2, 16, 4, 512, 512, 64, "causal", True
+    yield 2, 6, 3, 200, 264, 128, "", False
     yield 2, 5, 5, 333, 477, 64, "bias", False
     yield 3, 4, 4, 1003, 1003, 128, "causal", False
     for rows in (512, 4096):
