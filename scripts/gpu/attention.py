@@ -16,33 +16,33 @@ from gpu.measure import failure, poison, time_together
 BACKENDS = (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION)
 
 
-def cases():
-    """batch, heads, shared heads, rows, columns, depth, mask, heads inside"""
-    yield 4, 12, 12, 1024, 1024, 64, "causal", True
-    yield 8, 12, 12, 512, 512, 64, "", True
-    yield 32, 12, 12, 197, 197, 64, "", True
-    yield 1, 16, 4, 1024, 1024, 128, "causal", True
-    yield 2, 5, 5, 333, 477, 64, "bias", False
-    yield 3, 4, 2, 1003, 1003, 128, "causal", False
-    for rows in (512, 2048, 4096, 16384):
+# batch, heads, shared heads, rows, columns, depth, mask, heads inside: those of gpt2, bert-base and ViT
+OF_MODELS = ((4, 12, 12, 1024, 1024, 64, "causal", True), (8, 12, 12, 512, 512, 64, "", True), (32, 12, 12, 197, 197, 64, "", True))
+
+
+def long_cases(lengths):
+    for rows in lengths:
         for depth in (64, 128):
             for mask in ("", "causal"):
                 yield max(1, 16384 // rows), 16, 16, rows, rows, depth, mask, False
+
+
+def cases():
+    yield from OF_MODELS
+    yield 1, 16, 4, 1024, 1024, 128, "causal", True
+    yield 2, 5, 5, 333, 477, 64, "bias", False
+    yield 3, 4, 2, 1003, 1003, 128, "causal", False
+    yield from long_cases((512, 2048, 4096, 16384))
     yield 4, 16, 16, 2048, 2048, 64, "bias", False
 
 
 def gradient_cases():
-    yield 4, 12, 12, 1024, 1024, 64, "causal", True
-    yield 8, 12, 12, 512, 512, 64, "", True
-    yield 32, 12, 12, 197, 197, 64, "", True
+    yield from OF_MODELS
     yield 2, 16, 4, 512, 512, 64, "causal", True
     yield 2, 6, 3, 200, 264, 128, "", False
     yield 2, 5, 5, 333, 477, 64, "bias", False
     yield 3, 4, 4, 1003, 1003, 128, "causal", False
-    for rows in (512, 4096):
-        for depth in (64, 128):
-            for mask in ("", "causal"):
-                yield max(1, 16384 // rows), 16, 16, rows, rows, depth, mask, False
+    yield from long_cases((512, 4096))
 
 
 def graph_text(batch, heads, shared, rows, columns, depth, mask, inside, with_loss=False):
@@ -109,95 +109,75 @@ def graph_text(batch, heads, shared, rows, columns, depth, mask, inside, with_lo
     return f"graph @attention({arguments}) -> ({last}: {result}) {{\n" + "".join(f'  {line}    loc("{line[1:line.index(":")]}")\n' for line in lines) + f"  return {last}\n}}\n"
 
 
+class Attention:
+    """A case as a library that has run once, its inputs, and the same by PyTorch. `flags`: of the compilation; `with_loss`: the sum of results times random numbers."""
+
+    def __init__(self, options, folder, number, case, flags=(), with_loss=False):
+        self.batch, self.heads, self.shared, self.rows, self.columns, self.depth, self.mask, self.inside = case
+        path = os.path.join(folder, f"attention{number}")
+        with open(path + ".graph", "w", encoding="utf-8") as file:
+            file.write(graph_text(*case, with_loss=with_loss))
+        compile_library(options.tcc, [path + ".graph", "--from=graph", "--target=cuda", *flags, "-q", *options.flags.split()], path + ".so")
+        self.library = Library(path + ".so")
+        self.inputs = [self.random(self.heads, self.rows), self.random(self.shared, self.columns), self.random(self.shared, self.columns)]
+        self.bias = torch.randn(self.rows, self.columns, device="cuda", dtype=torch.bfloat16) if self.mask == "bias" else None
+        self.cotangent = self.random(self.heads, self.rows)
+        self.results, self.run = self.library.bind(self.inputs + ([self.bias] if self.mask == "bias" else []) + ([self.cotangent] if with_loss else []))
+        poison(self.results)
+        self.run()
+        torch.cuda.synchronize()
+
+    def random(self, count, length):
+        shape = (self.batch, length, count, self.depth) if self.inside else (self.batch, count, length, self.depth)
+        return torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+
+    def heads_first(self, x):
+        return x.transpose(1, 2) if self.inside else x
+
+    def by_torch(self, inputs):
+        bias = None if self.bias is None else self.bias.to(inputs[0].dtype)
+        return F.scaled_dot_product_attention(*map(self.heads_first, inputs), attn_mask=bias, is_causal=self.mask == "causal", enable_gqa=self.heads != self.shared)
+
+    def compared(self, found, theirs, most_scores, products):
+        """Errors, times in ms and TFLOP/s. `found`: of the library; `theirs(inputs)`: the same by PyTorch; of large batches two are compared, in f64 up to so many scores."""
+        wide = torch.float64 if self.batch * self.heads * self.rows * self.columns < most_scores else torch.float32
+        of = min(self.batch, 2)
+        with sdpa_kernel(SDPBackend.MATH):
+            exact = theirs([x[:of].to(wide) for x in self.inputs])
+        worst = lambda results: max(((x[:of].to(wide) - y).norm() / y.norm()).item() for x, y in zip(results, exact))
+        error, times, best = worst(found), [], float("inf")
+        for backend in BACKENDS:
+            def call():
+                with sdpa_kernel(backend):
+                    return theirs(self.inputs)
+            try:
+                their_error = worst(call())
+                ours, time = time_together([self.run, call], 5)
+            except RuntimeError:
+                continue
+            times.append(ours)
+            if time < best:
+                best, error_of_best = time, their_error
+        self.library.close()
+        operations = 2 * products * self.batch * self.heads * self.rows * self.columns * self.depth / (2 if self.mask == "causal" else 1)
+        return error, error_of_best, min(times), best, operations / min(times) / 1e9
+
+
 def measure(options, folder, number, case):
-    batch, heads, shared, rows, columns, depth, mask, inside = case
-    path = os.path.join(folder, f"attention{number}")
-    with open(path + ".graph", "w", encoding="utf-8") as file:
-        file.write(graph_text(*case))
-    compile_library(options.tcc, [path + ".graph", "--from=graph", "--target=cuda", "-q", *options.flags.split()], path + ".so")
-    library = Library(path + ".so")
-    shape = lambda count, length: (batch, length, count, depth) if inside else (batch, count, length, depth)
-    inputs = [torch.randn(shape(*size), device="cuda", dtype=torch.bfloat16) for size in ((heads, rows), (shared, columns), (shared, columns))]
-    bias = torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16) if mask == "bias" else None
-    results, run = library.bind(inputs + ([bias] if mask == "bias" else []))
-    poison(results)
-    run()
-    torch.cuda.synchronize()
-    query, key, value = (x.transpose(1, 2) if inside else x for x in inputs)
-    arguments = dict(attn_mask=bias, is_causal=mask == "causal", enable_gqa=heads != shared)
-    wide = torch.float64 if batch * heads * rows * columns < 1 << 28 else torch.float32
-    of = min(batch, 2)  # of large ones some
-    with sdpa_kernel(SDPBackend.MATH):
-        exact = F.scaled_dot_product_attention(*(x[:of].to(wide) for x in (query, key, value)), **{**arguments, "attn_mask": None if bias is None else bias.to(wide)})
-    found = (results[0].transpose(1, 2) if inside else results[0])[:of]
-    error = ((found.to(wide) - exact).norm() / exact.norm()).item()
-    times, theirs = [], float("inf")
-    for backend in BACKENDS:
-        def call():
-            with sdpa_kernel(backend):
-                return F.scaled_dot_product_attention(query, key, value, **arguments)
-        try:
-            their_error = ((call()[:of].to(wide) - exact).norm() / exact.norm()).item()
-            ours, time = time_together([run, call], 5)
-        except RuntimeError:
-            continue
-        times.append(ours)
-        if time < theirs:
-            theirs, error_of_best = time, their_error
-    library.close()
-    del exact
-    operations = 4 * batch * heads * rows * columns * depth / (2 if mask == "causal" else 1)
-    return error, error_of_best, min(times), theirs, operations / min(times) / 1e9
+    attention = Attention(options, folder, number, case)
+    found = attention.results[0].transpose(1, 2) if attention.inside else attention.results[0]
+    return attention.compared([found], lambda inputs: [attention.by_torch(inputs)], 1 << 28, 2)
 
 
 def measure_gradients(options, folder, number, case):
-    batch, heads, shared, rows, columns, depth, mask, inside = case
-    path = os.path.join(folder, f"gradients{number}")
-    with open(path + ".graph", "w", encoding="utf-8") as file:
-        file.write(graph_text(*case, with_loss=True))
-    flags = ["--from=graph", "--target=cuda", "--mode=grad", "--loss=output:loss", "--wrt=q,k,v", "-q", *options.flags.split()]
-    compile_library(options.tcc, [path + ".graph", *flags], path + ".so")
-    library = Library(path + ".so")
-    shape = lambda count, length: (batch, length, count, depth) if inside else (batch, count, length, depth)
-    inputs = [torch.randn(shape(*size), device="cuda", dtype=torch.bfloat16) for size in ((heads, rows), (shared, columns), (shared, columns))]
-    bias = torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16) if mask == "bias" else None
-    cotangent = torch.randn(shape(heads, rows), device="cuda", dtype=torch.bfloat16)
-    results, run = library.bind(inputs + ([bias] if mask == "bias" else []) + [cotangent])
-    poison(results)
-    run()
-    torch.cuda.synchronize()
-    found = results[-3:]
-    first = (lambda x: x.transpose(1, 2)) if inside else (lambda x: x)
+    attention = Attention(options, folder, number, case, ("--mode=grad", "--loss=output:loss", "--wrt=q,k,v"), True)
 
-    def gradients(dtype, backend, of):
-        leaves = [x[:of].to(dtype).detach().requires_grad_() for x in inputs]
-        mask_of = None if bias is None else bias.to(dtype)
-        with sdpa_kernel(backend):
-            out = F.scaled_dot_product_attention(*map(first, leaves), attn_mask=mask_of, is_causal=mask == "causal", enable_gqa=heads != shared)
-        return torch.autograd.grad(out, leaves, first(cotangent[:of]).to(dtype))
+    def gradients(inputs):
+        leaves = [x.detach().requires_grad_() for x in inputs]
+        out = attention.by_torch(leaves)
+        return torch.autograd.grad(out, leaves, attention.heads_first(attention.cotangent[:len(out)]).to(out.dtype))
 
-    wide = torch.float64 if batch * heads * rows * columns < 1 << 27 else torch.float32
-    of = min(batch, 2)
-    exact = gradients(wide, SDPBackend.MATH, of)
-    worst = lambda of_all: max(((a[:of].to(wide) - b).norm() / b.norm()).item() for a, b in zip(of_all, exact))
-    error, times, theirs = worst(found), [], float("inf")
-    leaves = [x.detach().requires_grad_() for x in inputs]
-    for backend in BACKENDS:
-        def call():
-            with sdpa_kernel(backend):
-                out = F.scaled_dot_product_attention(*map(first, leaves), attn_mask=bias, is_causal=mask == "causal", enable_gqa=heads != shared)
-                return torch.autograd.grad(out, leaves, first(cotangent))
-        try:
-            their_error = worst(call())
-            ours, time = time_together([run, call], 5)
-        except RuntimeError:
-            continue
-        times.append(ours)
-        if time < theirs:
-            theirs, error_of_best = time, their_error
-    library.close()
-    operations = 14 * batch * heads * rows * columns * depth / (2 if mask == "causal" else 1)
-    return error, error_of_best, min(times), theirs, operations / min(times) / 1e9
+    return attention.compared(attention.results[-3:], gradients, 1 << 27, 7)
 
 
 def check_attention(options, folder):

@@ -44,6 +44,22 @@ bool Placement::covers_domain(const Indices& index) const {
 
 namespace {
 
+/// Which axis of an operand each axis of a product's result is; -1: one of the other operand.
+std::vector<int64_t> axes_in_result(const Node& product, bool left) {
+  std::vector<int64_t> axes = product.attrs.get_ints(left ? "lhs_batch" : "rhs_batch");
+  const auto add_free = [&](bool of_left) {
+    const auto& batch = product.attrs.get_ints(of_left ? "lhs_batch" : "rhs_batch");
+    const auto& sum = product.attrs.get_ints(of_left ? "lhs_contract" : "rhs_contract");
+    for (int64_t axis = 0; axis < product.operand(of_left ? 0 : 1)->type.rank(); ++axis) {
+      const auto has = [&](const std::vector<int64_t>& list) { return std::find(list.begin(), list.end(), axis) != list.end(); };
+      if (!has(batch) && !has(sum)) axes.push_back(of_left == left ? axis : -1);
+    }
+  };
+  add_free(true);
+  add_free(false);
+  return axes;
+}
+
 class Spreader {
  public:
   /// `product`: a contraction that places go through, from the operand that has one; null: none.
@@ -101,29 +117,14 @@ class Spreader {
     for (const bool left : {true, false}) {
       const Indices* from = placement_.find(product.operand(left ? 0 : 1));
       if (!from) continue;
-      const auto& batch = product.attrs.get_ints(left ? "lhs_batch" : "rhs_batch");
+      const Shape shape = product.result()->type.shape();
+      const std::vector<int64_t> axes = axes_in_result(product, left);
       Indices to;
-      for (const int64_t axis : batch) to.push_back((*from)[static_cast<size_t>(axis)]);
-      for (const bool side : {true, false}) {
-        const Shape shape = product.operand(side ? 0 : 1)->type.shape();
-        for (const int64_t axis : free_axes(product, side)) {
-          const auto number = static_cast<size_t>(axis);
-          to.push_back(side == left ? (*from)[number] : Index(make_var("inner", shape[number])));
-        }
-      }
+      for (size_t i = 0; i < axes.size(); ++i)
+        to.push_back(axes[i] >= 0 ? (*from)[static_cast<size_t>(axes[i])] : Index(make_var("inner", shape[i])));
       return set(product.result(), std::move(to));
     }
     return false;
-  }
-  static std::vector<int64_t> free_axes(const Node& product, bool left) {
-    std::vector<int64_t> axes;
-    const auto& batch = product.attrs.get_ints(left ? "lhs_batch" : "rhs_batch");
-    const auto& summed = product.attrs.get_ints(left ? "lhs_contract" : "rhs_contract");
-    const auto has = [](const std::vector<int64_t>& list, int64_t axis) { return std::find(list.begin(), list.end(), axis) != list.end(); };
-    for (int64_t axis = 0; axis < product.operand(left ? 0 : 1)->type.rank(); ++axis) {
-      if (!has(batch, axis) && !has(summed, axis)) axes.push_back(axis);
-    }
-    return axes;
   }
 
   bool backward(const Node& node) {
@@ -174,22 +175,6 @@ class Spreader {
   const std::vector<Node*>& nodes_;
   const Node* product_;
 };
-
-/// Which axis of an operand each axis of a product's result is; -1: one of the other operand.
-std::vector<int64_t> axes_in_result(const Node& product, bool left) {
-  std::vector<int64_t> axes = product.attrs.get_ints(left ? "lhs_batch" : "rhs_batch");
-  const auto add_free = [&](bool of_left) {
-    const auto& batch = product.attrs.get_ints(of_left ? "lhs_batch" : "rhs_batch");
-    const auto& sum = product.attrs.get_ints(of_left ? "lhs_contract" : "rhs_contract");
-    for (int64_t axis = 0; axis < product.operand(of_left ? 0 : 1)->type.rank(); ++axis) {
-      const auto has = [&](const std::vector<int64_t>& list) { return std::find(list.begin(), list.end(), axis) != list.end(); };
-      if (!has(batch) && !has(sum)) axes.push_back(of_left == left ? axis : -1);
-    }
-  };
-  add_free(true);
-  add_free(false);
-  return axes;
-}
 
 /// A second sum of a chain: the results have the rows of those of the anchor, where the larger factor has the same axes in both, and the columns, if as many.
 void place_beside(Placement& placement, const Node& anchor, const Node& node) {

@@ -180,13 +180,6 @@ class Recogniser {
 
 }  // namespace
 
-std::optional<ProductChain> as_product_chain(const Stmt& nest, std::string* why_not) {
-  try {
-    return Recogniser().run(nest);
-  } catch (const Refused& refused) {
-    if (why_not) *why_not = refused.why;
-    return std::nullopt;
-  }
-}
+std::optional<ProductChain> as_product_chain(const Stmt& nest, std::string* why_not) { return recognised<Recogniser>(nest, why_not); }
 
 }  // namespace tcc::loop

@@ -51,23 +51,6 @@ RowProduct product_of(const Reduce& sum, const Meanings& around) {
   return {sum.states[0].result, sum.dims[0].var, std::move(x), std::move(y)};
 }
 
-std::optional<Index> distance_of(const ExprPtr& condition) {
-  if (condition->kind != Expr::Kind::op || condition->args.size() != 2) return std::nullopt;
-  const auto place = [](const ExprPtr& expr) -> std::optional<Index> {
-    if (expr->kind == Expr::Kind::index) return expr->index;
-    return expr->kind == Expr::Kind::constant && is_integer(expr->dtype) ? std::optional<Index>(expr->int_value) : std::nullopt;
-  };
-  const std::optional<Index> a = place(condition->args[0]), b = place(condition->args[1]);
-  if (!a || !b) return std::nullopt;
-  switch (condition->op) {
-    case Op::le_: return *b - *a;
-    case Op::lt_: return *b - *a - Index(1);
-    case Op::ge_: return *a - *b;
-    case Op::gt_: return *a - *b - Index(1);
-    default: return std::nullopt;
-  }
-}
-
 namespace {
 
 bool is_lowest(const ExprPtr& expr) {

@@ -14,6 +14,16 @@ struct Refused {
   std::string why;
 };
 [[noreturn]] void refuse(std::string why);
+/// What Recogniser().run(nest) returns; nothing, with a reason, where it refuses.
+template <class Recogniser> auto recognised(const Stmt& nest, std::string* why_not) {
+  std::optional<decltype(Recogniser().run(nest))> form;
+  try {
+    form = Recogniser().run(nest);
+  } catch (const Refused& refused) {
+    if (why_not) *why_not = refused.why;
+  }
+  return form;
+}
 
 /// Scalars with the expressions that they stand for, down to loads and results of reduces.
 class Meanings {
@@ -37,9 +47,6 @@ struct RowProduct {
 };
 /// Refuses other sums.
 RowProduct product_of(const Reduce& sum, const Meanings& around);
-
-/// What is not negative where the condition holds; nothing for conditions on more than places.
-std::optional<Index> distance_of(const ExprPtr& condition);
 
 /// What a causal mask leaves of an element, where it holds: `visible` where row + diagonal - column is not negative, else a number that no exponential survives.
 struct Masked {

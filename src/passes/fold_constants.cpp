@@ -19,6 +19,7 @@
 #include "passes/known_values.h"
 #include "tcc/graph/location.h"
 #include "tcc/graph/rule_error.h"
+#include "tcc/graph/uses.h"
 #include "tcc/passes/passes.h"
 #include "tcc/rules/evaluate.h"
 
@@ -30,13 +31,13 @@ constexpr int64_t kSmallBytes = 1 << 20;
 class Folder {
  public:
   Folder(Graph& graph, bool keep_parameters, Diagnostics* diagnostics)
-      : graph_(graph), keep_parameters_(keep_parameters), diagnostics_(diagnostics), uses_(count_uses(graph)), known_(graph, kept_) {
-    for (const Node* node : graph.body.nodes) {
-      has_composites_ = has_composites_ || info(node->op).kind == OpKind::composite;
-      for (const Value* operand : node->operands) {
-        if (operand != nullptr) users_[operand].push_back(node);
-      }
-    }
+      : graph_(graph),
+        keep_parameters_(keep_parameters),
+        diagnostics_(diagnostics),
+        users_(users_of(graph.body)),
+        uses_(count_uses(graph)),
+        known_(graph, kept_) {
+    for (const Node* node : graph.body.nodes) has_composites_ = has_composites_ || info(node->op).kind == OpKind::composite;
   }
 
   void run() {
@@ -162,7 +163,7 @@ class Folder {
   bool keep_parameters_;
   Diagnostics* diagnostics_;
   bool has_composites_ = false;
-  std::unordered_map<const Value*, std::vector<const Node*>> users_;
+  const Users users_;
   std::unordered_set<const Value*> spread_;  ///< broadcasts that stay, and views of them
   std::vector<int> uses_;
   std::vector<Node*> kept_;

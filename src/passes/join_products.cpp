@@ -24,7 +24,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "passes/rewrite.h"
+#include "passes/products.h"
 #include "tcc/passes/passes.h"
 #include "tcc/rules/builder.h"
 #include "tcc/rules/evaluate.h"
@@ -36,7 +36,6 @@ namespace {
 /// How many values behind a product are looked at.
 constexpr size_t kMostLooks = 64;
 
-bool is_bijective(const Node& node) { return node.op == Op::reshape_ || node.op == Op::transpose_; }
 bool is_pointwise(const Node& node) { return info(node.op).lowering == Lowering::pointwise; }
 bool is_product(const Node& node) { return info(node.op).lowering == Lowering::contract || info(node.op).lowering == Lowering::window; }
 
@@ -70,13 +69,8 @@ struct Step {
 
 class Joiner {
  public:
-  Joiner(Graph& graph, bool keep_parameters) : graph_(graph), rewriter_(graph, keep_parameters), uses_(count_uses(graph)) {
-    for (Node* node : graph.body.nodes) {
-      for (Value* operand : node->operands) {
-        if (operand != nullptr) users_[operand].push_back(node);
-      }
-    }
-  }
+  Joiner(Graph& graph, bool keep_parameters)
+      : graph_(graph), rewriter_(graph, keep_parameters), uses_(count_uses(graph)), users_(users_of(graph.body)) {}
 
   /// Whether there was something to join.
   bool run() {
@@ -329,7 +323,7 @@ class Joiner {
   Graph& graph_;
   Rewriter rewriter_;  // knows constants
   std::vector<int> uses_;
-  std::unordered_map<const Value*, std::vector<Node*>> users_;
+  const Users users_;
   std::unordered_map<const Node*, std::vector<Node*>> joined_;  ///< what comes before the first product of a set
   std::unordered_map<Value*, Value*> replaced_;
 };

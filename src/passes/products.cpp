@@ -24,7 +24,7 @@ Side side_of(const Node& node, int number, int64_t first_free) {
 
 const Node* before_views(const Value& value) {
   const Node* node = value.producer;
-  while (node != nullptr && (node->op == Op::reshape_ || node->op == Op::transpose_)) node = node->operand(0)->producer;
+  while (node != nullptr && is_bijective(*node)) node = node->operand(0)->producer;
   return node;
 }
 

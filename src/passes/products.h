@@ -26,6 +26,9 @@ struct Side {
 /// Side `number` of a dot_general, whose free axes in the result begin at `first_free`.
 Side side_of(const Node& node, int number, int64_t first_free);
 
+/// Whether the node is a view that keeps all elements of its operand.
+inline bool is_bijective(const Node& node) { return node.op == Op::reshape_ || node.op == Op::transpose_; }
+
 /// What makes a value, seen through views that keep its elements; null for a parameter.
 const Node* before_views(const Value& value);
 

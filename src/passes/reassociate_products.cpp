@@ -26,19 +26,6 @@
 namespace tcc {
 namespace {
 
-bool is_bijective(const Node& node) { return node.op == Op::reshape_ || node.op == Op::transpose_; }
-
-using Users = std::unordered_map<const Value*, std::vector<const Node*>>;
-Users users_of(const Region& region) {
-  Users users;
-  for (const Node* node : region.nodes) {
-    for (const Value* operand : node->operands) {
-      if (operand != nullptr) users[operand].push_back(node);
-    }
-  }
-  return users;
-}
-
 /// A float and the number that it is multiplied by.
 struct Scaled {
   Value* value;
@@ -253,17 +240,15 @@ class SumMover {
 
   /// A transposition that there is already: of a value whose axes are to be those of another, of which `order` has the axes in the order of the value's.
   Value* turned_to(const Value* value, const Axes& order) const {
-    for (const Node* node : transpositions_of(value)) {
+    const auto found = turned_.find(value);
+    if (found == turned_.end()) return nullptr;
+    for (const Node* node : found->second) {
       const Axes& permutation = node->attrs.get_ints("permutation");
       bool fits = true;
       for (size_t i = 0; i < order.size(); ++i) fits = fits && order[static_cast<size_t>(permutation[i])] == static_cast<int64_t>(i);
       if (fits) return node->result();
     }
     return nullptr;
-  }
-  std::vector<const Node*> transpositions_of(const Value* value) const {
-    const auto found = turned_.find(value);
-    return found == turned_.end() ? std::vector<const Node*>() : found->second;
   }
 
   /// Whether, with v as side `other` of `product` (y = x v) and p as side `of_weights` of `use` (o = p v), the sum over y's axes of v is the one over o's.

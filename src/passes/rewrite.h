@@ -7,6 +7,7 @@
 
 #include "tcc/graph/graph.h"
 #include "tcc/graph/splat.h"
+#include "tcc/graph/uses.h"
 
 namespace tcc {
 
@@ -54,10 +55,5 @@ std::vector<RewriteRow> logic_rewrites();       // canonicalize_logic.cpp
 std::vector<RewriteRow> cast_rewrites();        // canonicalize_cast.cpp
 std::vector<RewriteRow> view_rewrites();        // canonicalize_view.cpp
 std::vector<RewriteRow> access_rewrites();      // canonicalize_access.cpp
-
-/// The node that makes a value if it is of this op, else null.
-inline Node* made_by(const Value* value, Op op) {
-  return value != nullptr && value->producer != nullptr && value->producer->op == op ? value->producer : nullptr;
-}
 
 }  // namespace tcc

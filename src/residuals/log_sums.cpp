@@ -17,6 +17,7 @@
 #include <unordered_set>
 
 #include "tcc/graph/splat.h"
+#include "tcc/graph/uses.h"
 #include "tcc/passes/passes.h"
 #include "tcc/rules/builder.h"
 #include "tcc/rules/rules_common.h"
@@ -27,12 +28,7 @@ namespace {
 
 class Folder {
  public:
-  explicit Folder(Graph& graph) : graph_(graph) {
-    for (const Node* node : graph.body.nodes) {
-      for (const Value* operand : node->operands) {
-        if (operand != nullptr) users_[operand].push_back(node);
-      }
-    }
+  explicit Folder(Graph& graph) : graph_(graph), users_(users_of(graph.body)) {
     for (const Value* result : graph.body.results) held_.insert(result);
     for (const StateUpdate& update : graph.state_updates) held_.insert(update.value);
   }
@@ -109,12 +105,13 @@ class Folder {
   }
 
   static bool is_zero(const Value* value) {
-    return value->producer != nullptr && value->producer->op == Op::full_ && splat_of_full(*value->producer).as_double() == 0;
+    const Node* full = made_by(value, Op::full_);
+    return full != nullptr && splat_of_full(*full).as_double() == 0;
   }
 
   Graph& graph_;
   Alike alike_;
-  std::unordered_map<const Value*, std::vector<const Node*>> users_;
+  const Users users_;
   std::unordered_set<const Value*> held_;
   std::map<std::pair<const Value*, const Value*>, Value*> log_sums_;
   std::unordered_map<const Node*, std::vector<Node*>> before_, behind_;

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "tcc/graph/uses.h"
 #include "tcc/rules/rules_common.h"
 
 namespace tcc {
 namespace {
-
-const Node* made_by(const Value* value, Op op) {
-  return value != nullptr && value->producer != nullptr && value->producer->op == op ? value->producer : nullptr;
-}
 
 std::vector<int64_t> axes_of(const Node& reduce) {
   std::vector<int64_t> axes = reduce.attrs.get_ints("axes");

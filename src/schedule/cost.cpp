@@ -114,23 +114,13 @@ class CostModel {
 
   static double share_counted(const ExprPtr& condition) {
     constexpr int64_t kMostPlaces = 4096;
-    if (condition->kind != Expr::Kind::op || condition->args.size() != 2) return 1;
-    const ExprPtr &a = condition->args[0], &b = condition->args[1];
-    const auto place = [](const ExprPtr& e) -> std::optional<Index> {
-      if (e->kind == Expr::Kind::index) return e->index;
-      return e->kind == Expr::Kind::constant && !is_float(e->dtype) ? std::optional<Index>(e->int_value) : std::nullopt;
-    };
-    const std::optional<Index> x = place(a), y = place(b);
-    const bool at_least = condition->op == Op::ge_ || condition->op == Op::gt_,
-               at_most = condition->op == Op::le_ || condition->op == Op::lt_;
-    if (!x || !y || (!at_least && !at_most)) return 1;
-    // Holds where the distance is not negative.
-    const Index distance = (at_least ? *x - *y : *y - *x) - Index(condition->op == Op::gt_ || condition->op == Op::lt_ ? 1 : 0);
+    const std::optional<Index> distance = distance_of(condition);
+    if (!distance) return 1;
     std::vector<VarRef> vars;
-    collect_vars(distance, vars);
+    collect_vars(*distance, vars);
     int64_t places = 1;
     for (const VarRef& var : vars) places *= std::min(var->extent, kMostPlaces + 1);
-    if (distance.uses_scalars() || places > kMostPlaces) return 1;
+    if (distance->uses_scalars() || places > kMostPlaces) return 1;
     int64_t holds = 0;
     for (int64_t number = 0; number < places; ++number) {
       int64_t rest = number;
@@ -139,7 +129,7 @@ class CostModel {
         at[var.get()] = rest % var->extent;
         rest /= var->extent;
       }
-      holds += substitute(distance, [&](const VarRef& var) { return std::optional<Index>(at.at(var.get())); }).constant() >= 0;
+      holds += substitute(*distance, [&](const VarRef& var) { return std::optional<Index>(at.at(var.get())); }).constant() >= 0;
     }
     return static_cast<double>(holds) / static_cast<double>(places);
   }

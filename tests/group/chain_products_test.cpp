@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 
 #include "group/lower.h"
 #include "run_units.h"
@@ -62,17 +61,7 @@ Found find_chains(const Graph& graph, bool fits = true) {
                                       const bool is_one = fits && unit.body.size() == 1 && is_chain(unit);
                                       return is_one ? std::optional(1.0) : std::nullopt;
                                     }});
-  std::mt19937 random(3);
-  std::normal_distribution<double> normal;
-  std::vector<Tensor> inputs;
-  for (const Value* input : graph.body.args) {
-    Tensor tensor(input->type.dtype, input->type.shape());
-    for (int64_t i = 0; i < tensor.count(); i++) tensor.set_double(i, normal(random));
-    inputs.push_back(std::move(tensor));
-  }
-  EXPECT_EQ(run_units(graph, groups, inputs, {1e-4, 1e-5}), "");
-  std::string why;
-  EXPECT_TRUE(equal(parse_groups(print(groups), "test", graph), groups, &why)) << why;
+  EXPECT_EQ(run_on_random_inputs(graph, groups, {1e-4, 1e-5}), "");
   Found found;
   for (const Unit& unit : groups.units) {
     if (unit.kind != UnitKind::chain) continue;

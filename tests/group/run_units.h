@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <random>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -75,6 +76,21 @@ inline std::string run_units(const Graph& graph, const Groups& groups, const std
     if (!text.empty()) faults << "unit " << unit.id << " \"" << unit.label << "\":\n" << text << loop::print(lowered);
   }
   return faults.str();
+}
+
+/// The same on inputs that are normal random numbers, and whether the groups' text is read back as them.
+inline std::string run_on_random_inputs(const Graph& graph, const Groups& groups, Tolerance tolerance) {
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  std::vector<Tensor> inputs;
+  for (const Value* input : graph.body.args) {
+    Tensor tensor(input->type.dtype, input->type.shape());
+    for (int64_t i = 0; i < tensor.count(); i++) tensor.set_double(i, normal(random));
+    inputs.push_back(std::move(tensor));
+  }
+  std::string faults = run_units(graph, groups, inputs, tolerance), why;
+  if (!equal(parse_groups(print(groups), "test", graph), groups, &why)) faults += "the text: " + why + "\n";
+  return faults;
 }
 
 }  // namespace tcc::group

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 
 #include "run_units.h"
 #include "tcc/graph/graph.h"
@@ -55,17 +54,7 @@ size_t count_streams(const Graph& graph, bool fits = true) {
                                       EXPECT_TRUE(loop::as_streamed_rows(unit.body.at(0), &why)) << why << "\n" << loop::print(unit);
                                       return fits ? std::optional(1.0) : std::nullopt;
                                     }});
-  std::mt19937 random(3);
-  std::normal_distribution<double> normal;
-  std::vector<Tensor> inputs;
-  for (const Value* input : graph.body.args) {
-    Tensor tensor(input->type.dtype, input->type.shape());
-    for (int64_t i = 0; i < tensor.count(); i++) tensor.set_double(i, normal(random));
-    inputs.push_back(std::move(tensor));
-  }
-  EXPECT_EQ(run_units(graph, groups, inputs, {1e-5, 1e-6}), "");
-  std::string why;
-  EXPECT_TRUE(equal(parse_groups(print(groups), "test", graph), groups, &why)) << why;
+  EXPECT_EQ(run_on_random_inputs(graph, groups, {1e-5, 1e-6}), "");
   return static_cast<size_t>(
       std::count_if(groups.units.begin(), groups.units.end(), [](const Unit& unit) { return unit.kind == UnitKind::stream; }));
 }

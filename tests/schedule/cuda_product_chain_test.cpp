@@ -7,7 +7,7 @@
 #include <random>
 
 #include "chain_unit.h"
-#include "check_contract.h"
+#include "streamed_kernel.h"
 #include "tcc/loop/product_chain.h"
 
 namespace tcc::schedule {
@@ -15,17 +15,15 @@ namespace {
 
 using examples::Chain;
 
-std::vector<Tensor> random_params(const loop::Unit& unit, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal;
-  std::vector<Tensor> params;
-  for (const loop::Param& param : unit.params) {
-    Tensor tensor(param.buffer->dtype, param.buffer->extents);
-    // Maxima are large enough for no exponential to be.
-    const double least = param.buffer->name == "a5" ? 3 : 0;
-    for (int64_t i = 0; i < tensor.count(); i++)
-      tensor.set_double(i, param.written ? std::nan("") : least > 0 ? least + std::abs(normal(random)) : normal(random));
-    params.push_back(std::move(tensor));
+/// What is stored is NaN before, and maxima are large enough for no exponential to be.
+std::vector<Tensor> chain_params(const loop::Unit& unit) {
+  std::vector<Tensor> params = random_params(unit, 17);
+  for (size_t number = 0; number < params.size(); number++) {
+    Tensor& tensor = params[number];
+    for (int64_t i = 0; i < tensor.count(); i++) {
+      if (unit.params[number].written) tensor.set_double(i, std::nan(""));
+      else if (number == 5) tensor.set_double(i, 3 + std::abs(tensor.as_double(i)));
+    }
   }
   return params;
 }
@@ -71,39 +69,23 @@ bool all(int, int) { return true; }
 
 void check_chain(const Chain& c, const std::string& schedule, const Shown& shown = all,
                  const std::function<void(std::vector<Tensor>&)>& change = {}) {
-  const std::string text = examples::chain(c);
-  const loop::Unit unit = loop::parse_unit(text, "test");
-  for (const std::string& fault : loop::verify_first_form(unit)) FAIL() << fault << "\n" << text;
-  const Target target = Target::cuda_sm90a();
-  std::string why;
-  EXPECT_TRUE(loop::as_product_chain(unit.body.at(0), &why)) << why << "\n" << text;
-  EXPECT_TRUE(stream_ns(unit, target)) << text;
-  const Schedule chosen = schedule.empty() ? choose(unit, target) : parse_schedule(schedule, "test");
-  std::vector<loop::BufferRef> temporaries;
-  const std::vector<loop::Kernel> kernels = split_kernels(apply(unit, chosen, target), target, &temporaries);
-  ASSERT_EQ(kernels.size(), 1U);
-  const std::string printed = loop::print(kernels[0], "k");
-  EXPECT_NE(printed.find("roles"), std::string::npos) << print(chosen);
-  for (const std::string& fault : loop::verify_kernel(kernels[0])) FAIL() << fault << "\n" << printed;
-  EXPECT_TRUE(loop::equal(loop::parse_kernel(printed, "kernel"), kernels[0], &why)) << why << "\n" << printed;
-  std::vector<Tensor> params = random_params(unit, 17);
+  const loop::Unit unit = loop::parse_unit(examples::chain(c), "test");
+  std::string why, texts;
+  EXPECT_TRUE(loop::as_product_chain(unit.body.at(0), &why)) << why;
+  std::vector<Tensor> params = chain_params(unit);
   if (change) change(params);
   std::vector<std::vector<double>> results{reference(c, shown, params, false)};
   if (c.both) results.push_back(reference(c, shown, params, true));
-  try {
-    run(unit, kernels, temporaries, params, interpret_kernel);
-  } catch (const std::exception& error) { FAIL() << error.what() << "\n" << printed; }
+  ASSERT_NO_FATAL_FAILURE(run_streamed(unit, schedule, params, texts));
   for (size_t number = 0; number < results.size(); number++) {
     const Tensor& found = params[params.size() - results.size() + number];
     double largest = 0;
     for (const double value : results[number]) largest = std::isfinite(value) ? std::max(largest, std::abs(value)) : largest;
     for (size_t i = 0; i < results[number].size(); i++) {
       const double is = found.as_double(static_cast<int64_t>(i)), wanted = results[number][i];
-      const bool same =
-          !std::isfinite(wanted) ? std::isnan(wanted) ? std::isnan(is) : is == wanted : std::abs(is - wanted) <= 0.015 * largest;
-      ASSERT_TRUE(same) << "result " << number << " at " << i << ": " << is << ", expected " << wanted << "\n"
-                        << print(chosen) << "\n"
-                        << printed;
+      ASSERT_TRUE(agrees(is, wanted, 0.015 * largest))
+          << "result " << number << " at " << i << ": " << is << ", expected " << wanted << "\n"
+          << texts;
     }
   }
 }

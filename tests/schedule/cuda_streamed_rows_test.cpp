@@ -8,7 +8,7 @@
 #include <random>
 
 #include "attention_unit.h"
-#include "check_contract.h"
+#include "streamed_kernel.h"
 #include "tcc/loop/streamed_rows.h"
 
 namespace tcc::schedule {
@@ -20,18 +20,6 @@ using examples::Attention;
 
 /// How a mask changes an element, for the reference.
 using Mask = std::function<double(double x, int row, int column, double given)>;
-
-std::vector<Tensor> random_params(const loop::Unit& unit, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal;
-  std::vector<Tensor> params;
-  for (const loop::Param& param : unit.params) {
-    Tensor tensor(param.buffer->dtype, param.buffer->extents);
-    for (int64_t i = 0; i < tensor.count() && !param.written; i++) tensor.set_double(i, normal(random));
-    params.push_back(std::move(tensor));
-  }
-  return params;
-}
 
 /// The results, then the maximum of each row, then 1 / its sum.
 std::array<std::vector<double>, 3> reference(const Attention& a, const Mask& mask, const std::vector<Tensor>& params) {
@@ -70,35 +58,20 @@ std::array<std::vector<double>, 3> reference(const Attention& a, const Mask& mas
 
 void check_attention(const Attention& a, const Mask& mask, const std::string& schedule,
                      const std::function<void(std::vector<Tensor>&)>& change = {}) {
-  const std::string text = examples::attention(a);
-  const loop::Unit unit = loop::parse_unit(text, "test");
-  for (const std::string& fault : loop::verify_first_form(unit)) FAIL() << fault << "\n" << text;
-  const Target target = Target::cuda_sm90a();
-  EXPECT_TRUE(stream_ns(unit, target)) << text;
-  const Schedule chosen = schedule.empty() ? choose(unit, target) : parse_schedule(schedule, "test");
-  std::vector<loop::BufferRef> temporaries;
-  const std::vector<loop::Kernel> kernels = split_kernels(apply(unit, chosen, target), target, &temporaries);
-  ASSERT_EQ(kernels.size(), 1U);
-  const std::string printed = loop::print(kernels[0], "k");
-  for (const std::string& fault : loop::verify_kernel(kernels[0])) FAIL() << fault << "\n" << printed;
-  std::string why;
-  EXPECT_TRUE(loop::equal(loop::parse_kernel(printed, "kernel"), kernels[0], &why)) << why << "\n" << printed;
+  const loop::Unit unit = loop::parse_unit(examples::attention(a), "test");
   std::vector<Tensor> params = random_params(unit, 17);
   if (change) change(params);
   const std::array<std::vector<double>, 3> expected = reference(a, mask, params);
-  try {
-    run(unit, kernels, temporaries, params, interpret_kernel);
-  } catch (const std::exception& error) { FAIL() << error.what() << "\n" << printed; }
+  std::string texts;
+  ASSERT_NO_FATAL_FAILURE(run_streamed(unit, schedule, params, texts));
   const size_t results = a.statistics ? 3 : 1;
   for (size_t result = 0; result < results; result++) {
     const Tensor& found = params[params.size() - results + result];
     for (size_t i = 0; i < expected[result].size(); i++) {
       const double is = found.as_double(static_cast<int64_t>(i)), wanted = expected[result][i];
-      const bool same = !std::isfinite(wanted) ? std::isnan(wanted) ? std::isnan(is) : is == wanted
-                                               : std::abs(is - wanted) <= 0.01 + 0.01 * std::abs(wanted);
-      ASSERT_TRUE(same) << "result " << result << " at " << i << ": " << is << ", expected " << wanted << "\n"
-                        << print(chosen) << "\n"
-                        << printed;
+      ASSERT_TRUE(agrees(is, wanted, 0.01 + 0.01 * std::abs(wanted)))
+          << "result " << result << " at " << i << ": " << is << ", expected " << wanted << "\n"
+          << texts;
     }
   }
 }

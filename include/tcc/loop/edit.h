@@ -47,6 +47,9 @@ std::optional<UpperBound> as_upper_bound(const ExprPtr& condition);
 /// An index that is in [0, its high) where and only where `index` is in [0, high), with fewer divisions: 0 <= x / d + c < n says 0 <= x + c * d < n * d.
 UpperBound without_divisions(const Index& index, int64_t high);
 
+/// What is not negative where and only where a comparison holds; nothing for those of more than places.
+std::optional<Index> distance_of(const ExprPtr& condition);
+
 /// Statements behind those of the block.
 void append(Block& block, Block more);
 

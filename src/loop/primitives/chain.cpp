@@ -364,19 +364,9 @@ class Chainer : TileStream {
 }  // namespace
 
 Unit chain(const Unit& unit, const std::string& sum, int64_t rows, int64_t columns, int stages, int math_registers, int load_registers) {
-  Unit result = unit;
-  bool found = false;
-  rewrite(result.body, [&](Stmt& stmt) -> std::optional<Block> {
-    const auto* nest = as<Loop>(stmt);
-    if (!nest || found) return std::nullopt;
-    const bool is_it = std::any_of(nest->body.begin(), nest->body.end(), [&](const Stmt& part) {
-      const auto* reduce = as<Reduce>(part);
-      return reduce && reduce->states[0].result->name == sum;
-    });
-    if (!is_it) return std::nullopt;
-    found = true;
+  return with_nest_of(unit, sum, [&](const Stmt& nest) {
     std::string why_not;
-    const std::optional<ProductChain> form = as_product_chain(stmt, &why_not);
+    const std::optional<ProductChain> form = as_product_chain(nest, &why_not);
     if (!form) unfit("`" + sum + "` is no chain of products: " + why_not);
     const StreamSizes sizes{rows, columns, stages, math_registers, load_registers};
     std::vector<VarRef> rows_of_factors{form->result};
@@ -384,8 +374,6 @@ Unit chain(const Unit& unit, const std::string& sum, int64_t rows, int64_t colum
     require_streamable(form->results[0].value->dtype, rows_of_factors, sizes);
     return Chainer(unit, *form, sizes).build();
   });
-  if (!found) no_such_reduce(unit, sum);
-  return result;
 }
 
 }  // namespace tcc::loop

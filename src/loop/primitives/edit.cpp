@@ -160,6 +160,23 @@ Substitution replace_var(const VarRef& var, const Index& by) {
 
 }  // namespace
 
+std::optional<Index> distance_of(const ExprPtr& condition) {
+  if (condition->kind != Expr::Kind::op || condition->args.size() != 2) return std::nullopt;
+  const auto place = [](const ExprPtr& expr) -> std::optional<Index> {
+    if (expr->kind == Expr::Kind::index) return expr->index;
+    return expr->kind == Expr::Kind::constant && is_integer(expr->dtype) ? std::optional<Index>(expr->int_value) : std::nullopt;
+  };
+  const std::optional<Index> a = place(condition->args[0]), b = place(condition->args[1]);
+  if (!a || !b) return std::nullopt;
+  switch (condition->op) {
+    case Op::le_: return *b - *a;
+    case Op::lt_: return *b - *a - Index(1);
+    case Op::ge_: return *a - *b;
+    case Op::gt_: return *a - *b - Index(1);
+    default: return std::nullopt;
+  }
+}
+
 void append(Block& block, Block more) {
   for (Stmt& stmt : more) block.push_back(std::move(stmt));
 }

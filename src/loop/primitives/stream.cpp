@@ -286,26 +286,14 @@ class Streamer : TileStream {
 
 Unit stream(const Unit& unit, const std::string& maximum, int64_t rows, int64_t columns, int stages, int math_registers,
             int load_registers) {
-  Unit result = unit;
-  bool found = false;
-  rewrite(result.body, [&](Stmt& stmt) -> std::optional<Block> {
-    const auto* nest = as<Loop>(stmt);
-    if (!nest || found) return std::nullopt;
-    const bool is_it = std::any_of(nest->body.begin(), nest->body.end(), [&](const Stmt& part) {
-      const auto* reduce = as<Reduce>(part);
-      return reduce && reduce->states[0].result->name == maximum;
-    });
-    if (!is_it) return std::nullopt;
-    found = true;
+  return with_nest_of(unit, maximum, [&](const Stmt& nest) {
     std::string why_not;
-    const std::optional<StreamedRows> form = as_streamed_rows(stmt, &why_not);
+    const std::optional<StreamedRows> form = as_streamed_rows(nest, &why_not);
     if (!form) unfit("the rows of `" + maximum + "` can't be streamed: " + why_not);
     const StreamSizes sizes{rows, columns, stages, math_registers, load_registers};
     require_streamable(form->query->dtype, {form->first_k, form->result}, sizes);
     return Streamer(unit, *form, sizes).build();
   });
-  if (!found) no_such_reduce(unit, maximum);
-  return result;
 }
 
 }  // namespace tcc::loop

@@ -1,5 +1,7 @@
 #include "loop/primitives/tile_stream.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "tcc/loop/edit.h"
@@ -23,6 +25,22 @@ void require_streamable(DType dtype, const std::vector<VarRef>& rows_of_factors,
   if (sizes.rows % kWarpgroupRows != 0 || sizes.columns % 16 != 0 || sizes.columns > 256)
     unfit("a tile of " + std::to_string(sizes.rows) + " x " + std::to_string(sizes.columns));
   if (sizes.stages < 1) unfit("a pipe of " + std::to_string(sizes.stages) + " stages");
+}
+
+Unit with_nest_of(const Unit& unit, const std::string& reduce, const std::function<Block(const Stmt& nest)>& build) {
+  Unit result = unit;
+  bool found = false;
+  rewrite(result.body, [&](Stmt& stmt) -> std::optional<Block> {
+    const auto* nest = as<Loop>(stmt);
+    if (!nest || found) return std::nullopt;
+    found = std::any_of(nest->body.begin(), nest->body.end(), [&](const Stmt& part) {
+      const auto* inside = as<Reduce>(part);
+      return inside && inside->states[0].result->name == reduce;
+    });
+    return found ? std::optional(build(stmt)) : std::nullopt;
+  });
+  if (!found) no_such_reduce(unit, reduce);
+  return result;
 }
 
 TileStream::TileStream(const Unit& unit, VarRef row, VarRef column, const StreamSizes& sizes)

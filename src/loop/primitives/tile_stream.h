@@ -2,6 +2,7 @@
 // a batch; one role copies factors by the copy engine, the other one multiplies.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct StreamSizes {
 
 /// Says what does not fit, if anything does not: `rows_of_factors` are as long as rows of the factors.
 void require_streamable(DType dtype, const std::vector<VarRef>& rows_of_factors, const StreamSizes& sizes);
+
+/// The unit with what `build` makes of the nest that has the reduce of that name directly inside.
+Unit with_nest_of(const Unit& unit, const std::string& reduce, const std::function<Block(const Stmt& nest)>& build);
 
 class TileStream {
  protected:
