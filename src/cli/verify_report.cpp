@@ -120,13 +120,13 @@ void VerifyReport::add(const driver::FirstDifference& first) {
     return;
   }
   const Location& loc = first.node->loc;
-  const std::string where = (loc.file.empty() ? model_ : loc.file) + (loc.node.empty() ? "" : ":" + loc.node);
+  const std::string where = (loc.file.empty() ? model_ : loc.file.str()) + (loc.node.empty() ? "" : ":" + loc.node.str());
   std::string message = "the first value that differs is made here";
   // Said already, when it is an output itself.
   const bool said = wrong_.size() == 1 && is_same(wrong_.front(), first.comparison);
   if (!said) message += ": " + describe_worst(first.comparison, first.node->result(first.result)->type.shape(), kWhose);
   faults_.add({Diagnostic::Severity::note, "", where, message, print(*first.node)});
-  object_["first_difference"] = {{"value", first.node->result(first.result)->name}, {"node", loc.node}, {"text", print(*first.node)}};
+  object_["first_difference"] = {{"value", first.node->result(first.result)->name}, {"node", loc.node.str()}, {"text", print(*first.node)}};
 }
 
 std::string VerifyReport::verdict() const {

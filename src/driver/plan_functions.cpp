@@ -211,9 +211,10 @@ ResidualSearch residual_search(const Options& options, const TargetChoice& choic
   ResidualSearch search;
   search.target = choice.target;
   search.options = residual_options(options, in_halves);
-  search.planner.group = [&choice](const Graph& graph) { return group::form_groups(graph, group_options(choice.target)); };
-  search.planner.plan = [&choice, &plan_options, &caches, &trials](const Graph& graph) -> residuals::Planned {
-    const plan::Estimate estimate = try_plan(graph, choice.target, plan_options, caches, trials);
+  const group::GroupOptions groups = group_options(choice.target);
+  search.planner.group = [groups](const Graph& graph) { return group::form_groups(graph, groups); };
+  search.planner.plan = [&choice, groups, &plan_options, &caches, &trials](const Graph& graph) -> residuals::Planned {
+    const plan::Estimate estimate = try_plan(graph, choice.target, groups, plan_options, caches, trials);
     return {.peak_bytes = estimate.arena_bytes, .cost_ns = estimate.cost_ns, .floor_bytes = estimate.floor_bytes};
   };
   search.planner.shared = &trials.graphs;

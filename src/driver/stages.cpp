@@ -117,24 +117,23 @@ plan::Plan to_plan(Session& session, const LoweredGraph& lowered, const schedule
 }
 
 std::shared_ptr<const LoweredGraph> Trials::lower(const Graph& prims, const group::GroupOptions& options, group::LoweringCache& cache) {
-  const auto make = [&](const group::GroupOptions& chosen) {
-    group::Groups groups = group::form_groups(prims, chosen);
+  const auto lower = [&](group::Groups groups) {
     group::LoweredUnits units = group::lower_units(groups, &cache);
     return std::make_shared<const LoweredGraph>(LoweredGraph{std::move(groups), std::move(units)});
   };
-  const std::shared_ptr<const LoweredGraph> common = common_.find_or_make(&prims, [&] { return make({}); });
+  const std::shared_ptr<const LoweredGraph> common = common_.find_or_make(&prims, [&] { return lower(group::form_groups(prims)); });
   if (options.is_common()) return common;
   return own_.find_or_make(&prims, [&] {
     group::Groups groups = common->groups;
-    return group::suit_target(groups, options) ? make(options) : common;
+    return group::suit_target(groups, options) ? lower(std::move(groups)) : common;
   });
 }
 
-plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options, UnitCaches& caches,
-                        Trials& trials) {
-  const std::shared_ptr<const LoweredGraph> lowered = trials.lower(prims, group_options(target), caches.lowered);
+plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const group::GroupOptions& group_options,
+                        const plan::PlanOptions& plan_options, UnitCaches& caches, Trials& trials) {
+  const std::shared_ptr<const LoweredGraph> lowered = trials.lower(prims, group_options, caches.lowered);
   const schedule::ScheduledUnits scheduled = schedule::schedule_units(lowered->units.forms, target, &caches.scheduled);
-  return plan::estimate_plan(lowered->groups, lowered->units, scheduled, options);
+  return plan::estimate_plan(lowered->groups, lowered->units, scheduled, plan_options);
 }
 
 }  // namespace tcc::driver

@@ -67,7 +67,7 @@ class Trials {
 };
 
 /// What a graph of the trials would take, of the same stages. Neither verified nor printed.
-plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const plan::PlanOptions& options, UnitCaches& caches,
-                        Trials& trials);
+plan::Estimate try_plan(const Graph& prims, const schedule::Target& target, const group::GroupOptions& group_options,
+                        const plan::PlanOptions& plan_options, UnitCaches& caches, Trials& trials);
 
 }  // namespace tcc::driver

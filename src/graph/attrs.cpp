@@ -26,22 +26,34 @@ Attrs::Attrs(std::initializer_list<std::pair<std::string, AttrValue>> list) {
   for (const auto& [name, value] : list) set(name, value);
 }
 
+const Attrs::List& Attrs::all() const {
+  static const List none;
+  return list_ ? *list_ : none;
+}
+
+Attrs::List& Attrs::changed() {
+  if (!list_ || list_.use_count() > 1) list_ = std::make_shared<List>(all());
+  return *list_;
+}
+
 void Attrs::set(std::string_view name, AttrValue value) {
-  const auto place = std::lower_bound(list_.begin(), list_.end(), name, before);
-  if (place != list_.end() && place->first == name) {
+  List& list = changed();
+  const auto place = std::lower_bound(list.begin(), list.end(), name, before);
+  if (place != list.end() && place->first == name) {
     place->second = std::move(value);
   } else {
-    list_.emplace(place, std::string(name), std::move(value));
+    list.emplace(place, std::string(name), std::move(value));
   }
 }
 
 void Attrs::erase(std::string_view name) {
-  const auto place = std::lower_bound(list_.begin(), list_.end(), name, before);
-  if (place != list_.end() && place->first == name) list_.erase(place);
+  if (!has(name)) return;
+  List& list = changed();
+  list.erase(std::lower_bound(list.begin(), list.end(), name, before));
 }
 
 const AttrValue* Attrs::find(std::string_view name) const {
-  for (const auto& [key, value] : list_) {
+  for (const auto& [key, value] : all()) {
     if (key == name) return &value;
   }
   return nullptr;

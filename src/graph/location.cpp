@@ -6,8 +6,8 @@
 namespace tcc {
 
 std::string where_of(const Graph& graph, const Node& node) {
-  const std::string& file = node.loc.file.empty() ? graph.file : node.loc.file;
-  const std::string& name = node.loc.node.empty() && !node.results.empty() ? node.result()->name : node.loc.node;
+  const std::string& file = node.loc.file.empty() ? graph.file : node.loc.file.str();
+  const std::string& name = node.loc.node.empty() && !node.results.empty() ? node.result()->name : node.loc.node.str();
   return file.empty() ? name : file + ":" + name;
 }
 

@@ -132,8 +132,8 @@ class Printer {
 
   void location(const Location& loc) {
     if (loc.node.empty() && loc.phase.empty()) return;
-    text_ += "    loc(" + print_quoted(loc.node);
-    if (!loc.file.empty() && loc.file != file_) text_ += ", " + print_quoted(loc.file);
+    text_ += "    loc(" + print_quoted(loc.node.str());
+    if (!loc.file.empty() && loc.file != file_) text_ += ", " + print_quoted(loc.file.str());
     text_ += ")";
     if (!loc.phase.empty()) text_ += " " + loc.phase;
   }

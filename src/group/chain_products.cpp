@@ -26,7 +26,7 @@ namespace {
 
 class ProductChainer : UnitJoiner {
  public:
-  ProductChainer(Groups& groups, const StreamTime& stream_ns) : UnitJoiner(groups, stream_ns) {}
+  ProductChainer(Groups& groups, const GroupOptions& options) : UnitJoiner(groups, options) {}
 
   bool run() {
     for (size_t last = 0; last < groups_.units.size(); ++last) {
@@ -153,6 +153,6 @@ class ProductChainer : UnitJoiner {
 
 }  // namespace
 
-bool chain_products(Groups& groups, const StreamTime& stream_ns) { return ProductChainer(groups, stream_ns).run(); }
+bool chain_products(Groups& groups, const GroupOptions& options) { return ProductChainer(groups, options).run(); }
 
 }  // namespace tcc::group

@@ -14,12 +14,12 @@ namespace tcc::group {
 
 namespace {
 
-Groups fuse(Clusters& clusters, const GroupOptions& options) {
+Groups fuse(Clusters& clusters, bool merges) {
   fix_long_concats(clusters);
   for (Node* node : clusters.core()) {
     if (node->op == Op::concat_) fix_concat(clusters, *node);
   }
-  if (options.fuse) {
+  if (merges) {
     for (Node* node : clusters.core()) {
       switch (info(node->op).lowering) {
         case Lowering::pointwise:
@@ -37,30 +37,39 @@ Groups fuse(Clusters& clusters, const GroupOptions& options) {
       if (is_reduce(*node)) merge_columns(clusters, *node);
     }
   }
-  Groups groups = materialize(clusters);
-  suit_target(groups, options);
-  return groups;
+  return materialize(clusters);
 }
 
-}  // namespace
-
-bool suit_target(Groups& groups, const GroupOptions& options) {
-  bool changed = options.stream_ns && stream_rows(groups, options.stream_ns);
-  changed = (options.stream_ns && chain_products(groups, options.stream_ns)) || changed;
+/// Returns whether it changed anything.
+bool use_kernels_of_target(Groups& groups, const GroupOptions& options) {
+  bool changed = options.stream_ns && stream_rows(groups, options);
+  changed = (options.stream_ns && chain_products(groups, options)) || changed;
   if (!options.channels_last) return changed;
   changed = choose_layouts(groups, options.channels_last) || changed;
   return turn_results(groups, options.channels_last) || changed;
 }
 
-Groups form_groups(const Graph& graph, const GroupOptions& options) {
-  Clusters clusters(graph);
-  Groups groups = fuse(clusters, options);
+}  // namespace
+
+bool suit_target(Groups& groups, const GroupOptions& options) {
+  if (!use_kernels_of_target(groups, options)) return false;
   if (!groups.layouts.empty()) {
     // What is a row to a reduction was not known before there were layouts.
-    Clusters informed(graph, groups.layouts);
-    if (informed.has_columns_by_layout()) groups = fuse(informed, options);
+    Clusters informed(*groups.graph, groups.layouts);
+    if (informed.has_columns_by_layout()) {
+      groups = fuse(informed, options.fuse);
+      use_kernels_of_target(groups, options);
+    }
   }
   pad_rows(groups);
+  return true;
+}
+
+Groups form_groups(const Graph& graph, const GroupOptions& options) {
+  Clusters clusters(graph);
+  Groups groups = fuse(clusters, options.fuse);
+  pad_rows(groups);
+  suit_target(groups, options);
   return groups;
 }
 

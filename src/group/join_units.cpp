@@ -10,7 +10,7 @@
 
 namespace tcc::group {
 
-UnitJoiner::UnitJoiner(Groups& groups, const StreamTime& stream_ns) : groups_(groups), storage_(groups), stream_ns_(stream_ns) {
+UnitJoiner::UnitJoiner(Groups& groups, const GroupOptions& options) : groups_(groups), storage_(groups), options_(options) {
   for (const Node* node : groups.graph->body.nodes) position_.emplace(node, position_.size());
   for (size_t i = 0; i < groups.units.size(); ++i) {
     for (const Value* output : groups.units[i].outputs) writer_[output] = i;
@@ -88,13 +88,12 @@ bool UnitJoiner::may_wait(size_t unit, size_t number) const {
   });
 }
 
-std::optional<double> UnitJoiner::ns_of(const Unit& unit) {
+std::optional<double> UnitJoiner::ns_of(const Unit& unit) const {
   if (unit.inputs.size() + unit.outputs.size() > kMaxUnitBuffers) return std::nullopt;
+  const auto time = [&] { return options_.stream_ns(lower(*groups_.graph, unit)); };
   const std::optional<std::string> structure = structure_of(unit);
-  if (!structure) return stream_ns_(lower(*groups_.graph, unit));
-  const auto [known, is_new] = ns_.try_emplace(*structure);
-  if (is_new) known->second = stream_ns_(lower(*groups_.graph, unit));
-  return known->second;
+  return structure ? *options_.stream_times->find_or_make(*structure, [&] { return std::make_shared<std::optional<double>>(time()); })
+                   : time();
 }
 
 void UnitJoiner::replace(size_t last, Union joined, const std::vector<size_t>& gone, const std::unordered_set<const Value*>& not_stored) {

@@ -14,7 +14,7 @@ namespace tcc::group {
 
 class UnitJoiner {
  protected:
-  UnitJoiner(Groups& groups, const StreamTime& stream_ns);
+  UnitJoiner(Groups& groups, const GroupOptions& options);
 
   static bool is_product(const Unit& unit) { return unit.kind == UnitKind::contract && unit.anchor->op == Op::dot_general_; }
   /// The unit that stores the value; nothing where it is part of another by now, or where the value has to be in memory.
@@ -34,7 +34,7 @@ class UnitJoiner {
   /// Whether nothing up to unit `number` reads what another stores, so that this may be stored there.
   bool may_wait(size_t unit, size_t number) const;
   /// How long the target's kernel for the unit takes; nothing where it has none.
-  std::optional<double> ns_of(const Unit& unit);
+  std::optional<double> ns_of(const Unit& unit) const;
 
   /// Puts the unit where number `last` is. `gone`: units that it has in it, and nothing else needs.
   void replace(size_t last, Union joined, const std::vector<size_t>& gone, const std::unordered_set<const Value*>& not_stored);
@@ -47,14 +47,13 @@ class UnitJoiner {
  private:
   bool is_of_positions(size_t number) const;
 
-  const StreamTime& stream_ns_;
+  const GroupOptions& options_;
   std::unordered_map<const Node*, size_t> position_;
   std::unordered_map<const Value*, size_t> writer_;                       ///< units, by what they store
   std::unordered_map<const Value*, std::unordered_set<size_t>> readers_;  ///< by what they read, other names resolved
   std::unordered_set<const Value*> held_;                                 ///< results of the graph, and what state takes
   std::unordered_set<size_t> gone_;                                       ///< units that are part of another
   std::unordered_set<const Value*> not_stored_;                           ///< any more
-  std::unordered_map<std::string, std::optional<double>> ns_;             ///< by structure
 };
 
 }  // namespace tcc::group

@@ -427,7 +427,7 @@ std::string label_of(const Unit& unit) {
   std::vector<std::string> names;
   bool more = false;
   auto add = [&](const Node* node) {
-    const std::string& name = node->loc.node.empty() ? node->result()->name : node->loc.node;
+    const std::string& name = node->loc.node.empty() ? node->result()->name : node->loc.node.str();
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
     if (names.size() < kMaxLabelNames) names.push_back(name);
     else more = true;

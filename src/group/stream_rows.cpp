@@ -20,7 +20,7 @@ namespace {
 
 class RowStreamer : UnitJoiner {
  public:
-  RowStreamer(Groups& groups, const StreamTime& stream_ns) : UnitJoiner(groups, stream_ns) {}
+  RowStreamer(Groups& groups, const GroupOptions& options) : UnitJoiner(groups, options) {}
 
   bool run() {
     for (size_t last = 0; last < groups_.units.size(); ++last) {
@@ -70,6 +70,6 @@ class RowStreamer : UnitJoiner {
 
 }  // namespace
 
-bool stream_rows(Groups& groups, const StreamTime& stream_ns) { return RowStreamer(groups, stream_ns).run(); }
+bool stream_rows(Groups& groups, const GroupOptions& options) { return RowStreamer(groups, options).run(); }
 
 }  // namespace tcc::group

@@ -261,7 +261,8 @@ class Joiner {
     const Node& first = *parts.front().product;
     Location loc = first.loc;
     for (size_t i = 1; i < parts.size(); ++i) {
-      if (const std::string& name = parts[i].product->loc.node; !name.empty()) loc.node += (loc.node.empty() ? "" : " + ") + name;
+      if (const std::string& name = parts[i].product->loc.node; !name.empty())
+        loc.node = loc.node.str() + (loc.node.empty() ? "" : " + ") + name;
     }
     Region emitted;
     Builder builder(graph_, emitted, loc);

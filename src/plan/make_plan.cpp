@@ -35,7 +35,7 @@ namespace tcc::plan {
 namespace {
 
 /// Of a node: its name in the model, else that of its result.
-std::string name_of(const Node& node) { return node.loc.node.empty() ? node.result()->name : node.loc.node; }
+std::string name_of(const Node& node) { return node.loc.node.empty() ? node.result()->name : node.loc.node.str(); }
 
 /// In the model's names: what holds the index, and which op reads it.
 IndexCheck describe(const group::IndexCheck& check) {

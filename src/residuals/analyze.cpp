@@ -347,7 +347,7 @@ Partition find_partition(const Graph& graph) {
     const Node& node = *nodes[i];
     if (partition.of_node[i] == Half::forward || node.loc.phase != "grad") continue;
     bool early = true;
-    const std::string* from = is_free(node) ? nullptr : &node.loc.node;
+    const std::string* from = is_free(node) ? nullptr : &node.loc.node.str();
     for (const Value* operand : node.operands) {
       if (is_cotangent(operand)) early = false;
       if (!partition.is_made(operand) || partition.of(operand) == Half::forward) continue;

@@ -27,10 +27,27 @@ constexpr double kAsFast = 1.02;
 constexpr double kWorthwhile = 1.1;
 /// Without a budget, a cut that computes more than this share of the time again is not planned: nor would a mix with it be taken.
 constexpr double kTooSlow = 0.3;
-/// Plans between two others that are tried to use up a budget of memory or time.
-constexpr int kMixes = 3;
+/// Plans between two others that are tried to use up a budget of memory or time, and how near they come to what is known already: the first guess is
+/// between the two by what they take, and what a share of them takes is nearly linear.
+constexpr int kMixes = 2;
+constexpr double kLeastStep = 0.125;
 /// Plans that are made at the same time, on any machine: afterwards some may be known to be of no use.
 constexpr size_t kTogether = 4;
+
+/// Where between two plans a limit lies: shares of the one that are known to be on either side of it, and what plans with them take.
+struct Bracket {
+  double low = 0, high = 1;
+  double low_amount, high_amount;
+
+  double guess(double limit) const {
+    const double share = low_amount == high_amount ? 0.5 : (limit - low_amount) / (high_amount - low_amount);
+    return low + (high - low) * std::clamp(share, kLeastStep, 1 - kLeastStep);
+  }
+  void narrow(double share, double amount, bool is_low) {
+    (is_low ? low : high) = share;
+    (is_low ? low_amount : high_amount) = amount;
+  }
+};
 
 class Chooser {
  public:
@@ -45,7 +62,8 @@ class Chooser {
       add_checkpoints(tries);
       try_plans(std::move(tries));
     } else {
-      try_plan({.name = "none"}, save_all(costs_));
+      add_plan({.name = "none"}, save_all(costs_));
+      if (options_.mode == Mode::none) plan_added();
       if (options_.mode == Mode::automatic) {
         const int pieces = best_number_of_pieces(costs_);
         const Checkpoints checkpoints = place_checkpoints(costs_, pieces);
@@ -122,10 +140,13 @@ class Chooser {
       if (fast == SIZE_MAX || result_.tried[i].peak_bytes < result_.tried[fast].peak_bytes) fast = i;
     }
     if (fast == SIZE_MAX) return;
-    double low = 0, high = 1;  // shares that are as in `small`: too few to fit, enough
+    // Shares that are as in `small`: too few to fit, enough.
+    Bracket shares{.low_amount = static_cast<double>(result_.tried[fast].peak_bytes),
+                   .high_amount = static_cast<double>(result_.tried[small].peak_bytes)};
     for (int i = 0; i < kMixes; ++i) {
-      const double share = (low + high) / 2;
-      (fits(result_.tried[try_combination(small, fast, share)]) ? high : low) = share;
+      const double share = shares.guess(static_cast<double>(options_.budget_bytes));
+      const TriedPlan& plan = result_.tried[try_combination(small, fast, share)];
+      shares.narrow(share, static_cast<double>(plan.peak_bytes), !fits(plan));
     }
     choose();
   }
@@ -139,11 +160,13 @@ class Chooser {
       if (small == SIZE_MAX || result_.tried[i].cost_ns < result_.tried[small].cost_ns) small = i;
     }
     if (small == SIZE_MAX) return;
-    double low = 0, high = 1;  // shares that are as in `small`: quick enough, too slow
+    // Shares that are as in `small`: quick enough, too slow.
+    Bracket shares{.low_amount = result_.tried[fast].cost_ns, .high_amount = result_.tried[small].cost_ns};
     for (int i = 0; i < kMixes; ++i) {
-      const double share = (low + high) / 2;
+      const double share = shares.guess(fastest_ns_ * kWorthwhile);
       const size_t number = try_combination(small, fast, share);
-      (number != SIZE_MAX && worthwhile(result_.tried[number]) ? low : high) = share;
+      if (number == SIZE_MAX) shares.high = share;
+      else shares.narrow(share, result_.tried[number].cost_ns, worthwhile(result_.tried[number]));
     }
     choose();
   }
@@ -175,9 +198,8 @@ class Chooser {
   }
 
   size_t try_plan(TriedPlan plan, Saved saved) {
-    Division division = divide(costs_, saved);
-    const size_t next = graphs_.size(), number = add_plan(std::move(plan), std::move(saved), std::move(division));
-    plan_from(next);
+    const size_t number = add_plan(std::move(plan), std::move(saved));
+    plan_added();
     return number;
   }
 
@@ -192,15 +214,13 @@ class Chooser {
     std::iota(order.begin(), order.end(), 0);
     if (!plans_all())
       std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return more_ns(divisions[a]) < more_ns(divisions[b]); });
-    size_t next = graphs_.size();
     for (const size_t i : order) {
       add_plan(std::move(tries[i].plan), std::move(saved[i]), std::move(divisions[i]));
-      if (graphs_.size() - next < kTogether || plans_all()) continue;
-      plan_from(next);
-      next = graphs_.size();
+      if (graphs_.size() - num_planned_ < kTogether || plans_all()) continue;
+      plan_added();
       if (has_too_slow()) return;
     }
-    plan_from(next);
+    plan_added();
   }
 
   /// Otherwise only what may be taken, or mixed: nothing that computes more again than a plan that is too slow already, or than memory is left to save.
@@ -212,6 +232,7 @@ class Chooser {
 
   /// Even if what it computes again saved all the memory that any plan can save.
   bool is_hopeless(const Division& division) const {
+    if (num_planned_ == 0) return false;
     const double ns = more_ns(division);
     if (ns > kTooSlow * result_.tried[0].cost_ns) return true;
     const double least_bytes = static_cast<double>(options_.fixed_bytes + floor_bytes_);
@@ -237,8 +258,9 @@ class Chooser {
     return static_cast<double>(sum) / 1000;
   }
 
-  /// Plans what was added to `tried`.
-  void plan_from(size_t next) {
+  /// Plans what was added to `tried`, and not planned yet.
+  void plan_added() {
+    const size_t next = num_planned_;
     std::vector<Planned> all(graphs_.size() - next);
     parallel_each(all.size(), [&](size_t i) {
       const Division& division = divisions_[next + i];
@@ -252,13 +274,19 @@ class Chooser {
       floor_bytes_ = std::min(floor_bytes_, all[i].floor_bytes);
       fastest_planned_ns_ = std::min(fastest_planned_ns_, all[i].cost_ns);
     }
+    num_planned_ = graphs_.size();
+  }
+
+  size_t add_plan(TriedPlan plan, Saved saved) {
+    Division division = divide(costs_, saved);
+    return add_plan(std::move(plan), std::move(saved), std::move(division));
   }
 
   /// Adds the plan of a cut and its graph, unless there is one of the same cut; returns its number in `tried`, SIZE_MAX where it is not worth a plan.
   size_t add_plan(TriedPlan plan, Saved saved, Division division) {
     const auto same = std::find_if(divisions_.begin(), divisions_.end(), [&](const Division& d) { return d.saved == division.saved; });
     if (same != divisions_.end()) return static_cast<size_t>(same - divisions_.begin());
-    if (!plans_all() && !result_.tried.empty() && is_hopeless(division)) return SIZE_MAX;
+    if (!plans_all() && is_hopeless(division)) return SIZE_MAX;
     for (size_t id = 0; id < division.saved.size(); ++id) {
       if (!division.saved[id]) continue;
       ++plan.num_saved;
@@ -375,6 +403,7 @@ class Chooser {
   std::vector<std::shared_ptr<const Graph>> graphs_;
   size_t fitting_ = SIZE_MAX;  ///< the plan to take
   double fastest_ns_ = 0;      ///< of those that fit
+  size_t num_planned_ = 0;     ///< the first of `tried`
   // Of those that are planned:
   int64_t floor_bytes_ = INT64_MAX;
   double fastest_planned_ns_ = INFINITY;

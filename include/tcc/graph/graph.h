@@ -28,6 +28,7 @@
 
 #include "tcc/ops/op.h"
 #include "tcc/support/dtype.h"
+#include "tcc/support/shared_text.h"
 #include "tcc/support/tensor.h"
 
 namespace tcc {
@@ -81,7 +82,7 @@ std::string to_string(const Type& type);  ///< "f32[2, n<=8, m]"; "f32[*]" when 
 
 using AttrValue = std::variant<bool, int64_t, double, std::string, DType, std::vector<int64_t>, std::vector<double>>;
 
-/// Attributes of a node, sorted by name. Getters throw an internal error when the attribute is missing or of another kind.
+/// Attributes of a node, sorted by name; copies share them until one is changed. Getters throw an internal error when the attribute is missing or of another kind.
 class Attrs {
  public:
   Attrs() = default;
@@ -97,11 +98,14 @@ class Attrs {
   DType get_dtype(std::string_view name) const;
   const std::vector<int64_t>& get_ints(std::string_view name) const;
   const std::vector<double>& get_floats(std::string_view name) const;
-  const std::vector<std::pair<std::string, AttrValue>>& all() const { return list_; }
-  bool operator==(const Attrs&) const = default;
+  using List = std::vector<std::pair<std::string, AttrValue>>;
+  const List& all() const;
+  bool operator==(const Attrs& other) const { return list_ == other.list_ || all() == other.all(); }
 
  private:
-  std::vector<std::pair<std::string, AttrValue>> list_;
+  List& changed();  ///< a list that no copy has
+
+  std::shared_ptr<List> list_;  ///< null: none
 };
 
 // -------------------------------------------------------------------------------------------- values, nodes, regions
@@ -112,8 +116,8 @@ class Graph;
 
 /// Where a node came from. `node` is the model's own name ("layer3/conv/Conv"); `file` the model file. `phase`: "", "grad" or "update".
 struct Location {
-  std::string file;
-  std::string node;
+  SharedText file;
+  SharedText node;
   std::string phase;
   bool operator==(const Location&) const = default;
 };

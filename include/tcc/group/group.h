@@ -11,6 +11,7 @@
 
 #include "tcc/graph/graph.h"
 #include "tcc/loop/loop.h"
+#include "tcc/support/memo.h"
 
 namespace tcc {
 struct StateLayout;
@@ -100,10 +101,15 @@ using StreamTime = std::function<std::optional<double>(const loop::Unit&)>;
 /// Whether products of this dtype are made by matrix cores that gain by a layout: convolutions by images with their channels last.
 using ChannelsLast = std::function<bool(DType)>;
 
+/// The times of units of these kinds, by their structure.
+using StreamTimes = Memo<std::string, std::optional<double>>;
+
+/// What a target has kernels for. Copies share what they know of it: the graphs that are tried for a target differ in few units.
 struct GroupOptions {
   bool fuse = true;              ///< false: one unit per prim that is not free (for measurements and tests)
   StreamTime stream_ns{};        ///< empty: never
   ChannelsLast channels_last{};  ///< empty: none does
+  std::shared_ptr<StreamTimes> stream_times = std::make_shared<StreamTimes>();  ///< what `stream_ns` said
   /// Whether groups are those of every target.
   bool is_common() const { return !stream_ns && !channels_last; }
 };
@@ -115,12 +121,12 @@ Groups parse_groups(std::string_view text, const std::string& file, const Graph&
 bool equal(const Groups& a, const Groups& b, std::string* why = nullptr);
 std::vector<std::string> verify(const Groups& groups);  ///< every needed value materialised once, acyclic, kinds hold
 
-/// What the options say beside fusion, in this order. Returns whether any of it did something.
+/// Makes groups of every target those of one. Returns whether that changed anything.
 bool suit_target(Groups& groups, const GroupOptions& options);
-/// Makes units of kind stream where the target has a kernel for them. Returns whether it made any.
-bool stream_rows(Groups& groups, const StreamTime& stream_ns);
-/// Makes units of kind chain where the target has a kernel for them. Returns whether it made any.
-bool chain_products(Groups& groups, const StreamTime& stream_ns);
+/// Makes units of kind stream where the target has a kernel for them, by `stream_ns`. Returns whether it made any.
+bool stream_rows(Groups& groups, const GroupOptions& options);
+/// Makes units of kind chain where the target has a kernel for them, by `stream_ns`. Returns whether it made any.
+bool chain_products(Groups& groups, const GroupOptions& options);
 /// Lets the images that convolutions pass to each other have their channels last. Returns whether it did so for any.
 bool choose_layouts(Groups& groups, const ChannelsLast& pays);
 /// Lets products of matrices lie the other way round in memory where that is how they are read. Returns whether it did so for any.

@@ -134,9 +134,9 @@ class Writer {
                  {"args", args}};
     if (!kwargs.empty()) json["kwargs"] = kwargs;
     json["outs"] = outs;
-    if (!node.loc.node.empty()) meta["loc"] = node.loc.node;
+    if (!node.loc.node.empty()) meta["loc"] = node.loc.node.str();
     if (!node.loc.phase.empty()) meta["phase"] = node.loc.phase;
-    if (!node.loc.file.empty() && node.loc.file != graph_.file) meta["file"] = node.loc.file;
+    if (!node.loc.file.empty() && node.loc.file.str() != graph_.file) meta["file"] = node.loc.file.str();
     if (!meta.empty()) json["meta"] = meta;
     return json;
   }

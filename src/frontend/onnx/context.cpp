@@ -87,7 +87,7 @@ void NodeContext::set(int i, Value* value) {
 }
 
 void NodeContext::set_weight(int i, Tensor tensor) {
-  set(i, importer_.graph().add_weight(i < num_outputs() ? outputs_[static_cast<size_t>(i)] : builder_.loc().node, std::move(tensor),
+  set(i, importer_.graph().add_weight(i < num_outputs() ? outputs_[static_cast<size_t>(i)] : builder_.loc().node.str(), std::move(tensor),
                                       /*from_model=*/false));
 }
 
@@ -198,7 +198,7 @@ void NodeContext::check_all_attributes_read() const {
 }
 
 Value* NodeContext::ints(std::vector<int64_t> values, std::string_view what) {
-  const std::string name = builder_.loc().node + "." + std::string(what);
+  const std::string name = builder_.loc().node.str() + "." + std::string(what);
   return importer_.graph().add_weight(name, Tensor::from_ints(std::move(values)), false);
 }
 

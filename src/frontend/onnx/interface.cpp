@@ -94,7 +94,8 @@ void Importer::check_declared_types(const pb::GraphProto& graph, const Body& bod
       ++others;
       continue;
     }
-    where_first = faults_.where(value->producer == nullptr || value->producer->loc.node.empty() ? info.name() : value->producer->loc.node);
+    where_first =
+        faults_.where(value->producer == nullptr || value->producer->loc.node.empty() ? info.name() : value->producer->loc.node.str());
     first = "`" + info.name() + "` is " + std::string(name_of(value->type.dtype)) + ", the model declares it as " +
             std::string(name_of(*declared));
   }

@@ -35,7 +35,7 @@ void import_upsample(NodeContext& node) {
     const auto factors = node.numbers("scales");
     Tensor tensor(DType::f32, {static_cast<int64_t>(factors.size())});
     for (size_t i = 0; i < factors.size(); ++i) tensor.set_double(static_cast<int64_t>(i), factors[i]);
-    scales = node.build().constant(tensor, node.build().loc().node + ".scales");
+    scales = node.build().constant(tensor, node.build().loc().node.str() + ".scales");
   }
   node.result(Op::dynamic_resize_, {node.in(0), nullptr, scales, nullptr}, resize_attributes(mode));
 }
