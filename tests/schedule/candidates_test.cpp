@@ -29,6 +29,13 @@ Target target_named(std::string_view name) {
   return target;
 }
 
+void expect_verified(const loop::Unit& unit, const Schedule& schedule, const Target& target) {
+  std::vector<loop::BufferRef> temporaries;
+  for (const loop::Kernel& kernel : split_kernels(apply(unit, schedule, target), target, &temporaries)) {
+    for (const std::string& fault : loop::verify_kernel(kernel)) ADD_FAILURE() << fault << "\n" << loop::print(kernel, "k");
+  }
+}
+
 class Candidates : public testing::TestWithParam<const char*> {};
 
 TEST_P(Candidates, OfAllFormsVerify) {
@@ -53,10 +60,7 @@ TEST_P(Candidates, OfAllFormsVerify) {
         EXPECT_EQ(parse_schedule(text, "schedule"), candidate.schedule);
         EXPECT_FALSE(explain(candidate.schedule).empty());
         EXPECT_GT(candidate.ns, 0);
-        std::vector<loop::BufferRef> temporaries;
-        for (const loop::Kernel& kernel : split_kernels(apply(unit, candidate.schedule, target), target, &temporaries)) {
-          for (const std::string& fault : loop::verify_kernel(kernel)) ADD_FAILURE() << fault << "\n" << loop::print(kernel, "k");
-        }
+        expect_verified(unit, candidate.schedule, target);
       }
       for (size_t i = 2; i < found.size(); i++) EXPECT_LE(found[i - 1].ns, found[i].ns);
     }
@@ -181,6 +185,31 @@ TEST(CandidatesOfOneUnit, AreOtherStrategiesAndOtherTiles) {
   EXPECT_EQ(of("matmul_bf16_nt", Target::cuda_sm90a()), (std::set<std::string>{"warpgroup_cores", "tensor_cores"}));
   EXPECT_TRUE(of("matmul_bias_relu", Target::cpu_v3()).contains("packed_panels"));
   EXPECT_TRUE(of("matmul_bias_relu", Target::cpu_v3()).contains("register_tile"));
+}
+
+// The gradient of a weight that rows of an odd length share: the sum is filled up with zeros, row by row, and nothing is behind the last one.
+TEST(CandidatesOfOneUnit, OfSumsThatAreFilledUpVerify) {
+  for (const auto& [rows, length] : {std::pair(32, 197), std::pair(5, 300), std::pair(7, 90)}) {
+    const std::string l = std::to_string(length), r = std::to_string(rows);
+    const loop::Unit unit =
+        loop::parse_unit("unit (%a0: bf16[" + r + ", " + l + ", 768], %a1: bf16[" + l + ", " + r + R"(, 2304]) -> (%r0: bf16[2304, 768]) {
+  map %i in 768, %j in 2304 {
+    %v0: f32 = reduce sum %k in )" +
+                             l + ", %l in " + r + R"( {
+      %v1: bf16 = load %a0[%l, %k, %i]
+      %v2: bf16 = load %a1[%k, %l, %j]
+      yield mul(cast<f32>(%v1), cast<f32>(%v2))
+    }
+    store cast<bf16>(%v0), %r0[%j, %i]
+  }
+}
+)",
+                         "filled");
+    const Target target = Target::cuda_sm90a();
+    const std::vector<Candidate> found = candidates(unit, target, 24);
+    EXPECT_GT(found.size(), 8u);
+    for (const Candidate& candidate : found) expect_verified(unit, candidate.schedule, target);
+  }
 }
 
 TEST(CandidatesOfOneUnit, AreAtMostSoMany) {

@@ -353,12 +353,12 @@ void split_into_tiles(Chooser& chooser, const std::string& dim, int64_t tile) {
 
 bool zeros_past_the_end(const Merged& merged) {
   const Contraction& c = merged.contraction;
-  return merged.is_filled || (ends(c.a, c.k_dims[0]) && ends(c.b, c.k_dims[0]));
+  return ends(c.a, c.k_dims[0]) && ends(c.b, c.k_dims[0]);
 }
 
 Merged cut_sum(Chooser& chooser, const Merged& whole, int64_t parts, int64_t step, bool as_merged) {
   const Contraction& c = whole.contraction;
-  const std::string nest = split_sum(chooser, c, parts, zeros_past_the_end(whole) ? step : 0, as_merged);
+  const std::string nest = split_sum(chooser, c, parts, whole.is_filled || zeros_past_the_end(whole) ? step : 0, as_merged);
   const std::optional<Contraction> part = as_contraction(chooser.find(nest), nullptr, whole.is_filled);
   if (!part) internal_error("a part of the contraction `" + c.accumulator + "` is none");
   return {whole.m + "_part", whole.n + "_part", part->k_dims[0]->name, *part, whole.is_filled};
