@@ -293,3 +293,61 @@ case("matmul_integer_plain", "matmul_integer(%0, %1)", "MatMulInteger", [ints(0,
 rows = [ints(0, 255, 3, 4, dtype=np.uint8), ints(0, 255, 4, 2, dtype=np.uint8), ints(0, 9, 3, dtype=np.uint8), ints(0, 9, 2, dtype=np.uint8)]
 wide = [r.astype(np.int32) for r in rows]
 case("matmul_integer_rows", "matmul_integer(%0, %1, %2, %3)", "", rows, expected=[(wide[0] - wide[2][:, None]) @ (wide[1] - wide[3])])
+
+OURS = {"Tanh": "tanh", "Sigmoid": "sigmoid", "Relu": "relu", "LeakyRelu": "leaky_relu", "HardSigmoid": "hard_sigmoid", "Softsign": "softsign", "Elu": "elu",
+        "Softplus": "softplus", "ThresholdedRelu": "thresholded_relu", "Affine": "affine", "ScaledTanh": "scaled_tanh"}
+
+
+def recurrent(name, op, given, activations=None, alpha=(), beta=(), attrs=None, steps=4, batch=3, size=2, hidden=2):
+    """One layer of one direction. `given`: which optional operands it has; ONNX Runtime computes it."""
+    attrs = dict(attrs or {})
+    gates = {"RNN": "h", "GRU": "zrh", "LSTM": "iofc"}[op]
+    rows = len(gates) * hidden
+    x, w, r = values(steps, batch, size, low=-1, high=1), values(rows, size, low=-1, high=1), values(rows, hidden, low=-1, high=1)
+    optional = {"w_bias": values(rows, low=-1, high=1), "r_bias": values(rows, low=-1, high=1), "h": values(batch, hidden, low=-1, high=1),
+                "c": values(batch, hidden, low=-1, high=1), "lengths": np.array([steps, 0, 2][:batch], np.int32), "peepholes": values(3 * hidden, low=-1, high=1)}
+    names = list(optional)
+    ours = [x, w, r] + [optional[n] for n in names if n in given]
+    text_of, at = [], 3
+    for n in names:
+        text_of.append("%%%d" % at if n in given else "none")
+        at += n in given
+    while text_of and text_of[-1] == "none":
+        text_of.pop()
+    zero = np.zeros(rows, np.float32)
+    biases = np.concatenate([optional["w_bias"] if "w_bias" in given else zero, optional["r_bias"] if "r_bias" in given else zero])
+    one = lambda n: optional[n][None] if n in given else None
+    theirs = [x, w[None], r[None], biases[None], optional["lengths"] if "lengths" in given else None, one("h")]
+    theirs += [one("c"), one("peepholes")] if op == "LSTM" else []
+    default = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}[op]
+    onnx_attrs = {"hidden_size": hidden, "activations": activations or default, **attrs}
+    numbers = lambda which: [which.get(i, 0) for i in range(len(default))]
+    if alpha:
+        onnx_attrs["activation_alpha"] = list(alpha.values())
+    if beta:
+        onnx_attrs["activation_beta"] = list(beta.values())
+    results = evaluate(op, theirs, onnx_attrs, opset=14, outputs=3 if op == "LSTM" else 2, by_runtime=True)
+    ours_attrs = 'activations="%s", alpha=%s, beta=%s, ' % (",".join(OURS[a] for a in activations or default), numbers(dict(alpha)), numbers(dict(beta)))
+    ours_attrs += "clip=%r, " % attrs["clip"] if "clip" in attrs else ""
+    ours_attrs += 'couple_forget=%s, gates="%s", reset_after=%s, reverse=%s' % tuple(
+        str(v).lower() if isinstance(v, bool) else v for v in (attrs.get("input_forget", 0) == 1, gates, attrs.get("linear_before_reset", 0) == 1,
+                                                              attrs.get("direction") == "reverse"))
+    case(name, "recurrent(%s) {%s}" % (", ".join(["%0", "%1", "%2"] + text_of), ours_attrs), "", ours, outputs=len(results),
+         expected=[np.squeeze(y, 1 if y.ndim == 4 else 0) for y in results])
+
+
+BIASES = ("w_bias", "r_bias")
+recurrent("rnn", "RNN", ())
+recurrent("rnn_reverse_lengths", "RNN", BIASES + ("h", "lengths"), attrs={"direction": "reverse", "clip": 0.5})
+recurrent("gru", "GRU", ())
+recurrent("gru_lengths", "GRU", BIASES + ("h", "lengths"))
+recurrent("gru_reset_after", "GRU", BIASES + ("h",), attrs={"linear_before_reset": 1, "clip": 0.75})
+recurrent("gru_reset_after_reverse_lengths", "GRU", BIASES + ("lengths",), attrs={"linear_before_reset": 1, "direction": "reverse"})
+recurrent("gru_activations", "GRU", ("r_bias",), ["HardSigmoid", "ScaledTanh"], alpha={0: 0.25, 1: 1.5}, beta={0: 0.375, 1: 0.75})
+recurrent("lstm", "LSTM", ())
+recurrent("lstm_peepholes", "LSTM", BIASES + ("h", "c", "peepholes"))
+recurrent("lstm_reverse_lengths", "LSTM", BIASES + ("h", "c", "lengths"), attrs={"direction": "reverse"})
+recurrent("lstm_coupled_clip", "LSTM", BIASES + ("c", "lengths", "peepholes"), attrs={"input_forget": 1, "clip": 0.5})
+recurrent("lstm_activations", "LSTM", ("w_bias",), ["Softsign", "LeakyRelu", "Elu"], alpha={1: 0.125, 2: 0.5})
+for activation, numbers in [("Relu", 0), ("Sigmoid", 0), ("Softplus", 0), ("ThresholdedRelu", 1), ("Affine", 2)]:
+    recurrent("rnn_" + activation.lower(), "RNN", ("h",), [activation], alpha={0: 0.5} if numbers > 0 else {}, beta={0: 0.25} if numbers > 1 else {}, steps=2)

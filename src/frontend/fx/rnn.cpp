@@ -1,4 +1,4 @@
-// Recurrent layers, unrolled: the products with the input are one for all steps, those with the state one per step.
+// Recurrent layers: a `recurrent` for each layer and direction, with torch's orders of gates.
 #include <algorithm>
 #include <array>
 
@@ -10,7 +10,6 @@ namespace tcc::fx {
 namespace {
 
 enum class Cell { gru, lstm, tanh, relu };
-constexpr int64_t gates_of(Cell cell) { return cell == Cell::gru ? 3 : cell == Cell::lstm ? 4 : 1; }
 
 /// Of one layer in one direction. The biases and the projection of the state may be missing.
 struct Weights {
@@ -21,55 +20,19 @@ struct State {
   Value *h, *c = nullptr;
 };
 
-Value* linear(Call& call, Value* x, Value* weight, Value* bias) {
-  std::vector<Value*> operands{x, weight};
-  if (bias != nullptr) operands.push_back(bias);
-  return call.emit(Op::gemm_, operands, {{"alpha", 1.0}, {"beta", 1.0}, {"transpose_a", false}, {"transpose_b", true}});
-}
-
-/// Gate i of rows [batch, gates * size].
-Value* gate(Builder& b, Value* rows, int64_t i, int64_t gates) {
-  const int64_t batch = shape_of(rows)[0], size = shape_of(rows)[1] / gates;
-  return b.slice(rows, {0, i * size}, {batch, (i + 1) * size});
-}
-
-/// `of_input`: the product with the input of this step.
-State step(Call& call, Cell cell, Value* of_input, const Weights& weights, State state) {
-  Builder& b = call.build();
-  Value* of_state = linear(call, state.h, weights.state, weights.state_bias);
-  const int64_t gates = gates_of(cell);
-  const auto sum = [&](int64_t i) { return b.add(gate(b, of_input, i, gates), gate(b, of_state, i, gates)); };
-  const auto sigmoid = [&](Value* x) { return call.emit(Op::sigmoid_, {x}); };
-  const auto tanh = [&](Value* x) { return call.emit(Op::tanh_, {x}); };
-  switch (cell) {
-    case Cell::tanh: return {tanh(b.add(of_input, of_state))};
-    case Cell::relu: return {call.emit(Op::relu_, {b.add(of_input, of_state)})};
-    case Cell::gru: {
-      Value *reset = sigmoid(sum(0)), *keep = sigmoid(sum(1));
-      Value* fresh = tanh(b.add(gate(b, of_input, 2, gates), b.mul(reset, gate(b, of_state, 2, gates))));
-      return {b.add(fresh, b.mul(keep, b.sub(state.h, fresh)))};
-    }
-    case Cell::lstm: break;
-  }
-  Value* c = b.add(b.mul(sigmoid(sum(1)), state.c), b.mul(sigmoid(sum(0)), tanh(sum(2))));
-  Value* h = b.mul(sigmoid(sum(3)), tanh(c));
-  if (weights.projection != nullptr) h = linear(call, h, weights.projection, nullptr);
-  return {h, c};
-}
-
 /// One layer in one direction over x [length, batch, size]: the states of all steps [length, batch, state], and the last one.
 std::pair<Value*, State> run(Call& call, Cell cell, Value* x, const Weights& weights, State state, bool reversed) {
-  Builder& b = call.build();
-  const Shape shape = shape_of(x);
-  Value* rows = linear(call, b.reshape(x, {shape[0] * shape[1], shape[2]}), weights.input, weights.input_bias);
-  std::vector<Value*> steps(static_cast<size_t>(shape[0]));
-  for (int64_t i = 0; i < shape[0]; ++i) {
-    const int64_t at = reversed ? shape[0] - 1 - i : i;
-    Value* of_input = b.slice(rows, {at * shape[1], 0}, {(at + 1) * shape[1], shape_of(rows)[1]});
-    state = step(call, cell, of_input, weights, state);
-    steps[static_cast<size_t>(at)] = b.reshape(state.h, {1, shape[1], shape_of(state.h)[1]});
-  }
-  return {steps.size() == 1 ? steps[0] : b.concat(steps, 0), state};
+  const bool is_gru = cell == Cell::gru, is_lstm = cell == Cell::lstm;
+  const std::string gates = is_gru ? "rzh" : is_lstm ? "ifco" : "h";
+  const std::string activations = is_gru ? "sigmoid,tanh" : is_lstm ? "sigmoid,tanh,tanh" : cell == Cell::tanh ? "tanh" : "relu";
+  const std::vector<double> numbers(is_gru ? 2 : is_lstm ? 3 : 1, 0);
+  const Attrs attrs{{"gates", gates},      {"activations", activations}, {"alpha", numbers},      {"beta", numbers},
+                    {"reverse", reversed}, {"reset_after", is_gru},      {"couple_forget", false}};
+  std::vector<Value*> operands{x,       weights.input, weights.state, weights.input_bias, weights.state_bias, state.h,
+                               state.c, nullptr,       nullptr,       weights.projection};
+  while (operands.back() == nullptr) operands.pop_back();
+  const Node* layer = call.build().emit_node(Op::recurrent_, std::move(operands), attrs, is_lstm ? 3 : 2);
+  return {layer->result(0), {layer->result(1), is_lstm ? layer->result(2) : nullptr}};
 }
 
 /// The part of the first states that is a layer's in one direction, [batch, size].
