@@ -2,7 +2,8 @@
 //
 // Exporters for inference make one tensor of equal ones (all zero biases of one size, which would then train as one), and fold transposes and batch
 // norms into weights, under names of their own. What remains is trained all the same, with a warning:
-//   merged    a bias or scale (rank 1) that nodes of different places read; matrices are shared on purpose (tied embeddings) and never equal by chance
+//   merged    a bias or scale (rank 1) that nodes of different places read; matrices are shared on purpose (tied embeddings) and never equal by chance.
+//             Slices read parts, as where an exporter puts the gates of a recurrent layer in another order, and the steps of a loop are one place
 //   renamed   names that exporters make up: val_12, onnx::MatMul_34
 
 #include "autograd/check_parameters.h"
@@ -24,6 +25,20 @@ bool is_made_up(const std::string& name) {
   return name.rfind("onnx::", 0) == 0 && name.rfind('_') != std::string::npos && digits_from(name.rfind('_') + 1);
 }
 
+bool reads_part(const Node& node) { return node.op == Op::slice_ || node.op == Op::dynamic_slice_ || node.op == Op::dynamic_split_; }
+
+/// The name of a node without the numbers of the steps around it: `loop[3]/add` is `loop/add`.
+std::string place_of(const std::string& name) {
+  std::string place;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const size_t end = name[i] == '[' ? name.find("]/", i) : std::string::npos;
+    const bool is_step = end != std::string::npos && end > i + 1 && name.find_first_not_of("0123456789", i + 1) == end;
+    if (is_step) i = end;
+    else place += name[i];
+  }
+  return place;
+}
+
 /// "`a`, `b`, `c` and 4 more"
 std::string list_of(const std::vector<std::string>& names) {
   std::string text;
@@ -36,8 +51,10 @@ std::string list_of(const std::vector<std::string>& names) {
 void check_parameters(const Graph& forward, const std::vector<const Value*>& trained, Diagnostics& diagnostics) {
   std::map<const Value*, std::set<std::string>> readers;
   for (const Node* node : forward.body.nodes) {
+    if (reads_part(*node)) continue;
     for (const Value* operand : node->operands) {
-      if (operand != nullptr && operand->kind == Value::Kind::weight && operand->type.rank() == 1) readers[operand].insert(node->loc.node);
+      if (operand != nullptr && operand->kind == Value::Kind::weight && operand->type.rank() == 1)
+        readers[operand].insert(place_of(node->loc.node));
     }
   }
   std::vector<std::string> merged, renamed;

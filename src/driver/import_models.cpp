@@ -67,6 +67,8 @@ std::vector<PassState> import_models(Session& session) {
       const auto found = parameters.find(name);
       return found == parameters.end() ? std::nullopt : std::optional(found->second);
     };
+    import_options.known = options.bindings;  // while inputs are declared: how many elements a sequence has
+    import_options.known.shapes.merge(parse_shapes(options.shapes));
     bool asked = false, is_bound = false;
     import_options.is_bound = &is_bound;
     import_options.bindings = [&](const Graph& signature, const std::vector<std::string>& sizes) {

@@ -23,7 +23,6 @@ std::vector<std::string> model_files() {
   if (!fs::exists(TCC_MODELS_DIR)) return names;
   for (const auto& entry : fs::directory_iterator(TCC_MODELS_DIR)) {
     const std::string model = entry.path().filename().string();
-    if (model == "cond_branch" || model == "lstm_tagger" || model == "gru_classifier") continue;  // control flow and recurrent ops
     for (const char* file : {"unoptimized.onnx", "dynamo.onnx", "legacy.onnx"}) {
       if (fs::exists(entry.path() / file) && fs::exists(entry.path() / "unoptimized.onnx")) names.push_back(model + "/" + file);
     }

@@ -1,7 +1,6 @@
 #include "cli/models.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "tcc/support/npy.h"
@@ -10,22 +9,14 @@ namespace tcc::test {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-/// Their ONNX exports have control flow and recurrent ops that are not imported; the programs of torch.export are.
-constexpr std::array kLeftOut = {"cond_branch", "lstm_tagger", "gru_classifier"};
-
-}  // namespace
-
 std::vector<ModelFile> model_files() {
   std::vector<ModelFile> files;
   for (const auto& folder : fs::directory_iterator(TCC_MODELS_DIR)) {
     const std::string name = folder.path().filename().string();
     if (!folder.is_directory()) continue;
-    const bool without_onnx = std::find(kLeftOut.begin(), kLeftOut.end(), name) != kLeftOut.end();
     for (const auto& entry : fs::directory_iterator(folder.path())) {
       const std::string extension = entry.path().extension().string();
-      if ((extension == ".onnx" && !without_onnx) || extension == ".pt2")
+      if (extension == ".onnx" || extension == ".pt2")
         files.push_back({name + "/" + entry.path().filename().string(), entry.path().string()});
     }
   }

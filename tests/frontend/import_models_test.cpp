@@ -23,8 +23,6 @@ std::vector<std::string> model_files() {
     const bool is_onnx = entry.path().extension() == ".onnx";
     if (!is_onnx && entry.path().extension() != ".pt2") continue;
     const std::string model = entry.path().parent_path().filename().string();
-    // Control flow and recurrent ops of ONNX.
-    if (is_onnx && (model == "cond_branch" || model == "lstm_tagger" || model == "gru_classifier")) continue;
     files.push_back(model + "/" + entry.path().filename().string());
   }
   std::sort(files.begin(), files.end());

@@ -70,7 +70,6 @@ TEST(Models, FirstFormsVerifyAndGroupsReadBack) {
   for (const auto& folder : std::filesystem::directory_iterator(TCC_MODELS_DIR)) {
     if (!std::filesystem::exists(folder.path() / "dynamo.onnx")) continue;
     const std::string name = folder.path().filename().string();
-    if (name == "cond_branch" || name == "lstm_tagger" || name == "gru_classifier") continue;  // control flow and recurrent ops
     const Model model = read_model(name + "/dynamo.onnx");
     const Groups groups = form_groups(*model.graph);
     EXPECT_EQ(verify(groups), std::vector<std::string>()) << name;

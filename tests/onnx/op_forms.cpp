@@ -78,7 +78,7 @@ pb::GraphProto graph_of(const Json& json) {
   for (const Json& row : json.at("inputs")) {
     pb::ValueInfoProto& input = *graph.add_input();
     input.set_name(row[0].get<std::string>());
-    input.mutable_type()->mutable_tensor_type()->set_elem_type(onnx_types().at(row[1]));
+    if (row[1] != "") input.mutable_type()->mutable_tensor_type()->set_elem_type(onnx_types().at(row[1]));
     for (const Json& extent : row[2]) input.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(extent);
     input.mutable_type()->mutable_tensor_type()->mutable_shape();
   }

@@ -16,15 +16,15 @@ struct TestCase {
 /// The tests of one part of the suite ("node", "simple", ...), sorted by name.
 std::vector<TestCase> find_tests(const std::string& folder);
 
-/// A set of data of a test: tensors in the order of the model's inputs (initializers left out) and outputs.
+/// A set of data of a test: tensors in the order of the model's inputs (initializers left out) and outputs. A sequence is its elements, an optional its value.
 struct TestData {
   std::vector<Tensor> inputs, outputs;
 };
 
-/// Throws std::runtime_error where a value is not a tensor (a sequence, an optional, text).
+/// Throws std::runtime_error where a value is text or an empty optional.
 struct TestContents {
-  std::vector<std::string> input_names;
-  std::vector<TestData> sets;  ///< the folders test_data_set_0, ...
+  std::vector<std::string> input_names;  ///< of the tensors
+  std::vector<TestData> sets;            ///< the folders test_data_set_0, ...
 };
 TestContents read_test(const TestCase& test);
 

@@ -185,13 +185,12 @@ std::string page() {
       << ". A test imports a small model of each version and type, takes it to a plan, and makes this page of what came\n"
          "of it (`TCC_UPDATE=1 build/dev/tests/test_onnx_ops_page`); `tcc check --ops` lists the ops. Functions of a model are inlined, so "
          "an op that is\n"
-         "missing may be given as one. An `If` is taken where its condition is known when compiling, and sequences where their length "
-         "is.\n\n"
+         "missing may be given as one. [Below](#branches-loops-recurrent-layers) is what branches, loops and recurrent layers become.\n\n"
          "- **versions**: those of ONNX's operator sets in which the op changed, as far as they are imported; each holds until the next "
          "one.\n"
          "- **elements**: what the operands whose type varies may be, of those that ONNX allows in the newest version. *floats* are f32, "
          "f64, f16 and\n"
-         "  bf16, *integers* those of 8 to 64 bits, *f8* the four floats of 8 bits. Strings, complex numbers, maps and optional values are "
+         "  bf16, *integers* those of 8 to 64 bits, *f8* the four floats of 8 bits. Strings, complex numbers and maps are "
          "not known.\n"
          "- **gradient**: *rule*: the op has a formula of its own; *decomposed*: that of the simpler ops that it becomes; *zero*: steps, "
          "tests, integers and\n"
@@ -207,6 +206,19 @@ std::string page() {
     if (std::find(known.begin(), known.end(), name) == known.end()) missing += (missing.empty() ? "" : ", ") + name.second;
   }
   out << "\nONNX's other ops are refused by name: " << missing << ".\n";
+  out << "\n## Branches, loops, recurrent layers\n\n"
+         "- `If`: where the condition is known when compiling, its branch is taken. Where it depends on data, both are computed, and the "
+         "result is chosen.\n"
+         "- `Loop`, `Scan`, `SequenceMap`: one copy of the body for each step. A loop whose condition depends on data needs a trip count "
+         "that is known; what\n"
+         "  the steps behind the end make is thrown away ([diagnostics.md](diagnostics.md#unsupported-control-flow)).\n"
+         "- `RNN`, `GRU`, `LSTM`, `LinearAttention`: the steps are unrolled, 4,096 at most. The products with the input are one for all "
+         "steps. A sequence of\n"
+         "  length 0 ends with zeros, as in ONNX Runtime. `DynamicQuantizeLSTM` computes with the floats that its weights stand for.\n"
+         "- Sequences have a length that is known when compiling. An input that is one has an input for each element: "
+         "`--shapes=s.0:2x3,s.1:4x3` says how\n"
+         "  many, and of which shapes. An output that is one has an output for each element, `s.0`, `s.1`, ...\n"
+         "- Optional values fold away. An input of the model that is optional is there.\n";
   return out.str();
 }
 

@@ -20,6 +20,7 @@ void MissingOps::add(const std::string& op, const std::string& where, const std:
   if (is_new) ops_.push_back({op, remark(), {}, {}});
   ops_[found->second].places.push_back(where);
   ops_[found->second].nodes.push_back(node);
+  ++num_nodes_;
 }
 
 void MissingOps::report(Diagnostics& diagnostics, bool every_node) {
@@ -34,6 +35,7 @@ void MissingOps::report(Diagnostics& diagnostics, bool every_node) {
   }
   ops_.clear();
   index_.clear();
+  num_nodes_ = 0;
 }
 
 }  // namespace tcc

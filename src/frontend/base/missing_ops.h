@@ -19,6 +19,8 @@ class MissingOps {
   };
   /// `op` as the message has it, `where` the node's place for a message, `node` its name. `remark` is asked for once per op.
   void add(const std::string& op, const std::string& where, const std::string& node, const std::function<Remark()>& remark);
+  /// Nodes that were added since the last report.
+  int num_nodes() const { return num_nodes_; }
   /// Says all of them, in the order of their first nodes, and forgets them.
   void report(Diagnostics& diagnostics, bool every_node);
 
@@ -30,6 +32,7 @@ class MissingOps {
   };
   std::vector<Op> ops_;
   std::unordered_map<std::string, size_t> index_;  // by text
+  int num_nodes_ = 0;
 };
 
 }  // namespace tcc

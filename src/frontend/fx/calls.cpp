@@ -1,8 +1,8 @@
 // Graphs in a program that stand in the place of the node that calls them.
+#include "frontend/base/stop_gradient.h"
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/importer.h"
 #include "frontend/fx/node_kinds.h"
-#include "frontend/fx/stop_gradient.h"
 #include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {

@@ -6,17 +6,14 @@
 //   while_loop              the graph as often as the condition, known before each step, holds
 //
 // Sides that write in place, or read positions that depend on data, are no such sides: what they do can't be done and thrown away.
+#include "frontend/base/control_flow.h"
 #include "frontend/fx/arguments.h"
 #include "frontend/fx/importer.h"
-#include "frontend/fx/stop_gradient.h"
 #include "tcc/graph/rule_error.h"
 
 namespace tcc::fx {
 
 namespace {
-
-/// Nodes that the steps of all loops make, by those of their graphs.
-constexpr int64_t kMostUnrolledNodes = 1 << 15;
 
 const ProgramGraph& graph_at(const ProgramNode& node, size_t i) {
   const auto* graph = i < node.arguments.size() ? node.arguments[i].argument.as<GraphRef>() : nullptr;
@@ -76,8 +73,8 @@ std::vector<Slot> Importer::run_graph(const ProgramGraph& graph, const std::vect
     throw RuleError{"malformed-file", "a graph of " + std::to_string(graph.inputs.size()) + " inputs is called with " +
                                           std::to_string(operands.size()) + " operands"};
   num_unrolled_nodes_ += static_cast<int64_t>(graph.nodes.size()) + 1;
-  if (num_unrolled_nodes_ > kMostUnrolledNodes)
-    throw RuleError{"too-complex", "control flow is unrolled to more than " + std::to_string(kMostUnrolledNodes) + " nodes"};
+  if (num_unrolled_nodes_ > kMaxUnrolledNodes)
+    throw RuleError{"too-complex", "control flow is unrolled to more than " + std::to_string(kMaxUnrolledNodes) + " nodes"};
   // Its inputs are its own: a write to one would not be seen outside.
   Scope<Slot> inputs;
   std::vector<std::shared_ptr<Alias>> own;
@@ -164,24 +161,17 @@ std::vector<Slot> Importer::gated(const std::vector<Slot>& operands, Value* pred
   std::vector<Slot> result;
   for (const Slot& operand : operands) {
     Value* value = operand.tensor == nullptr ? nullptr : operand.tensor->read(builder);
-    Value* held = value == nullptr ? nullptr : stop_gradient(builder, value);
-    if (held == value) result.push_back(operand);
-    else result.push_back(slot_of(builder.select(predicate, taken ? value : held, taken ? held : value)));
+    Value* seen = value == nullptr ? nullptr : gated_value(builder, value, predicate, taken);
+    result.push_back(seen == value ? operand : slot_of(seen));
   }
   return result;
 }
 
-/// A position that depends on data is checked wherever it is read, in the branch that isn't taken too.
 void Importer::check_can_be_thrown_away(size_t first_new) {
-  for (size_t i = first_new; i < graph_->body.nodes.size(); ++i) {
-    const Node& node = *graph_->body.nodes[i];
-    const Lowering lowering = info(node.op).lowering;
-    const bool has_indices = lowering == Lowering::indexed || lowering == Lowering::scatter || node.op == Op::check_index_;
-    if (!has_indices || shape_arithmetic_.value_of(node.operand(1))) continue;
-    throw RuleError{"unsupported-control-flow",
-                    "higher-order operator `cond`: its predicate depends on the inputs of the program, and a branch "
-                    "reads positions that do, too"};
-  }
+  if (reads_unknown_positions(*graph_, first_new, shape_arithmetic_) == nullptr) return;
+  throw RuleError{"unsupported-control-flow",
+                  "higher-order operator `cond`: its predicate depends on the inputs of the program, and a branch "
+                  "reads positions that do, too"};
 }
 
 std::optional<bool> Importer::known_condition(const Argument& argument) {

@@ -3,9 +3,9 @@
 #include <array>
 #include <limits>
 
+#include "frontend/base/stop_gradient.h"
 #include "frontend/fx/handlers.h"
 #include "frontend/fx/rebuilt.h"
-#include "frontend/fx/stop_gradient.h"
 
 namespace tcc::fx {
 

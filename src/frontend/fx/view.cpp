@@ -3,8 +3,8 @@
 #include <array>
 #include <numeric>
 
+#include "frontend/base/stop_gradient.h"
 #include "frontend/fx/handlers.h"
-#include "frontend/fx/stop_gradient.h"
 
 namespace tcc::fx {
 

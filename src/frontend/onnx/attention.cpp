@@ -135,6 +135,42 @@ void import_attention(NodeContext& node) {
   node.result(Op::dynamic_reshape_, {y, node.ints({0, 0, -1}, "merged")}, {{"allowzero", false}});
 }
 
+/// The scores or weights after a graph of the model has changed them; what it returns is of the same type.
+Value* modified(NodeContext& node, const char* attribute, Value* x) {
+  if (!node.has_attribute(attribute)) return x;
+  const std::vector<Value*> made =
+      node.inline_subgraph(node.graph(attribute), {.operands = {x}, .step = std::nullopt, .predicate = nullptr, .taken = true});
+  if (made.size() != 1)
+    node.refuse("malformed-file", "graph `" + std::string(attribute) + "` has " + std::to_string(made.size()) + " outputs, 1 was expected");
+  const Type before = node.type_of(x), after = node.type_of(made[0]);
+  if (before.is_static() && after != before)
+    node.refuse("type-error", "graph `" + std::string(attribute) + "` makes " + to_string(after) + " of " + to_string(before) +
+                                  ": the same type was expected");
+  return made[0];
+}
+
+/// Attention with graphs of the model between its steps, without masks of its own. Operands are [batch, heads, length, size].
+void import_flex_attention(NodeContext& node) {
+  Arithmetic m(node);
+  Value *q = node.in(0), *k = node.in(1), *v = node.in(2);
+  for (int i = 0; i < 3; ++i) {
+    if (node.rank(i) != 4)
+      node.refuse("type-error", "operand " + std::to_string(i) + " is " + to_string(node.type_of(node.in(i))) + ", rank 4 was expected");
+  }
+  const DType dtype = q->type.dtype;
+  const DType softmax_dtype = node.has_attribute("softmax_precision") ? node.dtype_attribute("softmax_precision") : compute_dtype(dtype);
+  if (!is_float(softmax_dtype))
+    node.refuse("unsupported-attribute", "`softmax_precision` is " + std::string(name_of(softmax_dtype)) + ", a float was expected");
+  const DType result_dtype = v->type.dtype;
+  Value* root = root_of_scale(node, m, q);
+  k = repeat_heads(node, m, k, q);
+  v = repeat_heads(node, m, v, q);
+  Value* scores = m.cast(node.emit(Op::matmul_, {m.mul(q, root), m.transpose(m.mul(k, root), {0, 1, 3, 2})}), softmax_dtype);
+  Value* weights = node.emit(Op::softmax_, {modified(node, "score_mod", scores)}, {{"axis", int64_t{-1}}});
+  weights = modified(node, "prob_mod", weights);
+  node.set(0, m.cast(node.emit(Op::matmul_, {weights, m.cast(v, softmax_dtype)}), result_dtype));
+}
+
 /// The elements of the last axis from `start` on, `step` apart, below `end`.
 Value* slice_last(NodeContext& node, Value* x, int64_t start, int64_t end, int64_t step) {
   const std::string name = "slice_" + std::to_string(start);
@@ -180,6 +216,7 @@ void import_rotary(NodeContext& node) {
 constexpr auto kHandlers = std::to_array<Handler>({
     {"", "Attention", import_attention},
     {"", "RotaryEmbedding", import_rotary},
+    {"ai.onnx.preview", "FlexAttention", import_flex_attention},
 });
 
 }  // namespace

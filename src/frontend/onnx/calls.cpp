@@ -1,7 +1,8 @@
-// Functions of the model and branches of an If, whose nodes are imported in the place of the node.
+// Functions of the model, branches and bodies of loops, whose nodes are imported in the place of the node.
 #include <algorithm>
 #include <set>
 
+#include "frontend/base/control_flow.h"
 #include "frontend/base/inlining.h"
 #include "frontend/base/names.h"
 #include "frontend/onnx/importer.h"
@@ -78,7 +79,7 @@ void Importer::import_function_nodes(const pb::FunctionProto& function, Body& in
     if (!inner.names.has_own(input)) absent.insert(input);
   }
   if (absent.empty()) return import_nodes(function.node(), inner);
-  Nodes nodes = function.node();
+  Nodes& nodes = function_nodes_.emplace_back(function.node());
   for (auto& node : nodes) {
     for (auto& input : *node.mutable_input()) {
       if (absent.contains(input)) input.clear();
@@ -87,17 +88,87 @@ void Importer::import_function_nodes(const pb::FunctionProto& function, Body& in
   import_nodes(nodes, inner);
 }
 
-std::vector<Value*> Importer::inline_subgraph(const Body& outer, const pb::GraphProto& graph) {
+std::vector<Value*> Importer::inline_subgraph(const Body& outer, const pb::NodeProto& node, const pb::GraphProto& graph,
+                                              const SubgraphUse& use) {
   Body inner;
   inner.names = Scope<Value*>(&outer.names);
   inner.opsets = outer.opsets;
   inner.attributes = outer.attributes;
   inner.prefix = outer.prefix;
+  if (use.step) {
+    inner.prefix += name_of_node(node) + "[" + std::to_string(*use.step) + "]/";
+    num_unrolled_nodes_ += graph.node_size() + 1;
+    if (num_unrolled_nodes_ > kMaxUnrolledNodes)
+      throw RuleError{"too-complex", "loops are unrolled to more than " + std::to_string(kMaxUnrolledNodes) + " nodes"};
+  }
+  if (use.predicate != nullptr) gate_names_around(graph, use, inner);
+  const int faults_before = diagnostics_.num_errors() + missing_ops_.num_nodes();
   add_weights(graph, inner);
+  set_operands(graph, use, inner);
   import_nodes(graph.node(), inner);
+  // Another step would only have the same faults.
+  if (diagnostics_.num_errors() + missing_ops_.num_nodes() > faults_before) throw Poisoned();
   std::vector<Value*> outputs = graph_outputs(graph, inner);
   check_declared_types(graph, inner);
   return outputs;
+}
+
+void Importer::set_operands(const pb::GraphProto& graph, const SubgraphUse& use, Body& inner) {
+  const std::vector<Value*>& operands = use.operands;
+  Builder builder(*graph_, graph_->body, {faults_.file(), inner.prefix + "operands", ""});
+  if (static_cast<size_t>(graph.input_size()) != operands.size())
+    throw RuleError{"malformed-file", "graph `" + graph.name() + "` has " + std::to_string(graph.input_size()) + " inputs, " +
+                                          std::to_string(operands.size()) + " were expected"};
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const pb::ValueInfoProto& input = graph.input(static_cast<int>(i));
+    const pb::TypeProto& type = input.type();
+    const bool is_tensor = sequence(operands[i]) == nullptr;
+    if (is_tensor && type.has_tensor_type() && type.tensor_type().elem_type() != 0 &&
+        require_dtype(type.tensor_type().elem_type()) != operands[i]->type.dtype)
+      throw RuleError{"type-error", "input `" + input.name() + "` of graph `" + graph.name() + "` is " + to_string(operands[i]->type) +
+                                        ", declared is " + onnx_type_name(type.tensor_type().elem_type())};
+    inner.names.set(input.name(), use.predicate == nullptr ? operands[i] : gated(builder, operands[i], use));
+  }
+}
+
+namespace {
+
+/// Names that nodes read and don't make, in their order.
+void add_names_around(const pb::GraphProto& graph, std::set<std::string> made, std::vector<std::string>& names) {
+  for (const auto& input : graph.input()) made.insert(input.name());
+  for (const auto& tensor : graph.initializer()) made.insert(tensor.name());
+  for (const auto& tensor : graph.sparse_initializer()) made.insert(tensor.values().name());
+  for (const auto& node : graph.node()) made.insert(node.output().begin(), node.output().end());
+  const auto read = [&](const std::string& name) {
+    if (!name.empty() && !made.contains(name) && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const auto& node : graph.node()) {
+    for (const std::string& input : node.input()) read(input);
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.has_g()) add_names_around(attribute.g(), made, names);
+      for (const auto& inner : attribute.graphs()) add_names_around(inner, made, names);
+    }
+  }
+  for (const auto& output : graph.output()) read(output.name());
+}
+
+}  // namespace
+
+void Importer::gate_names_around(const pb::GraphProto& graph, const SubgraphUse& use, Body& inner) {
+  std::vector<std::string> names;
+  add_names_around(graph, {}, names);
+  Builder builder(*graph_, graph_->body, {faults_.file(), inner.prefix + "around", ""});
+  for (const std::string& name : names) {
+    if (Value* value = inner.find(name)) inner.names.set(name, gated(builder, value, use));
+  }
+}
+
+Value* Importer::gated(Builder& builder, Value* value, const SubgraphUse& use) {
+  const auto* elements = sequence(value);
+  if (elements == nullptr) return gated_value(builder, value, use.predicate, use.taken);
+  std::vector<Value*> seen;
+  for (Value* element : *elements) seen.push_back(gated(builder, element, use));
+  return make_sequence(std::move(seen), value->type.dtype);
 }
 
 std::vector<Value*> Importer::graph_outputs(const pb::GraphProto& graph, const Body& body) {

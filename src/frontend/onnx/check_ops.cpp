@@ -87,6 +87,19 @@ void Importer::check_ops(const Nodes& nodes, const Body& body, std::set<const pb
       diagnostics_.help(faults_.file(), "export the model with an opset in that range, or convert it with onnx.version_converter");
       return;
     }
+    check_ops_of_graphs(node, body, seen);
+  }
+}
+
+/// The graphs of loops, which run. Of an If only one side does, which may not be known yet.
+void Importer::check_ops_of_graphs(const pb::NodeProto& node, const Body& body, std::set<const pb::FunctionProto*>& seen) {
+  if (node.op_type() == "If") return;
+  for (const auto& attribute : node.attribute()) {
+    if (!attribute.has_g()) continue;
+    Body inner;
+    inner.opsets = body.opsets;
+    inner.prefix = body.prefix + name_of_node(node) + "/";
+    check_ops(attribute.g().node(), inner, seen);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontend/base/control_flow.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/order.h"
 #include "tcc/graph/rule_error.h"
@@ -47,8 +48,14 @@ NodeContext::NodeContext(Importer& importer, Body& body, const pb::NodeProto& pr
 }
 
 Value* NodeContext::in(int i) const {
-  if (!has(i)) throw RuleError{"malformed-file", "operand " + std::to_string(i) + " is missing"};
+  tensor_or_sequence(i);
+  if (is_nothing(i)) throw RuleError{"type-error", "operand `" + proto_.input(i) + "` is an empty optional, a tensor was expected"};
   if (is_list(i)) throw RuleError{"type-error", "operand `" + proto_.input(i) + "` is a sequence, a tensor was expected"};
+  return inputs_[static_cast<size_t>(i)];
+}
+
+Value* NodeContext::tensor_or_sequence(int i) const {
+  if (!has(i)) throw RuleError{"malformed-file", "operand " + std::to_string(i) + " is missing"};
   return inputs_[static_cast<size_t>(i)];
 }
 
@@ -182,6 +189,8 @@ DType NodeContext::dtype_attribute(std::string_view name, std::optional<DType> o
   return require_dtype(static_cast<int>(integer(name, 0)));
 }
 
+DType NodeContext::dtype_numbered(int onnx_type) { return require_dtype(onnx_type); }
+
 const pb::GraphProto& NodeContext::graph(std::string_view name) {
   const auto* attribute = find(name, pb::AttributeProto::GRAPH);
   if (attribute == nullptr) missing(name);
@@ -207,6 +216,9 @@ Value* NodeContext::operand_or_ints(int i, std::string_view attribute, int64_t o
   return has_attribute(attribute) ? ints(integers(attribute), attribute) : nullptr;
 }
 
+Value* NodeContext::nothing() { return importer_.nothing(); }
+bool NodeContext::is_nothing(int i) const { return has(i) && importer_.is_nothing(inputs_[static_cast<size_t>(i)]); }
+
 Value* NodeContext::seed() { return importer_.random_ops().seed(); }
 int64_t NodeContext::count_random_op() { return importer_.random_ops().count(); }
 
@@ -218,7 +230,8 @@ Value* NodeContext::named(const std::string& name, std::string_view what) const 
   return value;
 }
 
-bool NodeContext::is_list(int i) const { return has(i) && importer_.sequence(inputs_[static_cast<size_t>(i)]) != nullptr; }
+bool NodeContext::is_list(int i) const { return has(i) && is_list(inputs_[static_cast<size_t>(i)]); }
+bool NodeContext::is_list(const Value* value) const { return importer_.sequence(value) != nullptr; }
 
 const std::vector<Value*>& NodeContext::sequence(int i) const {
   if (!has(i)) throw RuleError{"malformed-file", "operand " + std::to_string(i) + " is missing"};
@@ -232,7 +245,38 @@ void NodeContext::set_sequence(int i, std::vector<Value*> elements, DType dtype)
   set(i, importer_.make_sequence(std::move(elements), dtype));
 }
 
-std::vector<Value*> NodeContext::inline_subgraph(const pb::GraphProto& graph) { return importer_.inline_subgraph(body_, graph); }
+std::vector<Value*> NodeContext::inline_subgraph(const pb::GraphProto& graph, const SubgraphUse& use) {
+  return importer_.inline_subgraph(body_, proto_, graph, use);
+}
+
+size_t NodeContext::num_nodes() const { return importer_.graph().body.nodes.size(); }
+
+void NodeContext::check_can_be_thrown_away(size_t first_new, const std::string& what) const {
+  const Node* reader = reads_unknown_positions(importer_.graph(), first_new, importer_.shape_arithmetic());
+  if (reader == nullptr) return;
+  throw RuleError{"unsupported-control-flow",
+                  what + ", and node `" + reader->loc.node +
+                      "` in it reads positions that depend on data: where it doesn't run they may be out of range"};
+}
+
+Value* NodeContext::chosen(Value* predicate, Value* a, Value* b, const std::string& what) {
+  if (a == b) return a;
+  const auto *first = importer_.sequence(a), *second = importer_.sequence(b);
+  if (first != nullptr && second != nullptr && first->size() == second->size()) {
+    std::vector<Value*> elements;
+    for (size_t i = 0; i < first->size(); ++i) elements.push_back(chosen(predicate, (*first)[i], (*second)[i], what));
+    return importer_.make_sequence(std::move(elements), a->type.dtype);
+  }
+  if (first != nullptr || second != nullptr)
+    throw RuleError{"unsupported-control-flow", what + ", and a result is a sequence whose length depends on it"};
+  const Type of_a = type_of(a), of_b = type_of(b);
+  if (!of_a.is_static() || of_a != of_b)
+    throw RuleError{"unsupported-control-flow",
+                    what + ", and a result is " + to_string(of_a) + " or " + to_string(of_b) + ": one type was expected"};
+  return emit(Op::select_, {predicate, a, b});
+}
+
+std::optional<Tensor> NodeContext::value_of(const Value* value) const { return importer_.shape_arithmetic().value_of(value); }
 
 void NodeContext::warn(const std::string& message) { importer_.warn(body_, proto_, message); }
 

@@ -24,6 +24,14 @@ namespace tcc::onnx {
 class Importer;
 struct Body;
 
+/// How the graph of an attribute is put in the place of the node.
+struct SubgraphUse {
+  std::vector<Value*> operands;  ///< of its inputs
+  std::optional<int64_t> step;   ///< of a loop: tells the names of its nodes apart
+  Value* predicate = nullptr;    ///< bool[]: where it is not `taken`, what the graph makes is thrown away
+  bool taken = true;
+};
+
 class NodeContext {
  public:
   NodeContext(Importer& importer, Body& body, const pb::NodeProto& proto, int64_t opset, Builder& builder);
@@ -38,6 +46,8 @@ class NodeContext {
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   bool has(int i) const { return i < num_inputs() && inputs_[static_cast<size_t>(i)] != nullptr; }
   Value* in(int i) const;  ///< RuleError when absent or a sequence
+  /// An operand, which may be a sequence or an empty optional; RuleError when absent.
+  Value* tensor_or_sequence(int i) const;
   Value* maybe(int i) const { return has(i) ? in(i) : nullptr; }
   DType dtype(int i = 0) const { return in(i)->type.dtype; }
   std::vector<Value*> all_inputs() const;  ///< none may be absent
@@ -77,6 +87,7 @@ class NodeContext {
   std::vector<std::string> texts(std::string_view name);
   std::optional<Tensor> tensor(std::string_view name);
   DType dtype_attribute(std::string_view name, std::optional<DType> otherwise = std::nullopt);
+  static DType dtype_numbered(int onnx_type);  ///< RuleError where tcc has none
   const pb::GraphProto& graph(std::string_view name);
   void ignore(std::string_view name) { read_.insert(std::string(name)); }  ///< allowed, without meaning here
   void check_all_attributes_read() const;
@@ -90,8 +101,13 @@ class NodeContext {
 
   // ---- sequences whose elements are known while importing
   bool is_list(int i) const;
+  bool is_list(const Value* value) const;
   const std::vector<Value*>& sequence(int i) const;  ///< RuleError when the operand is no such sequence
   void set_sequence(int i, std::vector<Value*> elements, DType dtype);
+
+  // ---- optional values: one that is there is its value
+  Value* nothing();              ///< a stand-in for one that isn't
+  bool is_nothing(int i) const;  ///< whether the operand is such a stand-in
 
   // ---- random ops
   Value* seed();              ///< the run-time input that they all read, i64[]
@@ -100,8 +116,15 @@ class NodeContext {
   // ---- whole graphs
   /// A value by the name that the model has for it; RuleError naming `what` when nothing made so far is called so.
   Value* named(const std::string& name, std::string_view what) const;
-  /// Appends the nodes of a subgraph without inputs (a branch of an If) here; its outputs.
-  std::vector<Value*> inline_subgraph(const pb::GraphProto& graph);
+  /// Appends the nodes of a subgraph here; its outputs. Poisoned where one of them has a fault.
+  std::vector<Value*> inline_subgraph(const pb::GraphProto& graph, const SubgraphUse& use = {});
+  /// Nodes of the graph so far.
+  size_t num_nodes() const;
+  /// RuleError naming `what` where a node from `first_new` on reads positions that depend on data: it can't be computed and thrown away.
+  void check_can_be_thrown_away(size_t first_new, const std::string& what) const;
+  /// Where `predicate` holds a, else b; both may be sequences of one length. RuleError, as `what`, where their types differ.
+  Value* chosen(Value* predicate, Value* a, Value* b, const std::string& what);
+  std::optional<Tensor> value_of(const Value* value) const;  ///< where it is known while importing
   void warn(const std::string& message);
   [[noreturn]] void refuse(std::string kind, std::string message) const { throw RuleError{std::move(kind), std::move(message)}; }
 

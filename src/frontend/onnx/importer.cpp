@@ -105,6 +105,11 @@ Value* Importer::make_sequence(std::vector<Value*> elements, DType dtype) {
   return stand_in;
 }
 
+Value* Importer::nothing() {
+  if (nothing_ == nullptr) nothing_ = graph_->make_value(Value::Kind::result, Type::unranked(DType::boolean), "nothing");
+  return nothing_;
+}
+
 const std::vector<Value*>* Importer::sequence(const Value* value) const {
   const auto found = sequences_.find(value);
   return found == sequences_.end() ? nullptr : &found->second;

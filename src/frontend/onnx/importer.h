@@ -1,6 +1,7 @@
 // Walks the graphs and functions of a model and calls the handler of each node. What importers of all formats need is in frontend/base.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <set>
 #include <string>
@@ -31,7 +32,10 @@ class Importer {
   /// A stand-in for a sequence of these elements; it is no value of the graph.
   Value* make_sequence(std::vector<Value*> elements, DType dtype);
   const std::vector<Value*>* sequence(const Value* value) const;  ///< nullptr when the value is no stand-in
-  std::vector<Value*> inline_subgraph(const Body& outer, const pb::GraphProto& graph);
+  /// A stand-in for an optional value that isn't there; it is no value of the graph.
+  Value* nothing();
+  bool is_nothing(const Value* value) const { return value != nullptr && value == nothing_; }
+  std::vector<Value*> inline_subgraph(const Body& outer, const pb::NodeProto& node, const pb::GraphProto& graph, const SubgraphUse& use);
   RandomOps& random_ops() { return random_ops_; }
   void warn(const Body& body, const pb::NodeProto& node, const std::string& message);
 
@@ -42,6 +46,9 @@ class Importer {
   void read_opsets();
   void read_functions();
   void add_inputs();
+  void add_input(const pb::ValueInfoProto& input);
+  /// The elements of an input that is a sequence, each an input of the graph: those whose shapes the command line gives.
+  Value* add_sequence(const std::string& name, const pb::TypeProto& element);
   void add_weights(const pb::GraphProto& graph, Body& body);
   void add_outputs();
   void add_output(const pb::ValueInfoProto& output);
@@ -50,6 +57,7 @@ class Importer {
 
   // ---- ops that are not read (check_ops.cpp)
   void check_ops(const Nodes& nodes, const Body& body, std::set<const pb::FunctionProto*>& seen);
+  void check_ops_of_graphs(const pb::NodeProto& node, const Body& body, std::set<const pb::FunctionProto*>& seen);
   void add_missing_op(const pb::NodeProto& node, const Body& body);
   void report_missing_ops();
 
@@ -62,6 +70,10 @@ class Importer {
   // ---- functions and subgraphs (calls.cpp)
   void call_function(const pb::FunctionProto& function, const pb::NodeProto& node, Body& body);
   void import_function_nodes(const pb::FunctionProto& function, Body& inner);
+  void set_operands(const pb::GraphProto& graph, const SubgraphUse& use, Body& inner);
+  /// Puts what a graph sees of the names around it behind a predicate.
+  void gate_names_around(const pb::GraphProto& graph, const SubgraphUse& use, Body& inner);
+  Value* gated(Builder& builder, Value* value, const SubgraphUse& use);
   /// Poisoned when one of them is the result of a faulty node.
   static std::vector<Value*> graph_outputs(const pb::GraphProto& graph, const Body& body);
 
@@ -76,7 +88,10 @@ class Importer {
   Body top_;
   Functions functions_;
   std::unordered_map<const Value*, std::vector<Value*>> sequences_;
-  int64_t num_inlined_nodes_ = 0;
+  Value* nothing_ = nullptr;
+  std::unordered_map<const google::protobuf::MessageLite*, Value*> weights_;  ///< of the graphs: a loop has its own once, not in each step
+  std::list<Nodes> function_nodes_;                                           ///< of calls that leave operands out
+  int64_t num_inlined_nodes_ = 0, num_unrolled_nodes_ = 0;
   MissingOps missing_ops_;
   std::vector<const pb::FunctionProto*> active_;  ///< calls being inlined
 };

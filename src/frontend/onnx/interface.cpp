@@ -1,6 +1,7 @@
 // What the model declares around its nodes: operator sets, functions, inputs, initializers, outputs.
 #include <unordered_set>
 
+#include "frontend/base/control_flow.h"
 #include "frontend/onnx/importer.h"
 #include "tcc/graph/rule_error.h"
 
@@ -26,12 +27,29 @@ void Importer::add_inputs() {
   for (const auto& tensor : model_->graph().sparse_initializer()) initialized.insert(tensor.values().name());
   for (const auto& input : model_->graph().input()) {
     if (initialized.contains(input.name())) continue;
-    const auto add = [&] {
-      if (top_.names.has_own(input.name())) throw RuleError{"malformed-file", "input `" + input.name() + "` is declared twice"};
-      top_.names.set(input.name(), graph_->add_input(input.name(), type_of(input.type(), input.name())));
-    };
-    faults_.attempt(add, [&] { return faults_.where(input.name()); });
+    faults_.attempt([&] { add_input(input); }, [&] { return faults_.where(input.name()); });
   }
+}
+
+void Importer::add_input(const pb::ValueInfoProto& input) {
+  const std::string& name = input.name();
+  if (top_.names.has_own(name)) throw RuleError{"malformed-file", "input `" + name + "` is declared twice"};
+  const pb::TypeProto& type = value_type(input.type());
+  const bool is_sequence = type.has_sequence_type() && type.sequence_type().elem_type().has_tensor_type();
+  top_.names.set(name, is_sequence ? add_sequence(name, type.sequence_type().elem_type()) : graph_->add_input(name, type_of(type, name)));
+}
+
+Value* Importer::add_sequence(const std::string& name, const pb::TypeProto& element) {
+  Type type = type_of(element, name);
+  for (Dim& dim : type.dims) {
+    if (!dim.is_constant()) dim = Dim(std::string("?"));  // one name, yet a size of each element
+  }
+  std::vector<Value*> elements;
+  const Bindings& known = options_.known;
+  for (std::string own; own = name + "." + std::to_string(elements.size()), known.shapes.contains(own) || known.inputs.contains(own);)
+    elements.push_back(graph_->add_input(own, type));
+  if (elements.empty()) throw RuleError{"unknown-value", "input `" + name + "` is a sequence, whose length is not known"};
+  return make_sequence(std::move(elements), type.dtype);
 }
 
 /// An external file that can't be read ends the import: `add` says which tensor wanted it.
@@ -39,7 +57,9 @@ void Importer::add_weights(const pb::GraphProto& graph, Body& body) {
   const auto add = [&](const std::string& name, const auto& tensor) {
     const auto make = [&] {
       if (body.names.has_own(name)) throw RuleError{"malformed-file", "initializer `" + name + "` is defined twice"};
-      body.names.set(name, graph_->add_weight(name, tensor_of(tensor, source_)));
+      Value*& weight = weights_[&tensor];
+      if (weight == nullptr) weight = graph_->add_weight(name, tensor_of(tensor, source_));
+      body.names.set(name, weight);
     };
     try {
       if (!faults_.attempt(make, [&] { return faults_.where(name); })) body.names.set_faulty(name);
@@ -72,10 +92,17 @@ void Importer::add_outputs() {
 void Importer::add_output(const pb::ValueInfoProto& output) {
   Value* value = top_.find(output.name());
   if (value == nullptr) throw RuleError{"malformed-file", "output `" + output.name() + "` is made by no node, input or initializer"};
-  if (sequence(value) != nullptr)
-    throw RuleError{"unsupported-dtype", "output `" + output.name() + "` is a sequence, a tensor was expected"};
-  if (output.has_type() && output.type().value_case() != pb::TypeProto::VALUE_NOT_SET) {
-    const Type declared = type_of(output.type(), output.name());
+  if (is_nothing(value)) throw RuleError{"unsupported-dtype", "output `" + output.name() + "` is an empty optional, a tensor was expected"};
+  if (const auto* elements = sequence(value)) {
+    for (size_t i = 0; i < elements->size(); ++i) graph_->add_output((*elements)[i], output.name() + "." + std::to_string(i));
+    return;
+  }
+  const pb::TypeProto& type = value_type(output.type());
+  if (type.has_sequence_type() && value->producer != nullptr)
+    throw RuleError{"unknown-value", "output `" + output.name() + "` is a sequence whose elements are not known, they depend on " +
+                                         inputs_behind(value->producer->operands.back())};
+  if (type.value_case() != pb::TypeProto::VALUE_NOT_SET) {
+    const Type declared = type_of(type, output.name());
     if (declared.dtype != value->type.dtype)
       throw RuleError{"type-error", "output `" + output.name() + "` is " + to_string(value->type) + ", declared is " + to_string(declared)};
   }

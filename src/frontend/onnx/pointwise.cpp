@@ -36,7 +36,7 @@ Value* legacy_right(NodeContext& node) {
 template <Op op> void import_binary(NodeContext& node) { node.result(op, {node.in(0), legacy_right(node)}); }
 
 void import_identity(NodeContext& node) {
-  if (node.is_list(0)) node.set_sequence(0, node.sequence(0), DType::f32);
+  if (node.is_list(0) || node.is_nothing(0)) node.set(0, node.tensor_or_sequence(0));
   else node.result(Op::identity_, {node.in(0)});
 }
 

@@ -4,6 +4,7 @@
 
 #include "frontend/onnx/arithmetic.h"
 #include "frontend/onnx/handlers.h"
+#include "tcc/rules/limits.h"
 
 namespace tcc::onnx {
 namespace {
@@ -61,10 +62,37 @@ void import_concat_from_sequence(NodeContext& node) {
   node.result(Op::concat_, std::move(list), {{"axis", axis}});
 }
 
+/// The pieces of x where their sizes are known now; false where only `resolve` will know them.
+bool split_known(NodeContext& node, int64_t axis, bool keepdims) {
+  const Type type = node.type_of(node.in(0));
+  const auto sizes = node.constant(1);
+  if (!type.is_static() || (node.has(1) && !sizes) || axis < 0 || axis >= type.rank()) return false;
+  const int64_t extent = type.shape()[static_cast<size_t>(axis)];
+  Arithmetic m(node);
+  std::vector<Value*> pieces;
+  const bool in_equal_parts = !sizes || sizes->rank() == 0;
+  const int64_t part = sizes && in_equal_parts ? sizes->as_int64(0) : 1;
+  if (part < 1) return false;  // refused there
+  if ((in_equal_parts ? (extent + part - 1) / part : sizes->count()) > kMaxMadeNodes) return false;
+  int64_t start = 0;
+  for (int64_t i = 0; in_equal_parts ? start < extent : i < sizes->count(); ++i) {
+    const int64_t size = in_equal_parts ? std::min(part, extent - start) : sizes->as_int64(i);
+    if (size < 0 || size > extent - start) return false;
+    pieces.push_back(node.has(1) || keepdims ? m.part(node.in(0), start, start + size, axis) : m.element(node.in(0), start, axis));
+    start += size;
+  }
+  if (start != extent) return false;
+  node.set_sequence(0, std::move(pieces), type.dtype);
+  return true;
+}
+
 void import_split_to_sequence(NodeContext& node) {
+  const int64_t axis = node.axis("axis", 0);
+  const bool keepdims = node.flag("keepdims", true);
+  if (split_known(node, axis, keepdims)) return;
   std::vector<Value*> operands{node.in(0)};
   if (node.has(1)) operands.push_back(node.in(1));
-  node.result(Op::split_to_sequence_, std::move(operands), {{"axis", node.axis("axis", 0)}, {"keepdims", node.flag("keepdims", true)}});
+  node.result(Op::split_to_sequence_, std::move(operands), {{"axis", axis}, {"keepdims", keepdims}});
 }
 
 constexpr auto kHandlers = std::to_array<Handler>({

@@ -174,6 +174,10 @@ Tensor tensor_of(const pb::SparseTensorProto& proto, const TensorSource& source)
   return dense;
 }
 
+const pb::TypeProto& value_type(const pb::TypeProto& proto) {
+  return proto.has_optional_type() ? proto.optional_type().elem_type() : proto;
+}
+
 Type type_of(const pb::TypeProto& proto, const std::string& name) {
   if (!proto.has_tensor_type()) {
     const char* kind = proto.has_sequence_type()        ? "a sequence"

@@ -29,6 +29,8 @@ struct TensorSource {
 Tensor tensor_of(const pb::TensorProto& proto, const TensorSource& source);
 Tensor tensor_of(const pb::SparseTensorProto& proto, const TensorSource& source);
 
+/// The type of what an optional holds; any other type as it is.
+const pb::TypeProto& value_type(const pb::TypeProto& proto);
 /// The type of an input or output that is a tensor; RuleError for sequences, maps and optionals. Sizes without value and name are `?`.
 Type type_of(const pb::TypeProto& proto, const std::string& name);
 

@@ -16,40 +16,26 @@ struct Remedy {
   const char* text;
 };
 
-constexpr const char* kLoop =
-    "a loop whose length is known when exporting is unrolled by torch.export; one that depends on data has no static form";
-constexpr const char* kRecurrent =
-    "write it as a Python loop over torch.nn.LSTMCell, GRUCell or RNNCell with a fixed number of steps: that is exported as products";
 constexpr const char* kCount =
     "how many elements come out depends on data: compute on all of them with a mask (torch.where), or leave this to the "
     "program around the model";
 constexpr const char* kStrings = "tensors are numbers here: let the program around the model do this step";
 constexpr const char* kBoxes = "let the program around the model do this step: export the model up to its boxes and scores";
-constexpr const char* kOptional = "export the model with the value present or absent for good";
 
 // Ops of ONNX that are known, and have no static or no numeric form. They are never taken for another op that was misspelt.
 constexpr auto kRemedies = std::to_array<Remedy>({
-    {"Loop", kLoop},
-    {"Scan", kLoop},
-    {"LSTM", kRecurrent},
-    {"GRU", kRecurrent},
-    {"RNN", kRecurrent},
     {"NonZero", kCount},
     {"Compress", kCount},
     {"Unique", kCount},
     {"NonMaxSuppression", kBoxes},
     {"RoiAlign", kBoxes},
     {"MaxRoiPool", kBoxes},
-    {"Optional", kOptional},
-    {"OptionalGetElement", kOptional},
-    {"OptionalHasElement", kOptional},
     {"RegexFullMatch", kStrings},
     {"StringConcat", kStrings},
     {"StringNormalizer", kStrings},
     {"StringSplit", kStrings},
     {"TfIdfVectorizer", kStrings},
     {"ImageDecoder", kStrings},
-    {"SequenceMap", "export the model with a list whose length is fixed"},
 });
 // Known, without a remedy of their own.
 constexpr auto kOthers = std::to_array<std::string_view>({"AffineGrid",

@@ -1,6 +1,6 @@
-#include "frontend/fx/stop_gradient.h"
+#include "frontend/base/stop_gradient.h"
 
-namespace tcc::fx {
+namespace tcc {
 
 Value* stop_gradient(Builder& b, Value* x) {
   const DType dtype = x->type.dtype;
@@ -11,4 +11,4 @@ Value* stop_gradient(Builder& b, Value* x) {
   return b.emit(Op::bitcast_, {b.emit(Op::bitcast_, {x}, {{"dtype", integer}})}, {{"dtype", dtype}});
 }
 
-}  // namespace tcc::fx
+}  // namespace tcc

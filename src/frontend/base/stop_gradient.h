@@ -3,9 +3,9 @@
 
 #include "tcc/rules/builder.h"
 
-namespace tcc::fx {
+namespace tcc {
 
 /// The same bits, through which no gradient passes: read as integers and back. Inference folds that away.
 Value* stop_gradient(Builder& b, Value* x);
 
-}  // namespace tcc::fx
+}  // namespace tcc
