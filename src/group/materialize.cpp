@@ -40,6 +40,7 @@ class Materializer {
   Groups run() {
     groups_.graph = &clusters_.graph();
     copied_slices_ = copied_slices(clusters_.graph());
+    find_pieces();
     cut_operands();
     place_pieces();
     for (Value* output : clusters_.graph().body.results) materialize(output);
@@ -76,12 +77,13 @@ class Materializer {
       groups_.aliases.push_back({value, node.operand(0), 0});
       return;
     }
-    if (const auto slice = copied_slices_.find(value); slice != copied_slices_.end() && !is_created(node.operand(0))) {
+    const bool is_piece = possible_pieces_.count(value) != 0;  // it has a place of its own
+    if (const auto slice = copied_slices_.find(value); !is_piece && slice != copied_slices_.end() && !is_created(node.operand(0))) {
       materialize(node.operand(0));
       groups_.aliases.push_back({value, node.operand(0), slice->second});
       return;
     }
-    if (Value* same = equal_view(value)) {
+    if (Value* same = is_piece ? nullptr : equal_view(value)) {
       groups_.aliases.push_back({value, same, 0});
       return;
     }
@@ -120,6 +122,18 @@ class Materializer {
     Value* value;
     int64_t gap_bytes = 0;
   };
+
+  /// What may become a piece of a concat that is written in place: the pieces, and what they pad.
+  void find_pieces() {
+    for (int i = 0; i < clusters_.size(); ++i) {
+      if (!clusters_[i].fixed) continue;
+      for (Value* operand : clusters_[i].nodes[0]->operands) {
+        const Value* piece = without_reshapes(operand);
+        possible_pieces_.insert(piece);
+        if (piece->producer && piece->producer->op == Op::pad_) possible_pieces_.insert(without_reshapes(piece->producer->operand(0)));
+      }
+    }
+  }
 
   /// Materialises the pieces that are written in place: before units are built, for those of their views that they store.
   void place_pieces() {
@@ -416,8 +430,9 @@ class Materializer {
   std::map<int, std::vector<Value*>> stored_views_;  ///< cluster -> views of its results that it stores
   std::map<int, size_t> unit_of_cluster_;
   std::vector<Value*> own_views_;
-  std::map<int, std::vector<Value*>> views_;                    ///< that are stored, by result number
-  std::unordered_map<const Value*, int64_t> copied_slices_;     ///< aliases, with the bytes at which they begin
+  std::map<int, std::vector<Value*>> views_;                 ///< that are stored, by result number
+  std::unordered_map<const Value*, int64_t> copied_slices_;  ///< aliases, with the bytes at which they begin
+  std::unordered_set<const Value*> possible_pieces_;
   std::unordered_map<const Node*, std::vector<Piece>> pieces_;  ///< of concats that are written in place
 };
 
