@@ -253,6 +253,48 @@ TEST_F(OnnxControl, OldScansHaveABatch) {
   EXPECT_EQ(results[1], (std::vector<double>{12, 13, 0, 26, 31, 35}));
 }
 
+/// An LSTM of size 2 over x[3, 1, 2]; `is_quantized`: its weights are bytes around 128, in steps of 1/64.
+ModelBuilder lstm_model(bool is_quantized) {
+  ModelBuilder model;
+  model.import_domain("com.microsoft", 1);
+  model.input("x", kFloat, {3, 1, 2});
+  const auto byte_of = [](int row, int column) { return (row * 37 + column * 11 + 5) % 256; };
+  for (const char* name : {"w", "r"}) {
+    std::vector<float> values;
+    pb::TensorProto bytes;
+    bytes.set_name(name);
+    bytes.set_data_type(pb::TensorProto::UINT8);
+    for (const int64_t extent : {1, 2, 8}) bytes.add_dims(extent);
+    for (int column = 0; column < 2; ++column) {
+      for (int row = 0; row < 8; ++row) bytes.add_int32_data(byte_of(row, column));
+    }
+    for (int row = 0; row < 8; ++row) {  // [gates, size], not [size, gates]
+      for (int column = 0; column < 2; ++column) values.push_back(static_cast<float>(byte_of(row, column) - 128) / 64);
+    }
+    if (is_quantized) *model.graph().add_initializer() = bytes;
+    else model.floats(name, {1, 8, 2}, values);
+  }
+  if (is_quantized) {
+    model.floats("scale", {1}, {1.0F / 64});
+    auto& zero = *model.graph().add_initializer();
+    zero.set_name("zero");
+    zero.set_data_type(pb::TensorProto::UINT8);
+    zero.add_dims(1);
+    zero.add_int32_data(128);
+    model.node("DynamicQuantizeLSTM", {"x", "w", "r", "", "", "", "", "", "scale", "zero", "scale", "zero"}, {"y"},
+               {onnx::int_attribute("hidden_size", 2)}, "lstm", "com.microsoft");
+  } else {
+    model.node("LSTM", {"x", "w", "r"}, {"y"}, {onnx::int_attribute("hidden_size", 2)}, "lstm");
+  }
+  model.output("y", kFloat);
+  return model;
+}
+
+TEST_F(OnnxControl, QuantizedWeightsAreTheFloatsThatTheyStandFor) {
+  const std::vector<Tensor> inputs{numbers({3, 1, 2}, {0.5, -1, 2, 0.25, -0.75, 1})};
+  EXPECT_EQ(run(lstm_model(true), inputs), run(lstm_model(false), inputs));
+}
+
 // No steps: what is collected has none, of the type that a step would make.
 TEST_F(OnnxControl, LoopsWithoutSteps) {
   ModelBuilder model;

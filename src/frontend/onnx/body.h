@@ -14,6 +14,7 @@ struct Body {
   Scope<Value*> names;                                          ///< a subgraph sees those around it, a function body doesn't
   std::map<std::string, int64_t> opsets;                        ///< by domain
   std::map<std::string, const pb::AttributeProto*> attributes;  ///< of the call, inside a function body
+  bool in_loop = false;                                         ///< its nodes are made once for each step
   std::string prefix;                                           ///< put in front of node names: "call/" inside a function body
 
   Value* find(const std::string& name) const {

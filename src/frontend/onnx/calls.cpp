@@ -17,6 +17,7 @@ namespace {
 Body body_of_call(const pb::FunctionProto& function, const pb::NodeProto& node, const Body& outer) {
   Body inner;
   inner.prefix = outer.prefix + name_of_node(node) + "/";
+  inner.in_loop = outer.in_loop;
   inner.opsets = outer.opsets;
   for (const auto& import : function.opset_import()) inner.opsets[domain_of(import.domain())] = import.version();
   for (const auto& attribute : function.attribute_proto()) inner.attributes[attribute.name()] = &attribute;  // defaults
@@ -95,12 +96,11 @@ std::vector<Value*> Importer::inline_subgraph(const Body& outer, const pb::NodeP
   inner.opsets = outer.opsets;
   inner.attributes = outer.attributes;
   inner.prefix = outer.prefix;
-  if (use.step) {
-    inner.prefix += name_of_node(node) + "[" + std::to_string(*use.step) + "]/";
-    num_unrolled_nodes_ += graph.node_size() + 1;
-    if (num_unrolled_nodes_ > kMaxUnrolledNodes)
-      throw RuleError{"too-complex", "loops are unrolled to more than " + std::to_string(kMaxUnrolledNodes) + " nodes"};
-  }
+  inner.in_loop = outer.in_loop || use.step;
+  if (use.step) inner.prefix += name_of_node(node) + "[" + std::to_string(*use.step) + "]/";
+  if (inner.in_loop) num_unrolled_nodes_ += graph.node_size() + 1;
+  if (num_unrolled_nodes_ > kMaxUnrolledNodes)
+    throw RuleError{"too-complex", "loops are unrolled to more than " + std::to_string(kMaxUnrolledNodes) + " nodes"};
   if (use.predicate != nullptr) gate_names_around(graph, use, inner);
   const int faults_before = diagnostics_.num_errors() + missing_ops_.num_nodes();
   add_weights(graph, inner);

@@ -1,6 +1,6 @@
 // ONNX model -> graph.
 //
-// One walk over the nodes, producers first. Model-local functions and branches with a known condition are inlined as they are met (calls.cpp). A
+// One walk over the nodes, producers first. Model-local functions, branches and bodies of loops are inlined as they are met (calls.cpp). A
 // node with a fault is reported and poisons its results, so that one walk reports every independent fault; unknown ops are looked for in a walk
 // of their own before (check_ops.cpp), because a list of those is the first thing that a user wants of a new model.
 #include "frontend/onnx/importer.h"

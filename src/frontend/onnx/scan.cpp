@@ -60,6 +60,9 @@ int64_t steps_of(NodeContext& node, Scan& scan) {
     steps = extent;
   }
   if (!steps) node.refuse("malformed-file", "this Scan goes over nothing");
+  if (*steps > kMaxUnrolledNodes)
+    node.refuse("too-complex",
+                "this Scan has " + std::to_string(*steps) + " steps, " + std::to_string(kMaxUnrolledNodes) + " at most can be unrolled");
   return *steps;
 }
 

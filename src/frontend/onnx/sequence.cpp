@@ -1,5 +1,6 @@
 // Sequences of tensors. The importer keeps those whose elements it sees being put in as lists of values: building, inserting and reading cost nothing
-// and leave no trace in the graph. What SplitToSequence makes has a length that only shapes tell, so that pair of ops goes to `resolve`.
+// and leave no trace in the graph. What SplitToSequence makes has a length that shapes tell: where they are not
+// known yet, it goes to `resolve` with the SequenceAt that reads it.
 #include <array>
 
 #include "frontend/onnx/arithmetic.h"
@@ -73,7 +74,7 @@ bool split_known(NodeContext& node, int64_t axis, bool keepdims) {
   const bool in_equal_parts = !sizes || sizes->rank() == 0;
   const int64_t part = sizes && in_equal_parts ? sizes->as_int64(0) : 1;
   if (part < 1) return false;  // refused there
-  if ((in_equal_parts ? (extent + part - 1) / part : sizes->count()) > kMaxMadeNodes) return false;
+  if ((in_equal_parts ? extent / part : sizes->count()) > kMaxMadeNodes) return false;
   int64_t start = 0;
   for (int64_t i = 0; in_equal_parts ? start < extent : i < sizes->count(); ++i) {
     const int64_t size = in_equal_parts ? std::min(part, extent - start) : sizes->as_int64(i);
