@@ -248,10 +248,19 @@ class Resolver final : public ResolveContext {
         if (absent) return;
       }
     }
+    if (const Tensor* same = largest <= kMaxElements ? only_choice(node) : nullptr) known_.set(node.result(), *same, false);
     for (Value*& operand : node.operands) {
       if (operand != nullptr) operand = known_.present(operand);
     }
     kept_.push_back(&node);
+  }
+
+  /// What a select returns whatever its condition is: its operands hold the same, as where a gate keeps gradients from one of them. Null elsewhere.
+  const Tensor* only_choice(const Node& node) const {
+    if (node.op != Op::select_) return nullptr;
+    const Tensor *a = known_.find(node.operand(1)), *b = known_.find(node.operand(2));
+    const bool same = a != nullptr && b != nullptr && a->shape() == node.result()->type.shape() && a->same_bytes(*b);
+    return same ? a : nullptr;
   }
 
   Value* final_value(Value* value) {

@@ -132,6 +132,26 @@ TEST_F(OnnxControl, BranchesOnDataAreChosen) {
   EXPECT_EQ(of_else["w"], (std::vector<double>{-12, 0}));
 }
 
+// A float of the model that says a size is known behind its gate.
+TEST_F(OnnxControl, BranchesReadSizesFromAround) {
+  ModelBuilder model;
+  model.input("x", kFloat, {1, 1, 1, 2});
+  model.floats("scales", {4}, {1, 1, 1, 2});
+  model.floats("zero", {}, {0});
+  model.node("ReduceSum", {"x"}, {"sum"}, {onnx::int_attribute("keepdims", 0)});
+  model.node("Greater", {"sum", "zero"}, {"is_positive"});
+  const auto resized = [](const std::string& name) {
+    return make_node("Resize", {"x", "", "scales"}, {name}, {onnx::text_attribute("mode", "nearest")});
+  };
+  const auto holds = body_of({}, {}, {resized("t")}, {"t"}),
+             fails = body_of({}, {}, {resized("e0"), make_node("Neg", {"e0"}, {"e"})}, {"e"});
+  model.node("If", {"is_positive"}, {"y"}, {onnx::graph_attribute("then_branch", holds), onnx::graph_attribute("else_branch", fails)},
+             "if");
+  model.output("y", kFloat);
+  EXPECT_EQ(run(model, {numbers({1, 1, 1, 2}, {3, 1})})[0], (std::vector<double>{3, 3, 1, 1}));
+  EXPECT_EQ(run(model, {numbers({1, 1, 1, 2}, {-3, 1})})[0], (std::vector<double>{3, 3, -1, -1}));
+}
+
 /// Adds w / (v - 1) to a sum, then takes 1 from v, as long as v is above 1. `bound`: the trip count, "" for none.
 ModelBuilder loop_on_data(const std::string& bound, bool collects = false) {
   ModelBuilder model;

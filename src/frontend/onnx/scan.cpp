@@ -95,10 +95,11 @@ std::vector<std::vector<Value*>> run_steps(NodeContext& node, const Scan& scan, 
 Scan read_scan(NodeContext& node, int first, std::vector<Value*>& states) {
   Scan scan;
   scan.body = &node.graph("body");
-  const int64_t num_inputs = node.integer("num_scan_inputs"), num_states = node.num_inputs() - first - num_inputs;
-  if (num_inputs < 1 || num_states < 0)
-    node.refuse("malformed-file", "`num_scan_inputs` is " + std::to_string(num_inputs) + ", there are " +
-                                      std::to_string(node.num_inputs() - first) + " operands");
+  const int64_t num_operands = node.num_inputs() - first, num_inputs = node.integer("num_scan_inputs");
+  if (num_inputs < 1 || num_inputs > num_operands)
+    node.refuse("malformed-file",
+                "`num_scan_inputs` is " + std::to_string(num_inputs) + ", there are " + std::to_string(num_operands) + " operands");
+  const int64_t num_states = num_operands - num_inputs;
   if (scan.body->output_size() < num_states)
     node.refuse("malformed-file", "the body has " + std::to_string(scan.body->output_size()) + " outputs, there are " +
                                       std::to_string(num_states) + " states");
