@@ -177,6 +177,7 @@ TEST_F(ImportErrors, RecurrentLayers) {
     model.input("x", kFloat, {5, 2, 3});
     model.input("w", kFloat, {1, 8, 3});
     model.input("r", kFloat, r);
+    model.floats("bias", {1, 20}, std::vector<float>(20));
     auto& lengths = *model.graph().add_initializer();
     lengths.set_name("lengths");
     lengths.set_data_type(pb::TensorProto::INT32);
@@ -192,8 +193,12 @@ TEST_F(ImportErrors, RecurrentLayers) {
                where + "`hidden_size` is 3, the recurrent weights are f32[1, 8, 2] [type-error]" + shown);
   expect_error(lstm({}, {1, 12, 3}), ExitCode::model,
                where +
-                   "operand 2 (r) is f32[12, 3], expected is the shape [8, 2] [type-error]\n"
+                   "`W` is f32[1, 8, 3], [1, 12, ?] was expected [type-error]\n"
                    "  %y = LSTM(%x: f32[5, 2, 3], %w: f32[1, 8, 3], %r: f32[1, 12, 3])");
+  expect_error(lstm({}, {1, 8, 2}, {"x", "w", "r", "bias"}), ExitCode::model,
+               where +
+                   "`B` is f32[1, 20], [1, 16] was expected [type-error]\n"
+                   "  %y = LSTM(%x: f32[5, 2, 3], %w: f32[1, 8, 3], %r: f32[1, 8, 2], @bias: f32[1, 20])");
   expect_error(lstm({onnx::text_attribute("direction", "both")}, {1, 8, 2}), ExitCode::model,
                where + "not supported yet: `direction` is `both`, forward, reverse and bidirectional are known [unsupported-attribute]" +
                    shown + "\nDIR/net.onnx:lstm: help: export the model without the attribute, or with a value that the message names");

@@ -102,6 +102,20 @@ void check_hidden_size(NodeContext& node, const Value* r, int64_t hidden) {
                 "`hidden_size` is " + std::to_string(node.integer("hidden_size")) + ", the recurrent weights are " + to_string(r->type));
 }
 
+/// Checks what is known of the shape of an operand; -1: any size. Parts of it are taken, so a larger one would go unnoticed.
+void expect_shape(NodeContext& node, const Value* value, const char* name, const Shape& shape) {
+  if (value == nullptr) return;
+  const Type type = node.type_of(value);
+  if (!type.ranked) return;
+  bool fits = type.rank() == static_cast<int>(shape.size());
+  std::string expected;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    expected += (i == 0 ? "" : ", ") + (shape[i] < 0 ? std::string("?") : std::to_string(shape[i]));
+    fits = fits && (shape[i] < 0 || !type.dims[i].is_constant() || type.dims[i].bound == shape[i]);
+  }
+  if (!fits) node.refuse("type-error", "`" + std::string(name) + "` is " + to_string(type) + ", [" + expected + "] was expected");
+}
+
 }  // namespace
 
 RecurrentForm read_recurrent_form(NodeContext& node, const std::string& gates, const std::vector<std::string>& activations) {
@@ -113,7 +127,7 @@ RecurrentForm read_recurrent_form(NodeContext& node, const std::string& gates, c
   form.activations = activations_of(node, activations, form.directions);
   if (node.has_attribute("clip")) {
     form.clip = node.number("clip", 0);
-    if (!(*form.clip >= 0)) node.refuse("unsupported-attribute", "`clip` is " + std::to_string(*form.clip) + ", 0 or more was expected");
+    if (!(*form.clip > 0)) node.refuse("unsupported-attribute", "`clip` is " + std::to_string(*form.clip) + ", more than 0 was expected");
   }
   return form;
 }
@@ -132,6 +146,13 @@ void import_recurrent(NodeContext& node, const RecurrentForm& form, RecurrentOpe
                                   (batch_first ? "[batch, length, size]" : "[length, batch, size]") + " was expected");
   const int64_t hidden = weights.shape()[2];
   check_hidden_size(node, operands.r, hidden);
+  const Shape state = batch_first ? Shape{-1, form.directions, hidden} : Shape{form.directions, -1, hidden};
+  expect_shape(node, operands.r, "R", {form.directions, gates * hidden, hidden});
+  expect_shape(node, operands.w, "W", {form.directions, gates * hidden, -1});
+  expect_shape(node, operands.biases, "B", {form.directions, 2 * gates * hidden});
+  expect_shape(node, operands.h, "initial_h", state);
+  expect_shape(node, operands.c, "initial_c", state);
+  expect_shape(node, operands.peepholes, "P", {form.directions, 3 * hidden});
   Value* lengths = lengths_of(node, operands.lengths, type.ranked ? type.dims[0] : Dim(std::string("?")));
   const auto of_direction = [&](Value* value, int64_t i, int64_t axis) { return value == nullptr ? nullptr : m.element(value, i, axis); };
 
