@@ -179,14 +179,14 @@ TEST_F(ImportErrors, UnknownOpsAllAtOnce) {
 // The example of docs/diagnostics.md.
 TEST_F(ImportErrors, AttributesThatAreNotLowered) {
   ModelBuilder model(28);
+  model.import_domain("com.microsoft", 1);
   model.input("x", kFloat, {1, 4, 8, 8});
-  model.node("SpaceToDepth", {"x"}, {"y"}, {onnx::int_attribute("blocksize", 2), onnx::text_attribute("mode", "CRD")},
-             "upscale/SpaceToDepth");
+  model.node("FusedMatMul", {"x", "x"}, {"y"}, {onnx::int_attribute("transBatchA", 1)}, "head/FusedMatMul", "com.microsoft");
   model.output("y", kFloat);
   expect_error(model, ExitCode::model,
-               "DIR/net.onnx:upscale/SpaceToDepth: error: not supported yet: `mode` is `CRD`, lowered is DCR [unsupported-attribute]\n"
-               "  %y = SpaceToDepth(%x: f32[1, 4, 8, 8])\n"
-               "DIR/net.onnx:upscale/SpaceToDepth: help: export the model without the attribute, or with a value that the message names");
+               "DIR/net.onnx:head/FusedMatMul: error: not supported yet: `transBatchA` is 1, lowered is 0 [unsupported-attribute]\n"
+               "  %y = FusedMatMul(%x: f32[1, 4, 8, 8], %x: f32[1, 4, 8, 8])\n"
+               "DIR/net.onnx:head/FusedMatMul: help: export the model without the attribute, or with a value that the message names");
 }
 
 // A name can't begin a line or move the cursor.

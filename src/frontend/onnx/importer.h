@@ -31,6 +31,8 @@ class Importer {
   /// A stand-in for a sequence of these elements; it is no value of the graph.
   Value* make_sequence(std::vector<Value*> elements, DType dtype);
   const std::vector<Value*>* sequence(const Value* value) const;  ///< nullptr when the value is no stand-in
+  const NarrowType* narrow(const Value* value) const;             ///< what the model calls the type of its elements; nullptr: as its dtype
+  void set_narrow(const Value* value, const NarrowType* type);
   std::vector<Value*> inline_subgraph(const Body& outer, const pb::GraphProto& graph);
   RandomOps& random_ops() { return random_ops_; }
   void warn(const Body& body, const pb::NodeProto& node, const std::string& message);
@@ -56,6 +58,8 @@ class Importer {
   // ---- nodes (importer.cpp)
   void import_nodes(const Nodes& nodes, Body& body);
   void import_node(const pb::NodeProto& node, Body& body);
+  void check_narrow_operands(const NodeContext& context, std::string_view domain) const;
+  void name_results(NodeContext& context, const pb::NodeProto& node, std::string_view domain, int first_new);
   std::string where(const Body& body, const pb::NodeProto& node) const;
   std::string snippet(const Body& body, const pb::NodeProto& node) const;
 
@@ -76,6 +80,7 @@ class Importer {
   Body top_;
   Functions functions_;
   std::unordered_map<const Value*, std::vector<Value*>> sequences_;
+  std::unordered_map<const Value*, const NarrowType*> narrow_;
   int64_t num_inlined_nodes_ = 0;
   MissingOps missing_ops_;
   std::vector<const pb::FunctionProto*> active_;  ///< calls being inlined

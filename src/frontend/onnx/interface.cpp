@@ -28,7 +28,9 @@ void Importer::add_inputs() {
     if (initialized.contains(input.name())) continue;
     const auto add = [&] {
       if (top_.names.has_own(input.name())) throw RuleError{"malformed-file", "input `" + input.name() + "` is declared twice"};
-      top_.names.set(input.name(), graph_->add_input(input.name(), type_of(input.type(), input.name())));
+      Value* value = graph_->add_input(input.name(), type_of(input.type(), input.name()));
+      set_narrow(value, narrow_type(input.type().tensor_type().elem_type()));
+      top_.names.set(input.name(), value);
     };
     faults_.attempt(add, [&] { return faults_.where(input.name()); });
   }
@@ -36,10 +38,12 @@ void Importer::add_inputs() {
 
 /// An external file that can't be read ends the import: `add` says which tensor wanted it.
 void Importer::add_weights(const pb::GraphProto& graph, Body& body) {
-  const auto add = [&](const std::string& name, const auto& tensor) {
+  const auto add = [&](const std::string& name, const auto& tensor, int type) {
     const auto make = [&] {
       if (body.names.has_own(name)) throw RuleError{"malformed-file", "initializer `" + name + "` is defined twice"};
-      body.names.set(name, graph_->add_weight(name, tensor_of(tensor, source_)));
+      Value* value = graph_->add_weight(name, tensor_of(tensor, source_));
+      set_narrow(value, narrow_type(type));
+      body.names.set(name, value);
     };
     try {
       if (!faults_.attempt(make, [&] { return faults_.where(name); })) body.names.set_faulty(name);
@@ -52,8 +56,8 @@ void Importer::add_weights(const pb::GraphProto& graph, Body& body) {
       throw Error(ExitCode::environment, std::move(all));
     }
   };
-  for (const auto& tensor : graph.initializer()) add(tensor.name(), tensor);
-  for (const auto& tensor : graph.sparse_initializer()) add(tensor.values().name(), tensor);
+  for (const auto& tensor : graph.initializer()) add(tensor.name(), tensor, tensor.data_type());
+  for (const auto& tensor : graph.sparse_initializer()) add(tensor.values().name(), tensor, tensor.values().data_type());
 }
 
 void Importer::add_outputs() {
@@ -76,6 +80,11 @@ void Importer::add_output(const pb::ValueInfoProto& output) {
     throw RuleError{"unsupported-dtype", "output `" + output.name() + "` is a sequence, a tensor was expected"};
   if (output.has_type() && output.type().value_case() != pb::TypeProto::VALUE_NOT_SET) {
     const Type declared = type_of(output.type(), output.name());
+    if (const NarrowType *found = narrow(value), *expected = narrow_type(output.type().tensor_type().elem_type()); found != expected) {
+      throw RuleError{"type-error", "output `" + output.name() + "` is " +
+                                        (found != nullptr ? std::string(found->name) : to_string(value->type)) + ", declared is " +
+                                        (expected != nullptr ? std::string(expected->name) : to_string(declared))};
+    }
     if (declared.dtype != value->type.dtype)
       throw RuleError{"type-error", "output `" + output.name() + "` is " + to_string(value->type) + ", declared is " + to_string(declared)};
   }
@@ -88,7 +97,8 @@ void Importer::check_declared_types(const pb::GraphProto& graph, const Body& bod
   for (const auto& info : graph.value_info()) {
     const Value* value = body.names.has_own(info.name()) ? body.find(info.name()) : nullptr;
     if (value == nullptr || !info.type().has_tensor_type()) continue;
-    const auto declared = dtype_of(info.type().tensor_type().elem_type());
+    const NarrowType* narrow = narrow_type(info.type().tensor_type().elem_type());
+    const auto declared = narrow != nullptr ? narrow->carrier : dtype_of(info.type().tensor_type().elem_type());
     if (!declared || *declared == value->type.dtype || sequence(value) != nullptr) continue;
     if (!first.empty()) {
       ++others;
