@@ -167,7 +167,8 @@ Value* converted(NodeContext& node, Value* x, ElementType to, const Rounding& ro
 
 Value* with_same_bits(NodeContext& node, Value* x, ElementType from, ElementType to) {
   Converter converter(node);
-  if (from.narrow == nullptr && to.narrow == nullptr && to.dtype != DType::boolean) return converter.bitcast(x, to.dtype);
+  if (from.narrow == nullptr && to.narrow == nullptr && to.dtype != DType::boolean)
+    return node.emit(Op::bitcast_, {x}, {{"dtype", to.dtype}});
   Builder& b = node.build();
   // As an integer without sign of the width, whatever both are.
   Value* bits = x;

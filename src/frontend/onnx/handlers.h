@@ -21,6 +21,7 @@ std::span<const Handler> norm_handlers();
 std::span<const Handler> pointwise_handlers();
 std::span<const Handler> pool_handlers();
 std::span<const Handler> quantize_handlers();
+std::span<const Handler> quantized_contrib_handlers();
 std::span<const Handler> random_handlers();
 std::span<const Handler> reduce_handlers();
 std::span<const Handler> resize_handlers();

@@ -50,6 +50,7 @@ std::unique_ptr<Graph> Importer::run() {
   import_nodes(graph.node(), top_);
   report_missing_ops();
   check_declared_types(graph, top_);
+  warn_of_converted_weights();
   add_outputs();
   faults_.checkpoint();
   graph_->remove_unused_weights();
@@ -88,6 +89,7 @@ void Importer::import_node(const pb::NodeProto& node, Body& body) {
   Builder builder(*graph_, graph_->body, {faults_.file(), body.prefix + name_of_node(node), ""});
   NodeContext context(*this, body, node, opset->second, builder);
   check_narrow_operands(context, domain);
+  convert_weights(context, builder, domain);
   handler->import(context);
   context.check_all_attributes_read();
   name_results(context, node, domain, first_new);

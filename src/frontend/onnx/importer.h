@@ -58,6 +58,9 @@ class Importer {
   // ---- nodes (importer.cpp)
   void import_nodes(const Nodes& nodes, Body& body);
   void import_node(const pb::NodeProto& node, Body& body);
+  /// Casts weights to the float type of the data that the op has beside them (mixed_floats.cpp).
+  void convert_weights(NodeContext& context, Builder& builder, std::string_view domain);
+  void warn_of_converted_weights();
   void check_narrow_operands(const NodeContext& context, std::string_view domain) const;
   void name_results(NodeContext& context, const pb::NodeProto& node, std::string_view domain, int first_new);
   std::string where(const Body& body, const pb::NodeProto& node) const;
@@ -81,7 +84,8 @@ class Importer {
   Functions functions_;
   std::unordered_map<const Value*, std::vector<Value*>> sequences_;
   std::unordered_map<const Value*, const NarrowType*> narrow_;
-  int64_t num_inlined_nodes_ = 0;
+  int64_t num_inlined_nodes_ = 0, num_converted_weights_ = 0;
+  std::pair<std::string, std::string> first_converted_weight_;  ///< the node, and what is said of it
   MissingOps missing_ops_;
   std::vector<const pb::FunctionProto*> active_;  ///< calls being inlined
 };

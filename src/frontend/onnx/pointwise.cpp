@@ -99,7 +99,7 @@ void convert(NodeContext& node, ElementType to) {
   if (rounding.mode != "up" && rounding.mode != "down" && rounding.mode != "nearest") {
     node.refuse("unsupported-attribute", "`round_mode` is `" + rounding.mode + "`, up, down and nearest are known");
   }
-  node.result(Op::identity_, {converted(node, node.in(0), to, rounding)});
+  node.set(0, converted(node, node.in(0), to, rounding));
   node.set_narrow(0, to.narrow);
 }
 
@@ -110,7 +110,7 @@ void import_bit_cast(NodeContext& node) {
   if (width_of(to) != width_of(from)) {
     node.refuse("type-error", "a " + name_of(from) + " is read as a " + name_of(to) + ", expected equal widths");
   }
-  node.result(Op::identity_, {with_same_bits(node, node.in(0), from, to)});
+  node.set(0, with_same_bits(node, node.in(0), from, to));
   node.set_narrow(0, to.narrow);
 }
 

@@ -43,7 +43,7 @@ void import_quantize(NodeContext& node) {
   const auto operands = with_zero_point(node.in(0), node.in(1), node.maybe(2));
   if (!is_float(to.dtype) && to.narrow == nullptr) return node.result(Op::quantize_linear_, operands, std::move(attrs));
   Value* value = node.emit(Op::quantize_linear_, operands, std::move(attrs));
-  node.result(Op::identity_, {is_float(to.dtype) ? converted(node, value, to, rounding) : clamped_to(node, value, *to.narrow)});
+  node.set(0, is_float(to.dtype) ? converted(node, value, to, rounding) : clamped_to(node, value, *to.narrow));
   node.set_narrow(0, to.narrow);
 }
 

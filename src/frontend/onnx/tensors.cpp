@@ -116,7 +116,7 @@ std::string onnx_type_name(int onnx_type) {
     case pb::TensorProto::STRING: return "string";
     case pb::TensorProto::COMPLEX64: return "complex64";
     case pb::TensorProto::COMPLEX128: return "complex128";
-    default: return "type " + std::to_string(onnx_type);
+    default: return "number " + std::to_string(onnx_type);
   }
 }
 

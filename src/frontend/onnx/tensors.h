@@ -13,7 +13,7 @@ namespace tcc::onnx {
 
 /// Our dtype for an ONNX type number; nothing for those we have none for (strings, complex numbers, those of narrow_types.h).
 std::optional<DType> dtype_of(int onnx_type);
-/// ONNX's name for a type number, for messages: "string", "complex64", or "type 99".
+/// ONNX's name for a type number, for messages: "string", "complex64", or "number 99".
 std::string onnx_type_name(int onnx_type);
 
 /// Where tensors' bytes come from.
