@@ -31,19 +31,36 @@ ElementType quantized_type(NodeContext& node) {
   return type;
 }
 
-/// Floats are divided by the scale and converted. The 2-bit integers are quantised to 4 bits, which saturates, and cut off further.
+/// x / scale + zero point. Each of the two stands at all elements that it is for: that is how ones are dequantised.
+Value* ratio_of(NodeContext& node, const Attrs& placing) {
+  Arithmetic m(node);
+  Value* x = node.in(0);
+  const DType compute = x->type.dtype == DType::f64 ? DType::f64 : DType::f32;
+  Value* ones = node.emit(Op::constant_of_shape_, {m.shape(x)}, {{"value", 1.0}, {"dtype", compute}});
+  const auto spread = [&](Value* p) { return node.emit(Op::dequantize_linear_, {ones, m.cast(p, compute)}, placing); };
+  Value* ratio = m.div(m.cast(x, compute), spread(node.in(1)));
+  return node.has(2) ? m.add(ratio, spread(node.in(2))) : ratio;
+}
+
+/// Floats are divided by the scale and converted, as a Cast does, so a gradient passes them. The 2-bit integers are quantised to 4 bits, which saturates, and
+/// cut off further.
 void import_quantize(NodeContext& node) {
   const int64_t block = node.opset() >= 21 ? node.integer("block_size", 0) : 0;
   const ElementType to = quantized_type(node);
   Rounding rounding;
   rounding.saturate = node.opset() < 19 || node.flag("saturate", true);
   if (node.opset() >= 23) node.ignore("precision");
-  Attrs attrs{{"axis", node.opset() >= 13 ? node.axis("axis", 1) : int64_t{1}}, {"dtype", is_float(to.dtype) ? DType::f32 : to.dtype}};
+  Attrs attrs{{"axis", node.opset() >= 13 ? node.axis("axis", 1) : int64_t{1}}};
   if (block != 0) attrs.set("block_size", block);
+  if (is_float(to.dtype)) {
+    node.set(0, converted(node, ratio_of(node, attrs), to, rounding));
+    return node.set_narrow(0, to.narrow);
+  }
+  attrs.set("dtype", to.dtype);
   const auto operands = with_zero_point(node.in(0), node.in(1), node.maybe(2));
-  if (!is_float(to.dtype) && to.narrow == nullptr) return node.result(Op::quantize_linear_, operands, std::move(attrs));
+  if (to.narrow == nullptr) return node.result(Op::quantize_linear_, operands, std::move(attrs));
   Value* value = node.emit(Op::quantize_linear_, operands, std::move(attrs));
-  node.set(0, is_float(to.dtype) ? converted(node, value, to, rounding) : clamped_to(node, value, *to.narrow));
+  node.set(0, clamped_to(node, value, *to.narrow));
   node.set_narrow(0, to.narrow);
 }
 
