@@ -233,7 +233,8 @@ TEST_F(ImportErrors, ConversionsToTypesThatAreNotThere) {
                "  %y = Cast(%x: f32[4])");
   expect_error(cast("Cast", pb::TensorProto::STRING, ""), ExitCode::model,
                "DIR/net.onnx:convert: error: not supported yet: elements of type string [unsupported-dtype]\n"
-               "  %y = Cast(%x: f32[4])");
+               "  %y = Cast(%x: f32[4])\n"
+               "DIR/net.onnx:convert: help: tensors are numbers here: let the program around the model do the steps that work on text");
   expect_error(cast("BitCast", pb::TensorProto::UINT2, ""), ExitCode::model,
                "DIR/net.onnx:convert: error: a f32 is read as a uint2, expected equal widths [type-error]\n"
                "  %y = BitCast(%x: f32[4])");
@@ -415,6 +416,7 @@ TEST_F(ImportErrors, StringsAndSequences) {
   model.output("y", pb::TensorProto::STRING);
   expect_error(model, ExitCode::model,
                "DIR/net.onnx:s: error: not supported yet: elements of type string [unsupported-dtype]\n"
+               "DIR/net.onnx:s: help: tensors are numbers here: let the program around the model do the steps that work on text\n"
                "DIR/net.onnx:q: error: not supported yet: `q` is a sequence, a tensor was expected [unsupported-dtype]");
 }
 

@@ -94,9 +94,7 @@ double power_near(double x, bool saturate, const std::string& mode) {
   return result <= 0x1p127 ? result : saturate ? 0x1p127 : kNaN;
 }
 
-/// The low bits of the integer that x is cut off to.
-double low_bits(const Target& target, double x) {
-  const auto whole = std::isnan(x) ? 0 : static_cast<int64_t>(std::trunc(std::min(std::max(x, -0x1p31), 0x1p31 - 1)));
+double low_bits(const Target& target, int64_t whole) {
   const int64_t size = int64_t{1} << target.bits, low = whole & (size - 1);
   return static_cast<double>(is_unsigned(target) || low < size / 2 ? low : low - size);
 }
@@ -108,7 +106,8 @@ struct Variant {
   std::string name() const { return target->kind == Target::powers ? mode : saturate ? "saturate" : "overflow"; }
   double of(const std::vector<double>& numbers, double x) const {
     if (target->kind == Target::powers) return power_near(x, saturate, mode);
-    return target->kind == Target::integer ? low_bits(*target, x) : rounded(*target, numbers, x, saturate);
+    if (target->kind == Target::floating) return rounded(*target, numbers, x, saturate);
+    return low_bits(*target, std::isnan(x) ? 0 : static_cast<int64_t>(std::trunc(std::min(std::max(x, -0x1p31), 0x1p31 - 1))));
   }
 };
 
@@ -125,10 +124,10 @@ std::vector<Variant> variants() {
 }
 
 int onnx_type(DType dtype) {
-  static const std::map<DType, int> types = {{DType::f16, T::FLOAT16}, {DType::bf16, T::BFLOAT16}, {DType::f32, T::FLOAT},
-                                             {DType::f64, T::DOUBLE},  {DType::i8, T::INT8},       {DType::u8, T::UINT8},
-                                             {DType::i32, T::INT32},   {DType::i64, T::INT64},     {DType::boolean, T::BOOL},
-                                             {DType::u4, T::UINT4},    {DType::i4, T::INT4}};
+  static const std::map<DType, int> types = {
+      {DType::f16, T::FLOAT16}, {DType::bf16, T::BFLOAT16}, {DType::f32, T::FLOAT},  {DType::f64, T::DOUBLE},   {DType::i8, T::INT8},
+      {DType::u8, T::UINT8},    {DType::i32, T::INT32},     {DType::i64, T::INT64},  {DType::boolean, T::BOOL}, {DType::i16, T::INT16},
+      {DType::u16, T::UINT16},  {DType::u32, T::UINT32},    {DType::u64, T::UINT64}, {DType::u4, T::UINT4},     {DType::i4, T::INT4}};
   return types.at(dtype);
 }
 
@@ -164,7 +163,9 @@ class Conversions : public testing::TestWithParam<const char*> {
       ASSERT_EQ(outputs[i].dtype(), all[i].target->dtype);
       int faults = 0;
       for (int64_t k = 0; k < x.count() && faults < 5; ++k) {
-        const double expected = all[i].of(numbers, x.as_double(k)), found = outputs[i].as_double(k);
+        const bool of_integer = all[i].target->kind == Target::integer && is_integer(x.dtype());
+        const double expected = of_integer ? low_bits(*all[i].target, x.as_int64(k)) : all[i].of(numbers, x.as_double(k));
+        const double found = outputs[i].as_double(k);
         if (same(found, expected) || (std::isnan(x.as_double(k)) && found == expected)) continue;
         ++faults;
         ADD_FAILURE() << name_of(x.dtype()) << " " << x.as_double(k) << " as " << all[i].target->name << ", " << all[i].name() << ": found "
@@ -219,7 +220,8 @@ TEST_P(Conversions, OfIntegersAndBools) {
   Tensor large(DType::i32, {9});
   const int32_t values[] = {-70000, -449, -9, 464, 465, 15, 61440, 1 << 30, -(1 << 30)};
   std::copy(std::begin(values), std::end(values), large.mutable_data<int32_t>());
-  check(large, variants());
+  for (const DType dtype : {DType::i32, DType::i16, DType::u16, DType::u32, DType::i64, DType::u64})
+    check(large.cast_to(dtype), variants());
 }
 
 /// All patterns of bits, packed as ONNX stores them.
@@ -236,6 +238,31 @@ void add_codes(ModelBuilder& model, const std::string& name, const Target& targe
     }
   }
   tensor.set_raw_data(raw);
+}
+
+TEST_P(Conversions, OfEachTypeToEachOther) {
+  for (const Target& from : kTargets) {
+    ModelBuilder model(28);
+    add_codes(model, "x", from);
+    const auto all = variants();
+    for (size_t i = 0; i < all.size(); ++i) {
+      const std::string y = "y" + std::to_string(i);
+      model.node("Cast", {"x"}, {y},
+                 {onnx::int_attribute("to", all[i].target->type), onnx::int_attribute("saturate", all[i].saturate ? 1 : 0),
+                  onnx::text_attribute("round_mode", all[i].mode)});
+      model.output(y, all[i].target->type);
+    }
+    const auto outputs = run(model, {});
+    for (size_t k = 0; k < all.size(); ++k) {
+      const auto numbers = positive_numbers(*all[k].target);
+      for (int64_t i = 0; i < outputs[k].count(); ++i) {
+        const double x = number_of(from, static_cast<uint32_t>(i)), expected = all[k].of(numbers, x), found = outputs[k].as_double(i);
+        EXPECT_TRUE(same(found, expected) || (std::isnan(x) && found == expected))
+            << from.name << " " << x << " as " << all[k].target->name << ", " << all[k].name() << ": found " << found << ", expected "
+            << expected;
+      }
+    }
+  }
 }
 
 TEST_P(Conversions, FromEveryPatternOfBits) {

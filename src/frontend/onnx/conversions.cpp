@@ -160,6 +160,8 @@ Value* converted(NodeContext& node, Value* x, ElementType to, const Rounding& ro
     return converter.to_two_bits(x, *to.narrow);
   }
   if (is_float8(to.dtype) && !rounding.saturate) return converter.without_saturation(x, to.dtype);
+  // To its own type nothing would be rounded, and infinity be kept.
+  if (to.dtype == DType::f8e5m2 && x->type.dtype == to.dtype) x = b.cast(x, DType::f32);
   // ONNX leaves floats beyond the range of an integer open. The 4-bit types take the low bits, as its reference does.
   if (size_bits(to.dtype) == 4 && is_float(x->type.dtype)) x = b.cast(x, DType::i32);
   return node.emit(Op::cast_, {x}, {{"dtype", to.dtype}});

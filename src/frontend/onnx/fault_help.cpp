@@ -29,6 +29,8 @@ std::string help_for(const RuleError& error) {
   const std::string& kind = error.kind;
   if (kind == "type-error" && is_about_dtypes(error.message))
     return "ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew";
+  if (kind == "unsupported-dtype" && error.message.ends_with("elements of type string"))
+    return "tensors are numbers here: let the program around the model do the steps that work on text";
   if (kind == "unknown-value") return "give the input behind it a value with --bind=NAME=VALUE, or export the model with it as a constant";
   if (kind == "unsupported-control-flow")
     return "compute both sides and choose between them with torch.where, or fix the condition with --bind=NAME=VALUE";
