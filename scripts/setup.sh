@@ -12,7 +12,7 @@ packages=(
   libzstd-dev zlib1g-dev libminizip-dev
   protobuf-compiler libprotobuf-dev
   libcli11-dev nlohmann-json3-dev libboost-dev     # boost: headers only, max-flow of Boost.Graph
-  ca-certificates python3 python3-pip              # for the one file that comes from PyPI: the ONNX schema
+  ca-certificates python3 python3-pip              # for what comes from PyPI: the ONNX schema, and the tests of the newest ONNX
 )
 test_packages=(
   libgtest-dev llvm-22-tools libonnx-testdata      # tools: FileCheck

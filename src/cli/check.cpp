@@ -1,4 +1,5 @@
 // tcc check model.onnx: everything that is not supported, at once.
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
@@ -24,6 +25,20 @@ std::string list_of_ops() {
   return table_text(rows);
 }
 
+/// Messages that differ in their places alone, such as the nodes of one unknown op, are one object that lists the places.
+Json grouped(const std::vector<Json>& messages) {
+  std::vector<Json> groups;
+  std::map<std::string, size_t> index;  // by what the messages have in common
+  for (const Json& message : messages) {
+    Json common = message;
+    for (const char* own : {"where", "helps", "notes"}) common.erase(own);
+    const auto [found, is_new] = index.emplace(common.dump(), groups.size());
+    if (is_new) groups.push_back(message);
+    else groups[found->second]["also"].push_back(message.at("where"));
+  }
+  return groups;
+}
+
 /// One object, also for a model that can't be compiled; the exit code says the same.
 int check_to_json(driver::Options options) {
   options.json_diagnostics = true;  // every node of an unknown op
@@ -33,11 +48,11 @@ int check_to_json(driver::Options options) {
   try {
     const std::unique_ptr<Graph> prims = driver::check_model(options, diagnostics);
     report["prims"] = prims->body.nodes.size();
-    report["diagnostics"] = json_of(diagnostics.all());
+    report["diagnostics"] = grouped(json_of(diagnostics.all()));
   } catch (const Error& error) {
     if (error.code() != ExitCode::model) throw;
     report["supported"] = false;
-    report["diagnostics"] = json_of(error.diagnostics());
+    report["diagnostics"] = grouped(json_of(error.diagnostics()));
     exit_code = static_cast<int>(error.code());
   }
   write_stdout(report.dump(2, ' ', true, Json::error_handler_t::replace) + "\n");

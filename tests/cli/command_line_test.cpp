@@ -1,12 +1,13 @@
 // The program as a user meets it: verbs, products, names of files, exit codes.
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "cli/program.h"
+#include "frontend/model_builder.h"
 #include "tcc/support/npy.h"
 #include "tcc/support/safetensors.h"
 
@@ -118,6 +119,26 @@ TEST_F(CommandLine, VerifyAndCheckAsJson) {
   EXPECT_EQ(open.err, "");
   EXPECT_NE(open.out.find("\"supported\": false"), std::string::npos) << open.out;
   EXPECT_NE(open.out.find("\"kind\": \"unbound-size\""), std::string::npos) << open.out;
+}
+
+// An op that is not known is one message with all of its nodes.
+TEST_F(CommandLine, CheckAsJsonGroupsNodes) {
+  onnx::ModelBuilder model;
+  model.input("x", onnx::pb::TensorProto::FLOAT, {2});
+  for (int i = 0; i < 12; ++i) model.node("NoSuchOp", {"x"}, {"y" + std::to_string(i)}, {}, "n" + std::to_string(i));
+  model.node("NoOtherOp", {"x"}, {"z"}, {}, "other");
+  model.output("z", onnx::pb::TensorProto::FLOAT);
+  folder_.write("net.onnx", model.bytes());
+  const Result result = tcc("check --json net.onnx");
+  EXPECT_EQ(result.exit_code, 1);
+  const auto report = nlohmann::json::parse(result.out);
+  ASSERT_EQ(report.at("diagnostics").size(), 2U) << result.out;
+  const auto& first = report.at("diagnostics")[0];
+  EXPECT_EQ(first.at("where"), "net.onnx:n0");
+  ASSERT_EQ(first.at("also").size(), 11U);
+  EXPECT_EQ(first.at("also")[10], "net.onnx:n11");
+  EXPECT_EQ(first.at("helps").size(), 1U);
+  EXPECT_FALSE(report.at("diagnostics")[1].contains("also"));
 }
 
 // What a Cast rounds is the model's own doing.

@@ -25,6 +25,17 @@ TEST_F(ImportErrors, Truncated) {
   expect_error("net.onnx", ExitCode::model, kNoModel);
 }
 
+// The file has a hole: it takes no place on the disk.
+TEST_F(ImportErrors, MoreThanProtobufHolds) {
+  write("net.onnx", relu_model().bytes());
+  fs::resize_file(path(), (uintmax_t{1} << 31) + 5);
+  expect_error(
+      "net.onnx", ExitCode::model,
+      "DIR/net.onnx: error: the file has 2147483653 bytes, an ONNX file has less than 2 GiB: protobuf holds no more [malformed-file]\n"
+      "DIR/net.onnx: help: save the weights as external data, in files beside it: onnx.save(model, path, save_as_external_data=True), or "
+      "torch.onnx.export with external_data=True");
+}
+
 TEST_F(ImportErrors, RandomBytes) {
   std::string bytes;
   uint32_t state = 12345;
@@ -178,14 +189,54 @@ TEST_F(ImportErrors, UnknownOpsAllAtOnce) {
 // The example of docs/diagnostics.md.
 TEST_F(ImportErrors, AttributesThatAreNotLowered) {
   ModelBuilder model(28);
+  model.import_domain("com.microsoft", 1);
   model.input("x", kFloat, {1, 4, 8, 8});
-  model.node("SpaceToDepth", {"x"}, {"y"}, {onnx::int_attribute("blocksize", 2), onnx::text_attribute("mode", "CRD")},
-             "upscale/SpaceToDepth");
+  model.node("FusedMatMul", {"x", "x"}, {"y"}, {onnx::int_attribute("transBatchA", 1)}, "head/FusedMatMul", "com.microsoft");
   model.output("y", kFloat);
   expect_error(model, ExitCode::model,
-               "DIR/net.onnx:upscale/SpaceToDepth: error: not supported yet: `mode` is `CRD`, lowered is DCR [unsupported-attribute]\n"
-               "  %y = SpaceToDepth(%x: f32[1, 4, 8, 8])\n"
-               "DIR/net.onnx:upscale/SpaceToDepth: help: export the model without the attribute, or with a value that the message names");
+               "DIR/net.onnx:head/FusedMatMul: error: not supported yet: `transBatchA` is 1, lowered is 0 [unsupported-attribute]\n"
+               "  %y = FusedMatMul(%x: f32[1, 4, 8, 8], %x: f32[1, 4, 8, 8])\n"
+               "DIR/net.onnx:head/FusedMatMul: help: export the model without the attribute, or with a value that the message names");
+}
+
+// On the type that carries a 2-bit integer a sum would not wrap.
+TEST_F(ImportErrors, NarrowTypesInOtherOps) {
+  ModelBuilder model(28);
+  model.input("x", pb::TensorProto::INT2, {4});
+  model.node("Transpose", {"x"}, {"t"});
+  model.node("Add", {"t", "t"}, {"y"}, {}, "sum");
+  model.output("y", pb::TensorProto::INT2);
+  expect_error(model, ExitCode::model,
+               "DIR/net.onnx:sum: error: not supported yet: operand `t` of Add is int2, only ops that convert or move it can have it "
+               "[unsupported-dtype]\n"
+               "  %y = Add(%t: i4[4], %t: i4[4])");
+}
+
+TEST_F(ImportErrors, ConversionsToTypesThatAreNotThere) {
+  const auto cast = [&](const char* op, int to, const std::string& mode) {
+    ModelBuilder model(28);
+    model.input("x", kFloat, {4});
+    std::vector<pb::AttributeProto> attributes{onnx::int_attribute("to", to)};
+    if (!mode.empty()) attributes.push_back(onnx::text_attribute("round_mode", mode));
+    model.node(op, {"x"}, {"y"}, attributes, "convert");
+    model.output("y", to);
+    return model;
+  };
+  expect_error(
+      cast("Cast", pb::TensorProto::FLOAT8E8M0, "even"), ExitCode::model,
+      "DIR/net.onnx:convert: error: not supported yet: `round_mode` is `even`, up, down and nearest are known [unsupported-attribute]\n"
+      "  %y = Cast(%x: f32[4])\n"
+      "DIR/net.onnx:convert: help: export the model without the attribute, or with a value that the message names");
+  expect_error(cast("Cast", 99, ""), ExitCode::model,
+               "DIR/net.onnx:convert: error: not supported yet: elements of type number 99 [unsupported-dtype]\n"
+               "  %y = Cast(%x: f32[4])");
+  expect_error(cast("Cast", pb::TensorProto::STRING, ""), ExitCode::model,
+               "DIR/net.onnx:convert: error: not supported yet: elements of type string [unsupported-dtype]\n"
+               "  %y = Cast(%x: f32[4])\n"
+               "DIR/net.onnx:convert: help: tensors are numbers here: let the program around the model do the steps that work on text");
+  expect_error(cast("BitCast", pb::TensorProto::UINT2, ""), ExitCode::model,
+               "DIR/net.onnx:convert: error: a f32 is read as a uint2, expected equal widths [type-error]\n"
+               "  %y = BitCast(%x: f32[4])");
 }
 
 // A name can't begin a line or move the cursor.
@@ -365,6 +416,7 @@ TEST_F(ImportErrors, StringsAndSequences) {
   expect_error(
       model, ExitCode::model,
       "DIR/net.onnx:s: error: not supported yet: elements of type string [unsupported-dtype]\n"
+      "DIR/net.onnx:s: help: tensors are numbers here: let the program around the model do the steps that work on text\n"
       "DIR/net.onnx:q: error: input `q` is a sequence, whose length is not known [unknown-value]\n"
       "DIR/net.onnx:q: help: give the shape of each element, which is an input of its own then: --shapes=NAME.0:SIZES,NAME.1:SIZES");
 }

@@ -356,6 +356,40 @@ TEST_F(ImportOnnx, KnownBranchesAreTaken) {
 }
 
 // What a model declares for its inner values is only a claim: the nodes say what they are.
+TEST_F(ImportOnnx, WeightsOfAnotherFloatTypeAreConverted) {
+  ModelBuilder model;
+  model.input("x", pb::TensorProto::BFLOAT16, {1, 2, 4, 4});
+  model.floats("w", {3, 2, 1, 1}, std::vector<float>(6, 1));
+  model.floats("b", {3}, {1, 2, 3});
+  model.node("Conv", {"x", "w", "b"}, {"y"}, {}, "conv");
+  model.output("y", pb::TensorProto::BFLOAT16);
+  model.save((folder_ / "net.onnx").string());
+  Diagnostics diagnostics;
+  const auto graph = import_model((folder_ / "net.onnx").string(), {}, diagnostics);
+  EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>());
+  ASSERT_EQ(graph->body.nodes.size(), 3U);
+  EXPECT_EQ(graph->body.nodes[0]->op, Op::cast_);
+  EXPECT_EQ(graph->body.nodes[2]->result()->type.dtype, DType::bf16);
+  ASSERT_EQ(diagnostics.all().size(), 1U);
+  EXPECT_EQ(diagnostics.all()[0].kind, "mixed-dtypes");
+  EXPECT_EQ(diagnostics.all()[0].message, "the weight `w` is f32, `x` beside it is bf16: it is converted, as 1 more operand is");
+}
+
+TEST_F(ImportOnnx, TypesThatTheGraphLacksAreCarriedByOthers) {
+  ModelBuilder model(28);
+  model.input("x", pb::TensorProto::UINT2, {4});
+  model.input("e", pb::TensorProto::FLOAT8E8M0, {4});
+  model.node("Transpose", {"x"}, {"t"});
+  model.node("CastLike", {"e", "t"}, {"y"});  // the operand's type is remembered
+  model.output("t", pb::TensorProto::UINT2);
+  model.output("y", pb::TensorProto::UINT2);
+  const auto graph = import(model);
+  EXPECT_EQ(graph->body.args[0]->type.dtype, DType::u4);
+  EXPECT_EQ(graph->body.args[1]->type.dtype, DType::bf16);
+  EXPECT_EQ(graph->body.results[1]->type.dtype, DType::u4);
+  EXPECT_NE(text(model).find("and("), std::string::npos) << text(model);
+}
+
 TEST_F(ImportOnnx, DeclarationsThatContradictTheNodesAreWarnedOf) {
   const auto warnings = [&](std::vector<std::pair<std::string, int>> declared) {
     ModelBuilder model;

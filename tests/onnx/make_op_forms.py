@@ -152,7 +152,39 @@ OLD_BY_HAND = {
     ("Upsample", 1): ([node("Upsample", ["x"], ["r"], mode="nearest", width_scale=2.0, height_scale=2.0)], {"x": f32(1, 1, 2, 2)}, {}),
 }
 ROWS, VECTOR = {"x": f32(2, 3, 4)}, {"w": f32(4)}
+
+
+def u8(*shape):
+    return (np.arange(int(np.prod(shape))) % 100).astype(np.uint8).reshape(shape)
+
+
+BYTES = ["i8", "u8"]
+QUANTISED = {"x": u8(2, 3, 4, 4)}
+SCALES = {"s": np.float32(0.5), "z": np.uint8(3)}
+
+
+def quantised(op, operands="x s z s z", inputs=QUANTISED, constants=SCALES, **attributes):
+    return [node(op, operands.split(" "), ["r"], "com.microsoft", **attributes)], inputs, constants, BYTES
+
+
+# Nodes, inputs, constants, and where all bytes have one type instead of all inputs being floats the types that they have.
 CONTRIB = {
+    ("com.microsoft", "FusedConv"): ([node("FusedConv", ["x", "w", "", "z"], ["r"], "com.microsoft", activation="Relu")],
+                                     {"x": f32(1, 2, 4, 4), "w": f32(3, 2, 2, 2), "z": f32(1, 3, 3, 3)}),
+    ("com.microsoft", "FusedGemm"): ([node("FusedGemm", ["x", "y", "z"], ["r"], "com.microsoft", activation="Tanh")],
+                                     {"x": f32(2, 3), "y": f32(3, 4), "z": f32(4)}),
+    ("com.microsoft", "NhwcMaxPool"): quantised("NhwcMaxPool", "x", constants={}, kernel_shape=[2, 2]),
+    ("com.microsoft", "QAttention"): quantised("QAttention", "x w b s s  z z", {"x": u8(2, 3, 4)}, {**SCALES, "w": u8(4, 12), "b": f32(12)}, num_heads=2),
+    ("com.microsoft", "QGemm"): quantised("QGemm", "x s z w s z b s z", {"x": u8(2, 3)}, {**SCALES, "w": u8(3, 4), "b": np.ones(4, np.int32)}),
+    ("com.microsoft", "QLinearAdd"): quantised("QLinearAdd", "x s z x s z s z"),
+    ("com.microsoft", "QLinearAveragePool"): quantised("QLinearAveragePool", kernel_shape=[2, 2]),
+    ("com.microsoft", "QLinearConcat"): quantised("QLinearConcat", "s z x s z x s z", axis=1),
+    ("com.microsoft", "QLinearGlobalAveragePool"): quantised("QLinearGlobalAveragePool"),
+    ("com.microsoft", "QLinearLeakyRelu"): quantised("QLinearLeakyRelu"),
+    ("com.microsoft", "QLinearMul"): quantised("QLinearMul", "x s z x s z s z"),
+    ("com.microsoft", "QLinearSigmoid"): quantised("QLinearSigmoid"),
+    ("com.microsoft", "QLinearSoftmax"): quantised("QLinearSoftmax", opset=13),
+    ("com.microsoft", "QLinearWhere"): quantised("QLinearWhere", "c x s z x s z s z", {**QUANTISED, "c": np.ones((4,), bool)}),
     ("", "SimplifiedLayerNormalization"): ([node("SimplifiedLayerNormalization", ["x", "w"], ["r"])], {**ROWS, **VECTOR}),
     ("com.microsoft", "SimplifiedLayerNormalization"): ([node("SimplifiedLayerNormalization", ["x", "w"], ["r"], "com.microsoft")], {**ROWS, **VECTOR}),
     ("com.microsoft", "BiasGelu"): ([node("BiasGelu", ["x", "w"], ["r"], "com.microsoft")], {**ROWS, **VECTOR}),
@@ -323,13 +355,16 @@ def rows_of(domain, op, versions, example):
 
 
 def rows_of_contrib():
-    """Operators of no schema that is at hand; all operands but what is constant are floats of one type."""
-    for (domain, op), (nodes, arrays, *constants) in CONTRIB.items():
-        weights = [[name, *tensor(array)] for name, array in (constants[0] if constants else {}).items()]
+    """Operators of no schema that is at hand."""
+    for (domain, op), (nodes, arrays, *rest) in CONTRIB.items():
+        constants = rest[0] if rest else {}
+        types = rest[1] if len(rest) > 1 else FLOATS
+        varied = [name for name, array in {**arrays, **constants}.items() if array.dtype == np.uint8] if types is BYTES else list(arrays)
+        weights = [[name, *tensor(array)] for name, array in constants.items()]
         rows = [[n.op_type, list(n.input), list(n.output), {a.name: attribute(a) for a in n.attribute}] + ([n.domain] if n.domain else []) for n in nodes]
         yield {"domain": domain, "op": op, "since": 1, "last": NEWEST if domain == "" else 1,
-               "inputs": [[name, "f32", list(array.shape)] for name, array in arrays.items()], "weights": weights, "nodes": rows, "outputs": ["r"],
-               "types": FLOATS, "varied": list(arrays), "beside": []}
+               "inputs": [[name, *tensor(array)[:2]] for name, array in arrays.items()], "weights": weights, "nodes": rows, "outputs": ["r"],
+               "types": types, "varied": varied, "beside": []}
 
 
 def main():

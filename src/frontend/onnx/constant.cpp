@@ -31,6 +31,7 @@ void import_constant(NodeContext& node) {
     tensor = *value;
   }
   node.set_weight(0, std::move(tensor));
+  node.set_narrow(0, node.narrow_tensor(node.has_attribute("value") ? "value" : "sparse_value"));
 }
 
 constexpr auto kHandlers = std::to_array<Handler>({

@@ -59,6 +59,8 @@ Value* NodeContext::tensor_or_sequence(int i) const {
   return inputs_[static_cast<size_t>(i)];
 }
 
+ElementType NodeContext::element(int i) const { return {dtype(i), importer_.narrow(in(i))}; }
+
 std::vector<Value*> NodeContext::all_inputs() const {
   if (inputs_.empty()) throw RuleError{"malformed-file", "operand 0 is missing"};
   for (int i = 0; i < num_inputs(); ++i) in(i);
@@ -96,6 +98,10 @@ void NodeContext::set(int i, Value* value) {
 void NodeContext::set_weight(int i, Tensor tensor) {
   set(i, importer_.graph().add_weight(i < num_outputs() ? outputs_[static_cast<size_t>(i)] : builder_.loc().node.str(), std::move(tensor),
                                       /*from_model=*/false));
+}
+
+void NodeContext::set_narrow(int i, const NarrowType* type) {
+  if (wants(i)) importer_.set_narrow(made(i), type);
 }
 
 const pb::AttributeProto* NodeContext::find(std::string_view name, int type) {
@@ -186,7 +192,23 @@ DType NodeContext::dtype_attribute(std::string_view name, std::optional<DType> o
     if (!otherwise) missing(name);
     return *otherwise;
   }
-  return require_dtype(static_cast<int>(integer(name, 0)));
+  const ElementType type = element_attribute(name);
+  if (type.narrow != nullptr)
+    throw RuleError{"unsupported-dtype",
+                    "`" + std::string(name) + "` is " + std::string(type.narrow->name) + ", which " + op_type() + " does not make"};
+  return type.dtype;
+}
+
+ElementType NodeContext::element_attribute(std::string_view name) {
+  const int64_t number = integer(name);
+  return element_type_of(number < 0 || number > INT32_MAX ? 0 : static_cast<int>(number));
+}
+
+const NarrowType* NodeContext::narrow_tensor(std::string_view name) {
+  const auto* attribute = find(name, 0);
+  if (attribute == nullptr) return nullptr;
+  return narrow_type(attribute->type() == pb::AttributeProto::SPARSE_TENSOR ? attribute->sparse_tensor().values().data_type()
+                                                                            : attribute->t().data_type());
 }
 
 DType NodeContext::dtype_numbered(int onnx_type) { return require_dtype(onnx_type); }

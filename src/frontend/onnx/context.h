@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/proto.h"
 #include "tcc/graph/graph.h"
 #include "tcc/graph/rule_error.h"
@@ -50,6 +51,7 @@ class NodeContext {
   Value* tensor_or_sequence(int i) const;
   Value* maybe(int i) const { return has(i) ? in(i) : nullptr; }
   DType dtype(int i = 0) const { return in(i)->type.dtype; }
+  ElementType element(int i) const;        ///< the dtype of an operand, and what the model calls it where it has another name
   std::vector<Value*> all_inputs() const;  ///< none may be absent
   /// The value of an operand where it is known while importing; `what` names it in the RuleError otherwise.
   std::optional<Tensor> constant(int i) const;
@@ -69,6 +71,9 @@ class NodeContext {
   /// Makes a constant of the model the i-th result. It is no parameter: those are the initializers.
   void set_weight(int i, Tensor tensor);
 
+  /// Says that the i-th result, which is made, has elements of this type; nullptr: of its dtype.
+  void set_narrow(int i, const NarrowType* type);
+
   Value* made(int i) const { return results_[static_cast<size_t>(i)]; }  ///< what was set; the result must be wanted
 
   // ---- attributes
@@ -86,8 +91,11 @@ class NodeContext {
   std::vector<double> numbers(std::string_view name);
   std::vector<std::string> texts(std::string_view name);
   std::optional<Tensor> tensor(std::string_view name);
+  const NarrowType* narrow_tensor(std::string_view name);  ///< what the elements of that attribute are called; nullptr: as their dtype
+  /// RuleError for types that the graph has no dtype for.
   DType dtype_attribute(std::string_view name, std::optional<DType> otherwise = std::nullopt);
   static DType dtype_numbered(int onnx_type);  ///< RuleError where tcc has none
+  ElementType element_attribute(std::string_view name);
   const pb::GraphProto& graph(std::string_view name);
   void ignore(std::string_view name) { read_.insert(std::string(name)); }  ///< allowed, without meaning here
   void check_all_attributes_read() const;

@@ -31,6 +31,8 @@ std::string help_for(const RuleError& error) {
     return "ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew";
   if (kind == "unknown-value" && error.message.find("is a sequence, whose length") != std::string::npos)
     return "give the shape of each element, which is an input of its own then: --shapes=NAME.0:SIZES,NAME.1:SIZES";
+  if (kind == "unsupported-dtype" && error.message.ends_with("elements of type string"))
+    return "tensors are numbers here: let the program around the model do the steps that work on text";
   if (kind == "unknown-value") return "give the input behind it a value with --bind=NAME=VALUE, or export the model with it as a constant";
   const bool is_loop =
       error.message.find(" of this Loop ") != std::string::npos || error.message.find(" of this Scan ") != std::string::npos;

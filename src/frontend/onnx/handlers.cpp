@@ -16,11 +16,12 @@ const Table& table() {
   static const Table table = [] {
     Table all;
     for (const auto family :
-         {activation_handlers(), attention_handlers(),   constant_handlers(),  contraction_handlers(), contrib_handlers(),
-          control_handlers(),    convolution_handlers(), index_handlers(),     loss_handlers(),        norm_handlers(),
-          optional_handlers(),   pointwise_handlers(),   pool_handlers(),      quantize_handlers(),    random_handlers(),
-          recurrent_handlers(),  reduce_handlers(),      resize_handlers(),    scan_handlers(),        sequence_handlers(),
-          shape_handlers(),      stateful_handlers(),    structure_handlers(), training_handlers(),    window_handlers()}) {
+         {activation_handlers(), attention_handlers(),   constant_handlers(), contraction_handlers(), contrib_handlers(),
+          control_handlers(),    convolution_handlers(), index_handlers(),    loss_handlers(),        norm_handlers(),
+          optional_handlers(),   pointwise_handlers(),   pool_handlers(),     quantize_handlers(),    quantized_contrib_handlers(),
+          random_handlers(),     recurrent_handlers(),   reduce_handlers(),   resize_handlers(),      scan_handlers(),
+          sequence_handlers(),   shape_handlers(),       stateful_handlers(), structure_handlers(),   training_handlers(),
+          window_handlers()}) {
       for (const Handler& handler : family) {
         if (!all.emplace(std::pair(handler.domain, handler.op), &handler).second)
           internal_error("two handlers for " + std::string(handler.op));

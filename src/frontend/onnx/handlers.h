@@ -22,6 +22,7 @@ std::span<const Handler> optional_handlers();
 std::span<const Handler> pointwise_handlers();
 std::span<const Handler> pool_handlers();
 std::span<const Handler> quantize_handlers();
+std::span<const Handler> quantized_contrib_handlers();
 std::span<const Handler> random_handlers();
 std::span<const Handler> recurrent_handlers();
 std::span<const Handler> reduce_handlers();

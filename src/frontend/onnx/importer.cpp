@@ -50,6 +50,7 @@ std::unique_ptr<Graph> Importer::run() {
   import_nodes(graph.node(), top_);
   report_missing_ops();
   check_declared_types(graph, top_);
+  warn_of_converted_weights();
   add_outputs();
   faults_.checkpoint();
   graph_->remove_unused_weights();
@@ -87,16 +88,44 @@ void Importer::import_node(const pb::NodeProto& node, Body& body) {
   const int first_new = graph_->num_values();
   Builder builder(*graph_, graph_->body, {faults_.file(), body.prefix + name_of_node(node), ""});
   NodeContext context(*this, body, node, opset->second, builder);
+  check_narrow_operands(context, domain);
+  convert_weights(context, builder, domain);
   handler->import(context);
   context.check_all_attributes_read();
+  name_results(context, node, domain, first_new);
+}
+
+/// On the dtype that carries a narrow type an op that does not know of it would compute something else.
+void Importer::check_narrow_operands(const NodeContext& context, std::string_view domain) const {
+  if (narrow_.empty() || takes_narrow_types(domain, context.op_type())) return;
+  for (const Value* operand : context.inputs_) {
+    if (const NarrowType* type = operand == nullptr ? nullptr : narrow(operand)) {
+      throw RuleError{"unsupported-dtype", "operand `" + operand->name + "` of " + context.op_type() + " is " + std::string(type->name) +
+                                               ", only ops that convert or move it can have it"};
+    }
+  }
+}
+
+void Importer::name_results(NodeContext& context, const pb::NodeProto& node, std::string_view domain, int first_new) {
+  const bool moves = moves_narrow_types(domain, node.op_type());
   for (int i = 0; i < context.num_outputs(); ++i) {
     const std::string& name = node.output(i);
     if (name.empty()) continue;
     Value* value = context.results_[static_cast<size_t>(i)];
     if (value == nullptr) throw RuleError{"unsupported-op", "result " + std::to_string(i) + " of " + node.op_type() + " (`" + name + "`)"};
+    if (moves && context.has(0) && !context.is_list(0)) set_narrow(value, context.element(0).narrow);
     give_name(*graph_, value, name, first_new);
-    body.names.set(name, value);
+    context.body_.names.set(name, value);
   }
+}
+
+const NarrowType* Importer::narrow(const Value* value) const {
+  const auto found = narrow_.find(value);
+  return found == narrow_.end() ? nullptr : found->second;
+}
+
+void Importer::set_narrow(const Value* value, const NarrowType* type) {
+  if (type != nullptr) narrow_[value] = type;
 }
 
 Value* Importer::make_sequence(std::vector<Value*> elements, DType dtype) {

@@ -35,6 +35,8 @@ class Importer {
   /// A stand-in for an optional value that isn't there; it is no value of the graph.
   Value* nothing();
   bool is_nothing(const Value* value) const { return value != nullptr && value == nothing_; }
+  const NarrowType* narrow(const Value* value) const;  ///< what the model calls the type of its elements; nullptr: as its dtype
+  void set_narrow(const Value* value, const NarrowType* type);
   std::vector<Value*> inline_subgraph(const Body& outer, const pb::NodeProto& node, const pb::GraphProto& graph, const SubgraphUse& use);
   RandomOps& random_ops() { return random_ops_; }
   void warn(const Body& body, const pb::NodeProto& node, const std::string& message);
@@ -64,6 +66,11 @@ class Importer {
   // ---- nodes (importer.cpp)
   void import_nodes(const Nodes& nodes, Body& body);
   void import_node(const pb::NodeProto& node, Body& body);
+  /// Casts weights to the float type of the data that the op has beside them (mixed_floats.cpp).
+  void convert_weights(NodeContext& context, Builder& builder, std::string_view domain);
+  void warn_of_converted_weights();
+  void check_narrow_operands(const NodeContext& context, std::string_view domain) const;
+  void name_results(NodeContext& context, const pb::NodeProto& node, std::string_view domain, int first_new);
   std::string where(const Body& body, const pb::NodeProto& node) const;
   std::string snippet(const Body& body, const pb::NodeProto& node) const;
 
@@ -91,7 +98,9 @@ class Importer {
   Value* nothing_ = nullptr;
   std::unordered_map<const google::protobuf::MessageLite*, Value*> weights_;  ///< of the graphs: a loop has its own once, not in each step
   std::list<Nodes> function_nodes_;                                           ///< of calls that leave operands out
-  int64_t num_inlined_nodes_ = 0, num_unrolled_nodes_ = 0;
+  std::unordered_map<const Value*, const NarrowType*> narrow_;
+  int64_t num_inlined_nodes_ = 0, num_unrolled_nodes_ = 0, num_converted_weights_ = 0;
+  std::pair<std::string, std::string> first_converted_weight_;  ///< the node, and what is said of it
   MissingOps missing_ops_;
   std::vector<const pb::FunctionProto*> active_;  ///< calls being inlined
 };

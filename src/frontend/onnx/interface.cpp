@@ -36,7 +36,9 @@ void Importer::add_input(const pb::ValueInfoProto& input) {
   if (top_.names.has_own(name)) throw RuleError{"malformed-file", "input `" + name + "` is declared twice"};
   const pb::TypeProto& type = value_type(input.type());
   const bool is_sequence = type.has_sequence_type() && type.sequence_type().elem_type().has_tensor_type();
-  top_.names.set(name, is_sequence ? add_sequence(name, type.sequence_type().elem_type()) : graph_->add_input(name, type_of(type, name)));
+  Value* value = is_sequence ? add_sequence(name, type.sequence_type().elem_type()) : graph_->add_input(name, type_of(type, name));
+  set_narrow(value, narrow_type(type.tensor_type().elem_type()));
+  top_.names.set(name, value);
 }
 
 Value* Importer::add_sequence(const std::string& name, const pb::TypeProto& element) {
@@ -54,11 +56,12 @@ Value* Importer::add_sequence(const std::string& name, const pb::TypeProto& elem
 
 /// An external file that can't be read ends the import: `add` says which tensor wanted it.
 void Importer::add_weights(const pb::GraphProto& graph, Body& body) {
-  const auto add = [&](const std::string& name, const auto& tensor) {
+  const auto add = [&](const std::string& name, const auto& tensor, int type) {
     const auto make = [&] {
       if (body.names.has_own(name)) throw RuleError{"malformed-file", "initializer `" + name + "` is defined twice"};
       Value*& weight = weights_[&tensor];
       if (weight == nullptr) weight = graph_->add_weight(name, tensor_of(tensor, source_));
+      set_narrow(weight, narrow_type(type));
       body.names.set(name, weight);
     };
     try {
@@ -72,8 +75,8 @@ void Importer::add_weights(const pb::GraphProto& graph, Body& body) {
       throw Error(ExitCode::environment, std::move(all));
     }
   };
-  for (const auto& tensor : graph.initializer()) add(tensor.name(), tensor);
-  for (const auto& tensor : graph.sparse_initializer()) add(tensor.values().name(), tensor);
+  for (const auto& tensor : graph.initializer()) add(tensor.name(), tensor, tensor.data_type());
+  for (const auto& tensor : graph.sparse_initializer()) add(tensor.values().name(), tensor, tensor.values().data_type());
 }
 
 void Importer::add_outputs() {
@@ -103,6 +106,11 @@ void Importer::add_output(const pb::ValueInfoProto& output) {
                                          inputs_behind(value->producer->operands.back())};
   if (type.value_case() != pb::TypeProto::VALUE_NOT_SET) {
     const Type declared = type_of(type, output.name());
+    if (const NarrowType *found = narrow(value), *expected = narrow_type(type.tensor_type().elem_type()); found != expected) {
+      throw RuleError{"type-error", "output `" + output.name() + "` is " +
+                                        (found != nullptr ? std::string(found->name) : to_string(value->type)) + ", declared is " +
+                                        (expected != nullptr ? std::string(expected->name) : to_string(declared))};
+    }
     if (declared.dtype != value->type.dtype)
       throw RuleError{"type-error", "output `" + output.name() + "` is " + to_string(value->type) + ", declared is " + to_string(declared)};
   }
@@ -115,7 +123,8 @@ void Importer::check_declared_types(const pb::GraphProto& graph, const Body& bod
   for (const auto& info : graph.value_info()) {
     const Value* value = body.names.has_own(info.name()) ? body.find(info.name()) : nullptr;
     if (value == nullptr || !info.type().has_tensor_type()) continue;
-    const auto declared = dtype_of(info.type().tensor_type().elem_type());
+    const NarrowType* narrow = narrow_type(info.type().tensor_type().elem_type());
+    const auto declared = narrow != nullptr ? narrow->carrier : dtype_of(info.type().tensor_type().elem_type());
     if (!declared || *declared == value->type.dtype || sequence(value) != nullptr) continue;
     if (!first.empty()) {
       ++others;

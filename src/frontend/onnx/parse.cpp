@@ -19,8 +19,11 @@ namespace {
 
 std::shared_ptr<const pb::ModelProto> parse_model(const ModelFile& file) {
   if (file.bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    malformed(file, "the file has " + std::to_string(file.bytes.size()) +
-                        " bytes, an ONNX file has less than 2 GiB (larger weights are external data)");
+    throw Error(
+        ExitCode::model, "malformed-file", file.name,
+        "the file has " + std::to_string(file.bytes.size()) + " bytes, an ONNX file has less than 2 GiB: protobuf holds no more",
+        "save the weights as external data, in files beside it: onnx.save(model, path, save_as_external_data=True), or torch.onnx.export "
+        "with external_data=True");
   }
   auto model = std::make_shared<pb::ModelProto>();
   google::protobuf::io::ArrayInputStream bytes(file.bytes.data(), static_cast<int>(file.bytes.size()));

@@ -3,7 +3,7 @@
 #include <array>
 #include <limits>
 
-#include "frontend/onnx/float8.h"
+#include "frontend/onnx/conversions.h"
 #include "frontend/onnx/handlers.h"
 
 namespace tcc::onnx {
@@ -92,26 +92,29 @@ void import_is_inf(NodeContext& node) {
 
 void import_where(NodeContext& node) { node.result(Op::select_, {node.in(0), node.in(1), node.in(2)}); }
 
-void convert(NodeContext& node, DType to) {
-  const bool saturate = node.opset() < 19 || node.flag("saturate", true);
-  if (node.opset() >= 24) node.ignore("round_mode");
-  const bool float8 = is_float(to) && size_bits(to) == 8;
-  if (saturate || !float8) node.result(Op::cast_, {node.in(0)}, {{"dtype", to}});
-  else node.result(Op::identity_, {cast_without_saturation(node, node.in(0), to)});
+void convert(NodeContext& node, ElementType to) {
+  Rounding rounding;
+  rounding.saturate = node.opset() < 19 || node.flag("saturate", true);
+  if (node.opset() >= 24) rounding.mode = node.text("round_mode", "up");
+  if (rounding.mode != "up" && rounding.mode != "down" && rounding.mode != "nearest") {
+    node.refuse("unsupported-attribute", "`round_mode` is `" + rounding.mode + "`, up, down and nearest are known");
+  }
+  node.set(0, converted(node, node.in(0), to, rounding));
+  node.set_narrow(0, to.narrow);
 }
 
-void import_cast(NodeContext& node) { convert(node, node.dtype_attribute("to")); }
+void import_cast(NodeContext& node) { convert(node, node.element_attribute("to")); }
 
 void import_bit_cast(NodeContext& node) {
-  const DType to = node.dtype_attribute("to");
-  if (size_bits(to) != size_bits(node.dtype())) {
-    node.refuse("type-error",
-                "a " + std::string(name_of(node.dtype())) + " is read as a " + std::string(name_of(to)) + ", expected equal widths");
+  const ElementType from = node.element(0), to = node.element_attribute("to");
+  if (width_of(to) != width_of(from)) {
+    node.refuse("type-error", "a " + name_of(from) + " is read as a " + name_of(to) + ", expected equal widths");
   }
-  node.result(Op::bitcast_, {node.in(0)}, {{"dtype", to}});
+  node.set(0, with_same_bits(node, node.in(0), from, to));
+  node.set_narrow(0, to.narrow);
 }
 
-void import_cast_like(NodeContext& node) { convert(node, node.dtype(1)); }
+void import_cast_like(NodeContext& node) { convert(node, node.element(1)); }
 
 /// Bounds were attributes before opset 11. NaN stays NaN.
 void import_clip(NodeContext& node) {

@@ -2,8 +2,8 @@
 #include <array>
 
 #include "frontend/onnx/arithmetic.h"
+#include "frontend/onnx/conversions.h"
 #include "frontend/onnx/convolution.h"
-#include "frontend/onnx/float8.h"
 #include "frontend/onnx/handlers.h"
 #include "tcc/support/integer_math.h"
 
@@ -20,43 +20,64 @@ Value* dequantize(NodeContext& node, Value* x, Value* scale, Value* zero_point, 
   return node.emit(Op::dequantize_linear_, with_zero_point(x, scale, zero_point), {{"axis", axis}});
 }
 
-/// The 8-bit floats have no zero point; the cast rounds and saturates.
-void quantize_to_float(NodeContext& node, DType dtype, bool saturate) {
-  const Type scale = node.type_of(node.in(1));
-  if (!scale.ranked || (scale.rank() != 0 && !(scale.rank() == 1 && scale.dims[0] == Dim(1)))) {
-    node.refuse("unsupported-dtype",
-                "quantisation to " + std::string(name_of(dtype)) + " with a scale of " + to_string(scale) + ", lowered is one for all");
-  }
-  Arithmetic m(node);
-  Value* ratio = m.div(node.in(0), scale.rank() == 0 ? node.in(1) : m.scalar(node.in(1)));
-  if (saturate) node.result(Op::cast_, {ratio}, {{"dtype", dtype}});
-  else node.result(Op::identity_, {cast_without_saturation(node, ratio, dtype)});
+/// What QuantizeLinear makes: the type of the zero point, `output_dtype` or u8.
+ElementType quantized_type(NodeContext& node) {
+  std::optional<ElementType> wanted;
+  if (node.opset() >= 21 && node.integer("output_dtype", 0) != 0) wanted = node.element_attribute("output_dtype");
+  if (!node.has(2)) return wanted ? *wanted : ElementType{DType::u8};
+  const ElementType type = node.element(2);
+  if (wanted && (wanted->dtype != type.dtype || wanted->narrow != type.narrow))
+    node.refuse("type-error", "`output_dtype` is " + name_of(*wanted) + ", the zero point is " + name_of(type));
+  return type;
 }
 
+/// x / scale + zero point. Each of the two stands at all elements that it is for: that is how ones are dequantised.
+Value* ratio_of(NodeContext& node, const Attrs& placing) {
+  Arithmetic m(node);
+  Value* x = node.in(0);
+  const DType compute = x->type.dtype == DType::f64 ? DType::f64 : DType::f32;
+  Value* ones = node.emit(Op::constant_of_shape_, {m.shape(x)}, {{"value", 1.0}, {"dtype", compute}});
+  const auto spread = [&](Value* p) { return node.emit(Op::dequantize_linear_, {ones, m.cast(p, compute)}, placing); };
+  Value* ratio = m.div(m.cast(x, compute), spread(node.in(1)));
+  return node.has(2) ? m.add(ratio, spread(node.in(2))) : ratio;
+}
+
+/// Floats are divided by the scale and converted, as a Cast does, so a gradient passes them. The 2-bit integers are quantised to 4 bits, which saturates, and
+/// cut off further.
 void import_quantize(NodeContext& node) {
   const int64_t block = node.opset() >= 21 ? node.integer("block_size", 0) : 0;
-  DType dtype = node.has(2) ? node.dtype(2) : DType::u8;
-  if (node.opset() >= 21) {
-    const int64_t wanted = node.integer("output_dtype", 0);
-    if (wanted != 0 && !node.has(2)) dtype = node.dtype_attribute("output_dtype");
-  }
-  const bool saturate = node.opset() < 19 || node.flag("saturate", true);
+  const ElementType to = quantized_type(node);
+  Rounding rounding;
+  rounding.saturate = node.opset() < 19 || node.flag("saturate", true);
   if (node.opset() >= 23) node.ignore("precision");
-  const int64_t axis = node.opset() >= 13 ? node.axis("axis", 1) : 1;
-  if (is_float(dtype) && block == 0) return quantize_to_float(node, dtype, saturate);
-  Attrs attrs{{"axis", axis}, {"dtype", dtype}};
+  Attrs attrs{{"axis", node.opset() >= 13 ? node.axis("axis", 1) : int64_t{1}}};
   if (block != 0) attrs.set("block_size", block);
-  node.result(Op::quantize_linear_, with_zero_point(node.in(0), node.in(1), node.maybe(2)), std::move(attrs));
+  if (is_float(to.dtype)) {
+    node.set(0, converted(node, ratio_of(node, attrs), to, rounding));
+    return node.set_narrow(0, to.narrow);
+  }
+  attrs.set("dtype", to.dtype);
+  const auto operands = with_zero_point(node.in(0), node.in(1), node.maybe(2));
+  if (to.narrow == nullptr) return node.result(Op::quantize_linear_, operands, std::move(attrs));
+  Value* value = node.emit(Op::quantize_linear_, operands, std::move(attrs));
+  node.set(0, clamped_to(node, value, *to.narrow));
+  node.set_narrow(0, to.narrow);
 }
 
+/// The product is computed in the type of the scale or in f32, whichever is wider, and has the type `output_dtype`.
 void import_dequantize(NodeContext& node) {
   const int64_t block = node.opset() >= 21 ? node.integer("block_size", 0) : 0;
   const int64_t axis = node.opset() >= 13 ? node.axis("axis", 1) : 1;
-  const auto operands = with_zero_point(node.in(0), node.in(1), node.maybe(2));
-  const DType wanted = node.opset() >= 23 && node.integer("output_dtype", 0) != 0 ? node.dtype_attribute("output_dtype") : node.dtype(1);
+  Value* scale = node.in(1);
+  const bool has_type = node.opset() >= 23 && node.integer("output_dtype", 0) != 0;
+  if (!has_type && node.element(1).narrow != nullptr)
+    node.refuse("malformed-file", "the scale is " + name_of(node.element(1)) + ", which needs `output_dtype`");
+  const DType wanted = has_type ? node.dtype_attribute("output_dtype") : node.dtype(1);
+  if (size_bits(wanted) > size_bits(node.dtype(1))) scale = node.build().cast(scale, wanted);
+  const auto operands = with_zero_point(node.in(0), scale, node.maybe(2));
   Attrs attrs{{"axis", axis}};
   if (block != 0) attrs.set("block_size", block);
-  if (wanted == node.dtype(1)) return node.result(Op::dequantize_linear_, operands, std::move(attrs));
+  if (wanted == scale->type.dtype) return node.result(Op::dequantize_linear_, operands, std::move(attrs));
   node.result(Op::cast_, {node.emit(Op::dequantize_linear_, operands, std::move(attrs))}, {{"dtype", wanted}});
 }
 

@@ -45,6 +45,7 @@ void import_constant_of_shape(NodeContext& node) {
     else attrs.set("value", value->as_int64(0));
   }
   node.result(Op::constant_of_shape_, {node.in(0)}, std::move(attrs));
+  node.set_narrow(0, node.narrow_tensor("value"));
 }
 
 void import_range(NodeContext& node) {

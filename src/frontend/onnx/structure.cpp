@@ -66,11 +66,19 @@ void import_depth_to_space(NodeContext& node) {
   node.result(Op::depth_to_space_, {node.in(0)}, {{"blocksize", node.integer("blocksize")}, {"mode", mode}});
 }
 
+/// The new channels are [position in the block, channel]; in the mode CRD the channel comes first.
 void import_space_to_depth(NodeContext& node) {
-  if (const std::string mode = node.opset() >= 28 ? node.text("mode", "DCR") : "DCR"; mode != "DCR") {
-    node.refuse("unsupported-attribute", "`mode` is `" + mode + "`, lowered is DCR");
-  }
-  node.result(Op::space_to_depth_, {node.in(0)}, {{"blocksize", node.integer("blocksize")}});
+  const std::string mode = node.opset() >= 28 ? node.text("mode", "DCR") : "DCR";
+  if (mode != "DCR" && mode != "CRD") node.refuse("unsupported-attribute", "`mode` is `" + mode + "`, DCR and CRD are known");
+  const int64_t block = node.integer("blocksize");
+  Attrs attrs{{"blocksize", block}};
+  if (mode == "DCR") return node.result(Op::space_to_depth_, {node.in(0)}, std::move(attrs));
+  if (block < 1 || block > INT32_MAX) node.refuse("type-error", "`blocksize` is " + std::to_string(block) + ", expected 1 or more");
+  Arithmetic m(node);
+  Value* y = node.emit(Op::space_to_depth_, {node.in(0)}, std::move(attrs));
+  Value* positions = node.ints({block * block}, "positions");
+  Value* split = m.reshape(y, m.join({m.size(y, 0), positions, m.size(node.in(0), 1), m.size(y, 2), m.size(y, 3)}, 0));
+  node.result(Op::dynamic_reshape_, {m.transpose(split, {0, 2, 1, 3, 4}), m.shape(y)}, {{"allowzero", true}});
 }
 
 void import_trilu(NodeContext& node) {

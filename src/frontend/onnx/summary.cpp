@@ -76,7 +76,10 @@ class Summarizer {
       if (extent < 0 || __builtin_mul_overflow(elements, extent, &elements)) elements = 0;  // refused when it is imported
     }
     int64_t bytes = 0;
-    if (dtype && elements < (int64_t{1} << 58)) bytes = storage_bytes(*dtype, elements);
+    if (elements < (int64_t{1} << 58)) {
+      if (dtype) bytes = storage_bytes(*dtype, elements);
+      else if (const NarrowType* narrow = narrow_type(tensor.data_type())) bytes = packed_bytes(*narrow, elements);
+    }
     summary_.weight_elements += elements;
     summary_.weight_bytes += bytes;
     summary_.bytes_by_dtype[onnx_type_name(tensor.data_type())] += bytes;

@@ -2,9 +2,12 @@
 // which become dense. Raw and external bytes are viewed where they lie unless an element would be misaligned there.
 #include "frontend/onnx/tensors.h"
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "frontend/onnx/external_data.h"
+#include "frontend/onnx/narrow_types.h"
 #include "tcc/graph/rule_error.h"
 #include "tcc/rules/limits.h"
 #include "tcc/support/diagnostics.h"
@@ -48,6 +51,36 @@ template <class Element, class List> Tensor from_list(const pb::TensorProto& pro
   return tensor;
 }
 
+/// Raw bytes are packed; so are the entries of the list, but for the 6-bit types, which have one element in each.
+Tensor narrow_tensor(const pb::TensorProto& proto, const NarrowType& type, const TensorSource& source) {
+  const Shape shape = shape_of(proto);
+  check_size(Type(type.carrier, shape));
+  const int64_t count = num_elements(shape), bytes = packed_bytes(type, count);
+  if (proto.data_location() == pb::TensorProto::EXTERNAL) {
+    return unpack(type, shape, external_bytes(proto, *source.files, bytes).bytes.data());
+  }
+  const auto expect = [&](int64_t found, int64_t expected, const char* unit) {
+    if (found == expected) return;
+    malformed("tensor `" + proto.name() + "` has " + std::to_string(found) + " " + unit + ", its type " + std::string(type.name) +
+              to_string(shape) + " needs " + std::to_string(expected));
+  };
+  if (proto.has_raw_data()) {
+    expect(static_cast<int64_t>(proto.raw_data().size()), bytes, "bytes");
+    return unpack(type, shape, reinterpret_cast<const std::byte*>(proto.raw_data().data()));
+  }
+  const auto& list = proto.int32_data();
+  const bool packed = 8 % type.bits == 0;
+  expect(list.size(), packed ? bytes : count, "values");
+  if (packed) {
+    std::vector<std::byte> all(static_cast<size_t>(list.size()));
+    std::transform(list.begin(), list.end(), all.begin(), [](int32_t entry) { return static_cast<std::byte>(entry); });
+    return unpack(type, shape, all.data());
+  }
+  Tensor tensor(type.carrier, shape);
+  for (int i = 0; i < list.size(); ++i) tensor.set_double(i, number_of(type, static_cast<uint32_t>(list.Get(i)) & ((1U << type.bits) - 1)));
+  return tensor;
+}
+
 }  // namespace
 
 std::optional<DType> dtype_of(int onnx_type) {
@@ -76,29 +109,21 @@ std::optional<DType> dtype_of(int onnx_type) {
 }
 
 std::string onnx_type_name(int onnx_type) {
+  if (const NarrowType* narrow = narrow_type(onnx_type)) return std::string(narrow->name);
   if (const auto dtype = dtype_of(onnx_type)) return std::string(name_of(*dtype));
   switch (onnx_type) {
     case pb::TensorProto::UNDEFINED: return "undefined";
     case pb::TensorProto::STRING: return "string";
     case pb::TensorProto::COMPLEX64: return "complex64";
     case pb::TensorProto::COMPLEX128: return "complex128";
-    case 23: return "float4e2m1";
-    case 24: return "float8e8m0";
-    case 25: return "uint2";
-    case 26: return "int2";
-    default: return "type " + std::to_string(onnx_type);
+    default: return "number " + std::to_string(onnx_type);
   }
-}
-
-DType require_dtype(int onnx_type) {
-  const auto dtype = dtype_of(onnx_type);
-  if (!dtype) throw RuleError{"unsupported-dtype", "elements of type " + onnx_type_name(onnx_type)};
-  return *dtype;
 }
 
 Tensor tensor_of(const pb::TensorProto& proto, const TensorSource& source) {
   if (proto.has_segment()) throw RuleError{"unsupported-dtype", "tensor `" + proto.name() + "` is stored in segments"};
-  const DType dtype = require_dtype(proto.data_type());
+  const auto [dtype, narrow] = element_type_of(proto.data_type());
+  if (narrow != nullptr) return narrow_tensor(proto, *narrow, source);
   const Shape shape = shape_of(proto);
   check_size(Type(dtype, shape));
   const int64_t bytes = storage_bytes(dtype, num_elements(shape));
@@ -188,7 +213,7 @@ Type type_of(const pb::TypeProto& proto, const std::string& name) {
     throw RuleError{proto.value_case() == pb::TypeProto::VALUE_NOT_SET ? "malformed-file" : "unsupported-dtype",
                     "`" + name + "` is " + kind + ", a tensor was expected"};
   }
-  const DType dtype = require_dtype(proto.tensor_type().elem_type());
+  const DType dtype = element_type_of(proto.tensor_type().elem_type()).dtype;
   if (!proto.tensor_type().has_shape()) return Type::unranked(dtype);
   Type type(dtype, {});
   for (const auto& dim : proto.tensor_type().shape().dim()) {

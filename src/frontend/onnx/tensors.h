@@ -11,12 +11,10 @@
 
 namespace tcc::onnx {
 
-/// Our dtype for an ONNX type number; nothing for those we have none for (strings, complex, 2-bit, f4, e8m0).
+/// Our dtype for an ONNX type number; nothing for those we have none for (strings, complex numbers, those of narrow_types.h).
 std::optional<DType> dtype_of(int onnx_type);
-/// ONNX's name for a type number, for messages: "string", "complex64", or "type 99".
+/// ONNX's name for a type number, for messages: "string", "complex64", or "number 99".
 std::string onnx_type_name(int onnx_type);
-/// dtype_of, or RuleError "unsupported-dtype".
-DType require_dtype(int onnx_type);
 
 /// Where tensors' bytes come from.
 struct TensorSource {
@@ -25,7 +23,7 @@ struct TensorSource {
 };
 
 /// Errors: RuleError for what is wrong in the message ("malformed-file", "external-data", "unsupported-dtype"); Error(environment) for an
-/// external file that can't be read.
+/// external file that can't be read. Elements of narrow types come in the dtype that carries them.
 Tensor tensor_of(const pb::TensorProto& proto, const TensorSource& source);
 Tensor tensor_of(const pb::SparseTensorProto& proto, const TensorSource& source);
 

@@ -77,6 +77,7 @@ const char* kind_of_unknown(std::string_view domain, std::string_view op) {
 std::string remedy_for(std::string_view domain, std::string_view op) {
   if (domain == "com.microsoft")
     return "this op comes from onnxruntime's optimizer: use the model as it was exported, before it was optimized or quantized";
+  if (domain == "ai.onnx.ml" && (op == "LabelEncoder" || op == "CategoryMapper" || op == "DictVectorizer")) return kStrings;
   if (!domain.empty())
     return "give the model a function of that name made of ONNX's ops (torch.onnx.export writes them), or export without the op";
   for (const Remedy& remedy : kRemedies) {

@@ -15,7 +15,7 @@
 //
 // the factor is cast<f16>(mul(cast<f32>(%x), 0.5)).
 //
-// What the let needs must be lets of the same block; the loops around it must have no mask (the first form).
+// What the let needs must be lets of its block or of blocks around it; the loops around it must have no mask (the first form).
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -80,6 +80,20 @@ std::string name_factor(Unit& unit, NameTable& names, const std::string& scalar,
   return named->name;
 }
 
+/// The lets of the same block and of those around it that the value needs, in order.
+Block lets_needed_by(const Let& let, const Place& place) {
+  std::set<const Scalar*> roots;
+  collect_scalars(let.value, roots);
+  Block lets;
+  for (auto step = place.path.rbegin(); step != place.path.rend(); ++step) {
+    Block own;
+    if (!needed_lets(*step->block, roots, own)) unfit("`" + let.scalar->name + "` depends on a reduce");
+    for (const Stmt& stmt : own) collect_scalars(std::get<Let>(stmt.node).value, roots);
+    lets.insert(lets.begin(), own.begin(), own.end());
+  }
+  return lets;
+}
+
 }  // namespace
 
 Unit compute_at(const Unit& unit, const std::string& given, const std::string& where, bool sum_first, std::optional<DType> dtype) {
@@ -92,10 +106,7 @@ Unit compute_at(const Unit& unit, const std::string& given, const std::string& w
   auto* let = std::get_if<Let>(&place.stmt().node);
   if (!let) unfit("`" + scalar + "` is not a let");
 
-  std::set<const Scalar*> roots;
-  collect_scalars(let->value, roots);
-  Block lets;
-  if (!needed_lets(*place.block, roots, lets)) unfit("`" + scalar + "` depends on a reduce");
+  Block lets = lets_needed_by(*let, place);
   lets.push_back({Let{let->scalar, let->value}});
   const Uses uses = uses_of(lets);
   for (const Scalar* read : uses.scalars) {
