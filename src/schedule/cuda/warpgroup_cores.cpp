@@ -4,8 +4,8 @@
 //   stage(a1, shared, at=k_0, by=loops, swizzle=3, panels=64) stage(a0, ...) tensorize(v0, m64nNk16, 2, 1) pipeline_tiles(k_0, 3, 232, 40) epilogue(v0)
 //
 // There are as many blocks as the chip has room for, and each takes one tile after the other. Which tile: the one with the least time by two rates, that of the
-// tensor cores and that at which a multiprocessor gets operands from the L2 cache. What a block stores overlaps with the copies of its next tile, not with its
-// products: those of another block of the multiprocessor go on.
+// tensor cores and that at which a multiprocessor gets operands from the L2 cache. What a block does with results overlaps with the copies of its next tile, not
+// with its products: those of another block of the multiprocessor go on. Few threads take long for arithmetic beside the product, such as gelu or its gradient.
 //
 // An instruction that takes no transposed factor gets a copy of one with the sum inside (turned_factor.h), where that and the product take less time than
 // mma.sync, which reads such a factor word by word.
@@ -13,6 +13,7 @@
 #include <numeric>
 #include <optional>
 
+#include "schedule/cost.h"
 #include "schedule/cuda/forms.h"
 #include "schedule/cuda/matmul.h"
 #include "schedule/cuda/split_factors.h"
@@ -68,6 +69,7 @@ struct Problem {
   bool a_transposed, b_transposed;
   int64_t size = 2, step = 64;  ///< bytes of an element; of the sum, that a stage has
   bool split = false;           ///< the factors are f32, the instruction multiplies their parts
+  double ops = 0;               ///< arithmetic of one result, beside its sum
 
   /// Of the sum, that is added up before it joins the rest.
   int64_t apart() const { return split ? kSummedApart : step; }
@@ -134,8 +136,12 @@ bool measure(const Problem& problem, WarpgroupTile& tile) {
   tile.efficiency = mma_ns / std::max(mma_ns, load_ns);
   const double rounds = real(ceil_div(problem.tiles(tile.m, tile.n), target.cores * tile.blocks));
   const double store_ns = real(tile.m * tile.n * problem.size) / (target.cache_bytes_per_ns / core);
+  const double busy = std::min(1.0, real(tile.threads()) / target.busy_threads);
+  const double leave_ns = store_ns + real(tile.m * tile.n) * problem.ops / (target.flops_per_ns / 2 / core * busy);
+  const double products_ns = real(steps) * std::max(mma_ns, load_ns);    // of one tile
   const double latency_ns = target.second_kernel_ns - target.launch_ns;  // of the first copies
-  tile.ns = rounds * real(tile.blocks * steps) * std::max(mma_ns, load_ns) + (tile.blocks == 1 ? rounds : 1) * store_ns + latency_ns;
+  const double round_ns = tile.blocks == 1 ? products_ns + leave_ns : std::max(2 * products_ns, products_ns + leave_ns);
+  tile.ns = rounds * round_ns + (tile.blocks == 1 ? 0 : leave_ns) + latency_ns;
   return true;
 }
 
@@ -281,6 +287,13 @@ struct Candidate {
   double ns = 0;                        ///< of the whole product and of the copies before it
 };
 
+/// Arithmetic of one result of the nest, beside its sum.
+double ops_of_result(const Loop& nest) {
+  Loop rest = nest;
+  std::erase_if(rest.body, [](const Stmt& stmt) { return std::holds_alternative<Reduce>(stmt.node); });
+  return measure_work({Stmt{rest}}).ops / static_cast<double>(iterations(nest.dims));
+}
+
 Problem problem_of(const Contraction& c, const Form& form, const Loop& nest, const TensorCore& core, const Target& target) {
   const bool split = std::find(core.dtypes.begin(), core.dtypes.end(), c.a.dtype()) == core.dtypes.end();
   const int64_t size = size_bytes(split ? DType::bf16 : c.a.dtype());
@@ -293,7 +306,8 @@ Problem problem_of(const Contraction& c, const Form& form, const Loop& nest, con
           !is_contiguous(c.b, form.k),
           size,
           form.sum_box.empty() ? kPanelBytes / size : num_elements(form.sum_box),
-          split};
+          split,
+          ops_of_result(nest)};
 }
 
 /// Another form or tile than the best one, where that is to be taken. `tiles_of`: all tiles of each form; the best one of it is that of its candidate.
