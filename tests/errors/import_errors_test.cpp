@@ -239,6 +239,29 @@ TEST_F(ImportErrors, ConversionsToTypesThatAreNotThere) {
                "  %y = BitCast(%x: f32[4])");
 }
 
+TEST_F(ImportErrors, ScalesOfQuantisedOps) {
+  const auto model = [](std::vector<int64_t> scale, int zero_point) {
+    ModelBuilder sigmoid;
+    sigmoid.import_domain("com.microsoft", 1);
+    sigmoid.input("x", pb::TensorProto::UINT8, {2, 3});
+    sigmoid.floats("s", scale, std::vector<float>(scale.empty() ? 1 : 3, 0.5F));
+    auto& zero = *sigmoid.graph().add_initializer();
+    zero.set_name("z");
+    zero.set_data_type(zero_point);
+    zero.add_int32_data(0);
+    sigmoid.node("QLinearSigmoid", {"x", "s", "z", "s", "z"}, {"y"}, {}, "gate", "com.microsoft");
+    sigmoid.output("y", pb::TensorProto::UINT8);
+    return sigmoid;
+  };
+  expect_error(model({3}, pb::TensorProto::UINT8), ExitCode::model,
+               "DIR/net.onnx:gate: error: operand 1 is f32[3], one number for all elements was expected [type-error]\n"
+               "  %y = QLinearSigmoid(%x: u8[2, 3], @s: f32[3], @z: u8[], @s: f32[3], @z: u8[])");
+  expect_error(model({}, pb::TensorProto::INT8), ExitCode::model,
+               "DIR/net.onnx:gate: error: the zero point is i8, u8 was expected [type-error]\n"
+               "  %y = QLinearSigmoid(%x: u8[2, 3], @s: f32[], @z: i8[], @s: f32[], @z: i8[])\n"
+               "DIR/net.onnx:gate: help: ONNX converts nothing by itself: add a Cast where the types differ, or export the model anew");
+}
+
 // A name can't begin a line or move the cursor.
 TEST_F(ImportErrors, NamesOfTheModelAreEscaped) {
   ModelBuilder model;

@@ -590,6 +590,20 @@ TEST_F(ImportOnnx, EveryFormOfTensor) {
   auto& raw = add("raw", kInt64, {1});
   raw.set_raw_data(std::string("\x05\0\0\0\0\0\0\0", 8));
   add("scalar", kFloat, {}).add_float_data(2.5F);
+  auto& pairs = add("pairs", pb::TensorProto::INT2, {5});
+  pairs.add_int32_data(0b11'10'01'00);                           // 0, 1, -2, -1
+  pairs.add_int32_data(0b01);                                    // 1
+  auto& sixes = add("sixes", pb::TensorProto::FLOAT6E2M3, {2});  // the one form in which an entry is one element
+  sixes.add_int32_data(0b0'01'000);
+  sixes.add_int32_data(0b1'11'111);
+  add("packed_sixes", pb::TensorProto::FLOAT6E3M2, {3}).set_raw_data(std::string("\xcc\x07\x02", 3));  // 001100, 011111, 100000
+  std::ofstream(folder_ / "codes.bin", std::ios::binary) << std::string("\x00\x2f\x01", 3);
+  auto& outside = add("outside", pb::TensorProto::FLOAT4E2M1, {3});
+  outside.set_data_location(pb::TensorProto::EXTERNAL);
+  for (const auto& [key, text] : {std::pair("location", "codes.bin"), {"offset", "1"}}) {
+    outside.add_external_data()->set_key(key);
+    outside.mutable_external_data()->rbegin()->set_value(text);
+  }
 
   const auto graph = import(model);
   auto tensor = [&](const char* name) { return graph->find_weight(name)->weight->tensor; };
@@ -604,6 +618,15 @@ TEST_F(ImportOnnx, EveryFormOfTensor) {
   EXPECT_EQ(tensor("wide").as_int64(0), 4000000000);
   EXPECT_EQ(tensor("raw").as_int64(0), 5);
   EXPECT_EQ(tensor("scalar").rank(), 0);
+  const auto numbers = [&](const char* name) {
+    std::vector<double> all;
+    for (int64_t i = 0; i < tensor(name).count(); ++i) all.push_back(tensor(name).as_double(i));
+    return all;
+  };
+  EXPECT_EQ(numbers("pairs"), (std::vector<double>{0, 1, -2, -1, 1}));
+  EXPECT_EQ(numbers("sixes"), (std::vector<double>{1, -7.5}));
+  EXPECT_EQ(numbers("packed_sixes"), (std::vector<double>{1, 28, -0.0}));
+  EXPECT_EQ(numbers("outside"), (std::vector<double>{-6, 1, 0.5}));
 }
 
 TEST_F(ImportOnnx, SparseConstantsBecomeDense) {

@@ -123,11 +123,14 @@ void Importer::set_operands(const pb::GraphProto& graph, const SubgraphUse& use,
     const pb::ValueInfoProto& input = graph.input(static_cast<int>(i));
     const pb::TypeProto& type = input.type();
     const bool is_tensor = sequence(operands[i]) == nullptr;
+    const NarrowType* own = narrow(operands[i]);
     if (is_tensor && type.has_tensor_type() && type.tensor_type().elem_type() != 0 &&
-        require_dtype(type.tensor_type().elem_type()) != operands[i]->type.dtype)
+        element_type_of(type.tensor_type().elem_type()) != ElementType{operands[i]->type.dtype, own})
       throw RuleError{"type-error", "input `" + input.name() + "` of graph `" + graph.name() + "` is " + to_string(operands[i]->type) +
                                         ", declared is " + onnx_type_name(type.tensor_type().elem_type())};
-    inner.names.set(input.name(), use.predicate == nullptr ? operands[i] : gated(builder, operands[i], use));
+    Value* value = use.predicate == nullptr ? operands[i] : gated(builder, operands[i], use);
+    set_narrow(value, own);
+    inner.names.set(input.name(), value);
   }
 }
 

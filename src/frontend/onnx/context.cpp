@@ -211,8 +211,6 @@ const NarrowType* NodeContext::narrow_tensor(std::string_view name) {
                                                                             : attribute->t().data_type());
 }
 
-DType NodeContext::dtype_numbered(int onnx_type) { return require_dtype(onnx_type); }
-
 const pb::GraphProto& NodeContext::graph(std::string_view name) {
   const auto* attribute = find(name, pb::AttributeProto::GRAPH);
   if (attribute == nullptr) missing(name);
@@ -277,7 +275,7 @@ void NodeContext::check_can_be_thrown_away(size_t first_new, const std::string& 
   const Node* reader = reads_unknown_positions(importer_.graph(), first_new, importer_.shape_arithmetic());
   if (reader == nullptr) return;
   throw RuleError{"unsupported-control-flow",
-                  what + ", and node `" + reader->loc.node +
+                  what + ", and node `" + reader->loc.node.str() +
                       "` in it reads positions that depend on data: where it doesn't run they may be out of range"};
 }
 

@@ -94,7 +94,6 @@ class NodeContext {
   const NarrowType* narrow_tensor(std::string_view name);  ///< what the elements of that attribute are called; nullptr: as their dtype
   /// RuleError for types that the graph has no dtype for.
   DType dtype_attribute(std::string_view name, std::optional<DType> otherwise = std::nullopt);
-  static DType dtype_numbered(int onnx_type);  ///< RuleError where tcc has none
   ElementType element_attribute(std::string_view name);
   const pb::GraphProto& graph(std::string_view name);
   void ignore(std::string_view name) { read_.insert(std::string(name)); }  ///< allowed, without meaning here

@@ -29,6 +29,7 @@ const NarrowType* narrow_type(int onnx_type);  ///< nullptr for any other type
 struct ElementType {
   DType dtype;
   const NarrowType* narrow = nullptr;
+  bool operator==(const ElementType&) const = default;
 };
 /// RuleError "unsupported-dtype" where neither is known.
 ElementType element_type_of(int onnx_type);

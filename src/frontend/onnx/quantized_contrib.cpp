@@ -11,8 +11,23 @@
 namespace tcc::onnx {
 namespace {
 
+/// Scales and zero points of these ops are one for all elements; zero points have the type of what they belong to.
+void check_one_for_all(NodeContext& node, int scale, DType dtype) {
+  for (const int i : {scale, scale + 1}) {
+    if (!node.has(i)) continue;
+    const Type type = node.type_of(node.in(i));
+    if (type.ranked && type.rank() != 0 && !(type.rank() == 1 && type.dims[0] == Dim(1)))
+      node.refuse("type-error", "operand " + std::to_string(i) + " is " + to_string(type) + ", one number for all elements was expected");
+  }
+  if (node.has(scale + 1) && node.dtype(scale + 1) != dtype) {
+    node.refuse("type-error",
+                "the zero point is " + std::string(name_of(node.dtype(scale + 1))) + ", " + std::string(name_of(dtype)) + " was expected");
+  }
+}
+
 /// Operand i, whose scale and zero point follow it.
 Value* dequantized(NodeContext& node, int i) {
+  check_one_for_all(node, i + 1, node.dtype(i));
   std::vector<Value*> operands{node.in(i), node.in(i + 1)};
   if (node.has(i + 2)) operands.push_back(node.in(i + 2));
   return node.emit(Op::dequantize_linear_, std::move(operands), {{"axis", int64_t{-1}}});
@@ -20,6 +35,7 @@ Value* dequantized(NodeContext& node, int i) {
 
 /// The result is `value`, quantised by operand `scale` and the zero point behind it.
 void set_quantized(NodeContext& node, Value* value, int scale, DType dtype) {
+  check_one_for_all(node, scale, dtype);
   std::vector<Value*> operands{value, node.in(scale)};
   if (node.has(scale + 1)) operands.push_back(node.in(scale + 1));
   node.result(Op::quantize_linear_, std::move(operands), {{"axis", int64_t{-1}}, {"dtype", dtype}});
@@ -151,11 +167,12 @@ Value* causal_term(NodeContext& node, Arithmetic& m, Value* queries, Value* keys
   return m.select(node.emit(Op::le_, {key, position}), m.number(dtype, 0), m.number(dtype, filter));
 }
 
-/// input [batch, length, size] by weight [size, 3 * hidden]: queries, keys and values of all heads, in floats.
+/// input [batch, length, size] by weight [size, 3 * hidden]: queries, keys and values of all heads, in floats. A sum of integers may be beyond f16.
 std::array<Value*, 3> projections(NodeContext& node, Arithmetic& m, int64_t heads) {
   Value* sum = integer_product(node, node.in(0), node.maybe(6), node.in(1), node.maybe(7));
-  Value* whole = m.mul(m.cast(sum, node.dtype(3)), m.mul(node.in(3), node.in(4)));
-  whole = m.add(whole, node.in(2));
+  Value* unit = m.mul(m.cast(node.in(3), DType::f32), m.cast(node.in(4), DType::f32));
+  Value* whole = m.add(m.mul(m.cast(sum, DType::f32), unit), m.cast(node.in(2), DType::f32));
+  whole = m.cast(whole, node.dtype(3));
   Node* parts = node.build().emit_node(Op::dynamic_split_, {whole}, {{"axis", int64_t{2}}, {"num_outputs", int64_t{3}}}, 3);
   std::array<Value*, 3> all{};
   for (int i = 0; i < 3; ++i) {

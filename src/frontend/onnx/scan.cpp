@@ -198,7 +198,7 @@ void import_sequence_map(NodeContext& node) {
     const int declared = body.output(static_cast<int>(k)).type().tensor_type().elem_type();
     if (results[k].empty() && declared == 0)
       node.refuse("unknown-value", "the sequence is empty, and the body does not declare what it makes");
-    const DType dtype = results[k].empty() ? node.dtype_numbered(declared) : results[k][0]->type.dtype;
+    const DType dtype = results[k].empty() ? element_type_of(declared).dtype : results[k][0]->type.dtype;
     node.set_sequence(static_cast<int>(k), std::move(results[k]), dtype);
   }
 }
