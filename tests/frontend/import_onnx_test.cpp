@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "frontend/model_builder.h"
+#include "frontend/import_onnx.h"
 #include "tcc/frontend/import.h"
 #include "tcc/frontend/tensor_file.h"
 #include "tcc/passes/passes.h"
@@ -16,40 +16,6 @@ namespace tcc {
 namespace {
 
 namespace fs = std::filesystem;
-namespace pb = onnx::pb;
-using onnx::ModelBuilder;
-constexpr int kFloat = pb::TensorProto::FLOAT, kInt64 = pb::TensorProto::INT64, kBool = pb::TensorProto::BOOL;
-
-class ImportOnnx : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("tcc_import_onnx_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::unique_ptr<Graph> import(const ModelBuilder& model, const ImportOptions& options = {}) const {
-    const std::string path = (folder_ / "net.onnx").string();
-    model.save(path);
-    Diagnostics diagnostics;
-    auto graph = import_model(path, options, diagnostics);
-    EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>());
-    return graph;
-  }
-  /// The graph without weights' declarations, locations and padding.
-  std::string text(const ModelBuilder& model, const ImportOptions& options = {}) const {
-    std::string result, line;
-    for (const char c : print(*import(model, options), {.locations = false})) {
-      line += c;
-      if (c != '\n') continue;
-      if (!line.starts_with("weight ") && !line.starts_with("  weight ") && line != "\n") result += line;
-      line.clear();
-    }
-    return result;
-  }
-
-  fs::path folder_;
-};
 
 TEST_F(ImportOnnx, ValuesHaveTheModelsNames) {
   ModelBuilder model;
@@ -356,40 +322,6 @@ TEST_F(ImportOnnx, KnownBranchesAreTaken) {
 }
 
 // What a model declares for its inner values is only a claim: the nodes say what they are.
-TEST_F(ImportOnnx, WeightsOfAnotherFloatTypeAreConverted) {
-  ModelBuilder model;
-  model.input("x", pb::TensorProto::BFLOAT16, {1, 2, 4, 4});
-  model.floats("w", {3, 2, 1, 1}, std::vector<float>(6, 1));
-  model.floats("b", {3}, {1, 2, 3});
-  model.node("Conv", {"x", "w", "b"}, {"y"}, {}, "conv");
-  model.output("y", pb::TensorProto::BFLOAT16);
-  model.save((folder_ / "net.onnx").string());
-  Diagnostics diagnostics;
-  const auto graph = import_model((folder_ / "net.onnx").string(), {}, diagnostics);
-  EXPECT_EQ(verify(*graph, GraphStage::imported), std::vector<std::string>());
-  ASSERT_EQ(graph->body.nodes.size(), 3U);
-  EXPECT_EQ(graph->body.nodes[0]->op, Op::cast_);
-  EXPECT_EQ(graph->body.nodes[2]->result()->type.dtype, DType::bf16);
-  ASSERT_EQ(diagnostics.all().size(), 1U);
-  EXPECT_EQ(diagnostics.all()[0].kind, "mixed-dtypes");
-  EXPECT_EQ(diagnostics.all()[0].message, "the weight `w` is f32, `x` beside it is bf16: it is converted, as 1 more operand is");
-}
-
-TEST_F(ImportOnnx, TypesThatTheGraphLacksAreCarriedByOthers) {
-  ModelBuilder model(28);
-  model.input("x", pb::TensorProto::UINT2, {4});
-  model.input("e", pb::TensorProto::FLOAT8E8M0, {4});
-  model.node("Transpose", {"x"}, {"t"});
-  model.node("CastLike", {"e", "t"}, {"y"});  // the operand's type is remembered
-  model.output("t", pb::TensorProto::UINT2);
-  model.output("y", pb::TensorProto::UINT2);
-  const auto graph = import(model);
-  EXPECT_EQ(graph->body.args[0]->type.dtype, DType::u4);
-  EXPECT_EQ(graph->body.args[1]->type.dtype, DType::bf16);
-  EXPECT_EQ(graph->body.results[1]->type.dtype, DType::u4);
-  EXPECT_NE(text(model).find("and("), std::string::npos) << text(model);
-}
-
 TEST_F(ImportOnnx, DeclarationsThatContradictTheNodesAreWarnedOf) {
   const auto warnings = [&](std::vector<std::pair<std::string, int>> declared) {
     ModelBuilder model;
@@ -590,20 +522,6 @@ TEST_F(ImportOnnx, EveryFormOfTensor) {
   auto& raw = add("raw", kInt64, {1});
   raw.set_raw_data(std::string("\x05\0\0\0\0\0\0\0", 8));
   add("scalar", kFloat, {}).add_float_data(2.5F);
-  auto& pairs = add("pairs", pb::TensorProto::INT2, {5});
-  pairs.add_int32_data(0b11'10'01'00);                           // 0, 1, -2, -1
-  pairs.add_int32_data(0b01);                                    // 1
-  auto& sixes = add("sixes", pb::TensorProto::FLOAT6E2M3, {2});  // the one form in which an entry is one element
-  sixes.add_int32_data(0b0'01'000);
-  sixes.add_int32_data(0b1'11'111);
-  add("packed_sixes", pb::TensorProto::FLOAT6E3M2, {3}).set_raw_data(std::string("\xcc\x07\x02", 3));  // 001100, 011111, 100000
-  std::ofstream(folder_ / "codes.bin", std::ios::binary) << std::string("\x00\x2f\x01", 3);
-  auto& outside = add("outside", pb::TensorProto::FLOAT4E2M1, {3});
-  outside.set_data_location(pb::TensorProto::EXTERNAL);
-  for (const auto& [key, text] : {std::pair("location", "codes.bin"), {"offset", "1"}}) {
-    outside.add_external_data()->set_key(key);
-    outside.mutable_external_data()->rbegin()->set_value(text);
-  }
 
   const auto graph = import(model);
   auto tensor = [&](const char* name) { return graph->find_weight(name)->weight->tensor; };
@@ -618,15 +536,6 @@ TEST_F(ImportOnnx, EveryFormOfTensor) {
   EXPECT_EQ(tensor("wide").as_int64(0), 4000000000);
   EXPECT_EQ(tensor("raw").as_int64(0), 5);
   EXPECT_EQ(tensor("scalar").rank(), 0);
-  const auto numbers = [&](const char* name) {
-    std::vector<double> all;
-    for (int64_t i = 0; i < tensor(name).count(); ++i) all.push_back(tensor(name).as_double(i));
-    return all;
-  };
-  EXPECT_EQ(numbers("pairs"), (std::vector<double>{0, 1, -2, -1, 1}));
-  EXPECT_EQ(numbers("sixes"), (std::vector<double>{1, -7.5}));
-  EXPECT_EQ(numbers("packed_sixes"), (std::vector<double>{1, 28, -0.0}));
-  EXPECT_EQ(numbers("outside"), (std::vector<double>{-6, 1, 0.5}));
 }
 
 TEST_F(ImportOnnx, SparseConstantsBecomeDense) {
