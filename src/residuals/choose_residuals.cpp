@@ -216,7 +216,8 @@ class Chooser {
       std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return more_ns(divisions[a]) < more_ns(divisions[b]); });
     for (const size_t i : order) {
       add_plan(std::move(tries[i].plan), std::move(saved[i]), std::move(divisions[i]));
-      if (graphs_.size() - num_planned_ < kTogether || plans_all()) continue;
+      // The first one says how long others may take.
+      if (graphs_.size() - num_planned_ < (num_planned_ == 0 ? 2 : kTogether) || plans_all()) continue;
       plan_added();
       if (has_too_slow()) return;
     }

@@ -357,6 +357,29 @@ Case channel_norm(Draw& draw, const std::string& op) {
           " = batch_norm_train(%x, %s, %b, %m, %v) {epsilon=0.1, momentum=" + std::to_string(draw.real(0.1, 0.9)) + "} }"};
 }
 
+Case recurrent(Draw& draw, const std::string&) {
+  const std::string order = draw.one_of<const char*>({"h", "zrh", "rzh", "iofc", "ifco"});
+  const auto gates = static_cast<int64_t>(order.size());
+  const int64_t activations = gates == 1 ? 1 : gates - 1;
+  const int64_t length = draw.integer(1, 3), batch = draw.integer(1, 2), size = draw.integer(1, 3), hidden = draw.integer(1, 3);
+  // Those at the end may be left out.
+  const std::vector<std::pair<const char*, Shape>> all = {
+      {"%wb", {gates * hidden}}, {"%rb", {gates * hidden}}, {"%h0", {batch, hidden}}, {"%c0", {batch, hidden}}};
+  std::string inputs =
+      "%x: " + f32({length, batch, size}) + ", %w: " + f32({gates * hidden, size}) + ", %r: " + f32({gates * hidden, hidden});
+  std::string operands = "%x, %w, %r", functions = gates == 1 ? "tanh" : "sigmoid,tanh", zeros = "0";
+  for (int64_t i = 0, count = draw.integer(0, gates == 4 ? 4 : 3); i < count; ++i) {
+    inputs += std::string(", ") + all[static_cast<size_t>(i)].first + ": " + f32(all[static_cast<size_t>(i)].second);
+    operands += std::string(", ") + all[static_cast<size_t>(i)].first;
+  }
+  if (gates == 4) functions += ",tanh";
+  for (int64_t i = 1; i < activations; ++i) zeros += ", 0";
+  const std::string results = gates == 4 ? "%y: f32[*], %h: f32[*], %c: f32[*]" : "%y: f32[*], %h: f32[*]";
+  return {"graph @g(" + inputs + ") -> (" + results + ") { " + results + " = recurrent(" + operands + ") {activations=\"" + functions +
+          "\", alpha=[" + zeros + "], beta=[" + zeros + "], couple_forget=" + flag(gates == 4 && draw.flip()) + ", gates=\"" + order +
+          "\", reset_after=" + flag(gates == 3 && draw.flip()) + ", reverse=" + flag(draw.flip()) + "} }"};
+}
+
 Case lrn(Draw& draw, const std::string&) {
   return {graph_of("%x: " + f32(draw.shape(2, 4)),
                    "lrn(%x) {alpha=0.3, beta=0.75, bias=1.5, size=" + std::to_string(draw.integer(1, 4)) + "}")};
@@ -605,6 +628,7 @@ std::vector<OpFamily> op_families() {
       {{"lrn"}, lrn},
       {{"mean_variance_norm", "lp_norm"}, other_norm},
       {{"matmul", "gemm", "einsum"}, matmul},
+      {{"recurrent"}, recurrent},
       {{"conv", "conv_transpose"}, conv},
       {{"max_pool", "average_pool", "global_average_pool", "global_max_pool"}, pool},
       {{"flatten", "depth_to_space", "space_to_depth", "eye_like", "trilu", "one_hot", "cast_like", "pad_with_input", "elementwise_mean"},

@@ -113,6 +113,18 @@ struct Known {
   std::optional<Type> type;
 };
 
+/// The constant that a value is. A choice between equal ones stays in the graph, where it may keep gradients from one of them.
+std::optional<Tensor> constant_of(const Value* value) {
+  if (value->weight != nullptr) return value->weight->tensor;
+  const Node* node = value->producer;
+  if (node != nullptr && node->op == Op::select_) {
+    const auto a = constant_of(node->operand(1)), b = constant_of(node->operand(2));
+    return a && b && a->shape() == value->type.shape() && a->same_bytes(*b) ? a : std::nullopt;
+  }
+  if (node == nullptr || !node->operands.empty()) return std::nullopt;
+  return evaluate_prim(*node, {}, false).at(0);
+}
+
 /// What the passes say of the first result of a node: they are the oracle.
 Known known_by_passes(const Graph& graph, size_t node, const Bindings& bindings) {
   const std::unique_ptr<Graph> alone = graph.clone();
@@ -123,9 +135,7 @@ Known known_by_passes(const Graph& graph, size_t node, const Bindings& bindings)
   resolve(*alone, diagnostics);
   if (diagnostics.has_errors()) return {};
   const Value* value = alone->body.results.at(0);
-  if (value->weight != nullptr) return {value->weight->tensor, value->type};
-  if (value->producer == nullptr || !value->producer->operands.empty()) return {std::nullopt, value->type};
-  return {evaluate_prim(*value->producer, {}, false).at(0), value->type};
+  return {constant_of(value), value->type};
 }
 
 /// Random shape arithmetic over tensors of known and of open sizes, with numbers that depend on data between.
