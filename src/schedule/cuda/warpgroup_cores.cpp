@@ -287,10 +287,16 @@ struct Candidate {
   double ns = 0;                        ///< of the whole product and of the copies before it
 };
 
-/// Arithmetic of one result of the nest, beside its sum.
+/// Arithmetic of one result of the nest, beside its sum. That it is rounded is part of storing it, not so for others made of it.
 double ops_of_result(const Loop& nest) {
   Loop rest = nest;
   std::erase_if(rest.body, [](const Stmt& stmt) { return std::holds_alternative<Reduce>(stmt.node); });
+  for (Stmt& stmt : rest.body) {
+    auto* store = std::get_if<Store>(&stmt.node);
+    if (!store) continue;
+    if (store->value->kind == Expr::Kind::op && store->value->op == Op::cast_) store->value = store->value->args[0];
+    break;
+  }
   return measure_work({Stmt{rest}}).ops / static_cast<double>(iterations(nest.dims));
 }
 
